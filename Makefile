@@ -1,0 +1,73 @@
+# tcplab: a learner starts with `make lab`; a change has to pass `make test`.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# The Python that .venv is made with; empty means the first suitable one that is found.
+PYTHON ?=
+# More for pytest: make test ARGS='-k wire -x'
+ARGS ?=
+# More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
+UV_LOCK ?=
+
+# Some tools call others by name (nbgrader calls alembic), so the environment comes first on the path.
+export PYTHON
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+C_FILES := $(wildcard src/helpers/*.[ch])
+SCRIPTS := .ci/run $(wildcard tools/*)
+
+.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell format lock clean
+
+help: ## list these targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
+
+setup: ## make .venv: packages by their hashes, the C programs compiled
+	@tools/setup
+
+setup-dev: ## the same, with what tests and checks need
+	@tools/setup --dev
+
+demo: setup ## run the flagship experiment once in the terminal (15 s)
+	tcplab run small-writes
+
+lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
+	@tools/open-lab
+
+test: setup-dev ## run all tests; the checks of `make lint` are among them
+	pytest $(ARGS)
+
+lint: lint-style lint-types lint-c lint-shell ## check style, types and warnings of the Python, C and shell code
+
+lint-style: setup-dev
+	ruff check
+	ruff format --check
+
+lint-types: setup-dev
+	mypy
+
+lint-c: setup-dev
+	clang-format --dry-run -Werror $(C_FILES)
+	tools/compile-strictly
+
+lint-shell:
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
+	else echo 'shellcheck: NOT RUN, it is not installed (apt install shellcheck, dnf install ShellCheck)'; fi
+
+format: setup-dev ## put Python, C and notebooks into the course's format
+	ruff check --fix-only --quiet
+	ruff format
+	clang-format -i $(C_FILES)
+	git ls-files -z --cached --others --exclude-standard '*.ipynb' | xargs -0r nbstripout --keep-id
+
+LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
+	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
+lock: setup ## pin what pyproject.toml asks for: requirements*.lock
+	$(LOCK) pyproject.toml --extra build -o requirements.lock >/dev/null
+	$(LOCK) pyproject.toml --all-extras --constraint requirements.lock -o requirements-dev.lock >/dev/null
+	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o requirements-uv.lock >/dev/null
+
+clean: ## remove all that make made, .venv too; your notebooks and predictions stay
+	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find src tests tools -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,502 @@
+/*
+ * capture - record the packets of an interface into a pcapng file, and say how many were lost.
+ *
+ *     capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE FILE
+ *
+ *     --snaplen BYTES   keep this much of each packet (default 262144: all of it); the original
+ *                       length is recorded always
+ *     --ring-mib MIB    the kernel's ring, what a busy machine may fall behind by (default 64)
+ *     FILE              "-" is standard output, for: capture eth0 - | tshark -i -
+ *
+ * Needs CAP_NET_RAW in the interface's network namespace. Prints one line of JSON when it records,
+ *
+ *     {"listening": true, "interface": "eth0", "link_type": 1, "snaplen": 128, "ring_mib": 64}
+ *
+ * and another at the end (on standard error when FILE is "-"):
+ *
+ *     {"packets": 200000, "received": 200000, "drops": 0}
+ *
+ * It ends when its standard input ends, or by SIGTERM or SIGINT, and first writes out all that the
+ * kernel had received by then. "drops" is the kernel's own count of what found the ring full.
+ *
+ * The kernel passes each packet of the loopback interface twice, as it leaves and as it arrives:
+ * only those that leave are kept. A super-segment (TSO, GSO, GRO) is one packet with its true
+ * length.
+ *
+ * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst (TPACKET_V3);
+ * draft-ietf-opsawg-pcapng (the file); <linux/filter.h> (SKF_AD_PKTTYPE).
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum {
+    /* The kernel hands a block over when it is full or this old: packets wait no longer than this,
+     * and the ring holds BLOCKS x RETIRE_MS of a trickle. */
+    RETIRE_MS = 20,
+    SMALL_BLOCK = 1
+        << 18, /* for the headers: many blocks, so that a trickle does not use them up */
+    LARGE_BLOCK = 1 << 20, /* a packet must fit in a block */
+    MAX_SNAPLEN = 1 << 18,
+    WRITE_BYTES = 1
+        << 20, /* how much one write(2) takes: a system call a packet would be too slow */
+    DRAIN_MS = 5000,
+    LINKTYPE_ETHERNET = 1,
+    LINKTYPE_RAW = 101,
+};
+
+struct ring {
+    int fd;
+    uint8_t *blocks;
+    unsigned block_bytes, block_count, next;
+    uint64_t received, drops; /* PACKET_STATISTICS forgets what it told, so we add up */
+};
+
+struct file {
+    int fd;
+    const char *name;
+    uint8_t *buffer;
+    size_t used, size;
+    uint64_t packets;
+};
+
+/* ---- the pcapng file ---- */
+
+static void write_out(struct file *file) {
+    for (size_t done = 0; done < file->used;) {
+        ssize_t n = write(file->fd, file->buffer + done, file->used - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            fail("writing %s", file->name);
+        done += (size_t)n;
+    }
+    file->used = 0;
+}
+
+static void put(struct file *file, const void *bytes, size_t length) {
+    memcpy(file->buffer + file->used, bytes, length);
+    file->used += length;
+}
+
+static void put_u16(struct file *file, unsigned value) {
+    put(file, &(uint16_t){(uint16_t)value}, 2);
+}
+
+static void put_u32(struct file *file, uint32_t value) {
+    put(file, &value, 4);
+}
+
+/* Everything in a block ends on a multiple of four bytes. */
+static void put_padding(struct file *file, size_t length) {
+    static const uint8_t zeros[4];
+    put(file, zeros, -length & 3);
+}
+
+static void put_option(struct file *file, unsigned code, const void *value, size_t length) {
+    put_u16(file, code);
+    put_u16(file, (unsigned)length);
+    put(file, value, length);
+    put_padding(file, length);
+}
+
+static void put_option_u64(struct file *file, unsigned code, uint64_t value) {
+    put_option(file, code, &value, sizeof value);
+}
+
+/* The timestamp's halves, the high one first, are the one 64-bit number not in the file's order. */
+static void put_time_option(struct file *file, unsigned code, uint64_t ns) {
+    put_option(file, code, (uint32_t[]){(uint32_t)(ns >> 32), (uint32_t)ns}, 8);
+}
+
+/* A block begins and ends with its length, which is known only now. */
+static size_t begin_block(struct file *file, uint32_t type) {
+    size_t start = file->used;
+    put_u32(file, type);
+    put_u32(file, 0);
+    return start;
+}
+
+static void end_block(struct file *file, size_t start) {
+    uint32_t length = (uint32_t)(file->used - start + 4);
+    put_u32(file, length);
+    memcpy(file->buffer + start + 4, &length, 4);
+}
+
+static void put_file_header(struct file *file) {
+    struct utsname kernel;
+    if (uname(&kernel) < 0)
+        fail("uname");
+    char os[sizeof kernel.sysname + sizeof kernel.release];
+    snprintf(os, sizeof os, "%s %s", kernel.sysname, kernel.release);
+    size_t block = begin_block(file, 0x0a0d0d0a);
+    put_u32(file, 0x1a2b3c4d); /* tells the reader our byte order */
+    put_u16(file, 1);          /* version 1.0 */
+    put_u16(file, 0);
+    put(file, &(int64_t){-1}, 8); /* the section's length, not known beforehand */
+    put_option(file, 3, os, strlen(os));
+    put_option(file, 4, "tcplab capture", strlen("tcplab capture"));
+    put_u32(file, 0);
+    end_block(file, block);
+}
+
+static void put_interface(struct file *file, const char *name, unsigned link_type,
+                          uint32_t snaplen) {
+    size_t block = begin_block(file, 1);
+    put_u16(file, link_type);
+    put_u16(file, 0);
+    put_u32(file, snaplen);
+    put_option(file, 2, name, strlen(name));
+    put_option(file, 9, &(uint8_t){9}, 1); /* if_tsresol: the times are in 10^-9 s */
+    put_u32(file, 0);
+    end_block(file, block);
+}
+
+/* epb_flags: bits 0-1 the direction (1 in, 2 out), bits 2-4 how it was addressed. */
+static uint32_t packet_flags(unsigned packet_type) {
+    switch (packet_type) {
+    case PACKET_OUTGOING:
+        return 2;
+    case PACKET_HOST:
+        return 1 | 1 << 2;
+    case PACKET_MULTICAST:
+        return 1 | 2 << 2;
+    case PACKET_BROADCAST:
+        return 1 | 3 << 2;
+    default: /* PACKET_OTHERHOST: seen, but for somebody else */
+        return 1 | 4 << 2;
+    }
+}
+
+/* The kernel takes an 802.1Q tag out of the frame and hands it over beside it: put it back. */
+static void put_tagged_frame(struct file *file, const struct tpacket3_hdr *packet) {
+    const uint8_t *frame = (const uint8_t *)packet + packet->tp_mac;
+    unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
+    uint16_t tag[2] = {htons(has_tpid ? packet->hv1.tp_vlan_tpid : ETH_P_8021Q),
+                       htons((uint16_t)packet->hv1.tp_vlan_tci)};
+    put(file, frame, 2 * ETH_ALEN);
+    put(file, tag, sizeof tag);
+    put(file, frame + 2 * ETH_ALEN, packet->tp_snaplen - 2 * ETH_ALEN);
+}
+
+static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
+    const uint8_t *start = (const uint8_t *)packet;
+    const struct sockaddr_ll *from = (const void *)(start + TPACKET_ALIGN(sizeof *packet));
+    bool tagged = packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN;
+    uint32_t tag_bytes = tagged ? 4 : 0, captured = packet->tp_snaplen + tag_bytes;
+    uint64_t ns = packet->tp_sec * UINT64_C(1000000000) + packet->tp_nsec;
+    if (file->size - file->used < captured + 64)
+        write_out(file);
+    size_t block = begin_block(file, 6);
+    put_u32(file, 0); /* the interface's number */
+    put_u32(file, (uint32_t)(ns >> 32));
+    put_u32(file, (uint32_t)ns);
+    put_u32(file, captured);
+    put_u32(file, packet->tp_len + tag_bytes);
+    if (tagged)
+        put_tagged_frame(file, packet);
+    else
+        put(file, start + packet->tp_mac, captured);
+    put_padding(file, captured);
+    put_option(file, 2, &(uint32_t){packet_flags(from->sll_pkttype)}, 4);
+    put_u32(file, 0);
+    end_block(file, block);
+    file->packets++;
+}
+
+/* isb_ifrecv is what the interface showed us, isb_ifdrop what of it found the ring full. */
+static void put_statistics(struct file *file, const struct ring *ring, uint64_t began_ns) {
+    uint64_t now_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+    if (file->size - file->used < 128)
+        write_out(file);
+    size_t block = begin_block(file, 5);
+    put_u32(file, 0);
+    put_u32(file, (uint32_t)(now_ns >> 32));
+    put_u32(file, (uint32_t)now_ns);
+    put_time_option(file, 2, began_ns);
+    put_time_option(file, 3, now_ns);
+    put_option_u64(file, 4, ring->received);
+    put_option_u64(file, 5, ring->drops);
+    put_option_u64(file, 8, file->packets);
+    put_u32(file, 0);
+    end_block(file, block);
+}
+
+static struct file open_file(const char *name) {
+    struct file file = {.name = name, .size = WRITE_BYTES, .fd = STDOUT_FILENO};
+    if (strcmp(name, "-") != 0)
+        file.fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file.fd < 0)
+        fail("opening %s", name);
+    file.buffer = malloc(file.size);
+    if (!file.buffer)
+        fail("memory for the file's buffer");
+    return file;
+}
+
+/* ---- the kernel's ring ---- */
+
+static unsigned link_type_of(int fd, const char *interface, bool *is_loopback) {
+    struct ifreq request = {0};
+    strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    if (ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+        fail("interface %s", interface);
+    if (!(request.ifr_flags & IFF_UP))
+        fail_because("interface %s is down; set it up first", interface);
+    *is_loopback = request.ifr_flags & IFF_LOOPBACK;
+    if (ioctl(fd, SIOCGIFHWADDR, &request) < 0)
+        fail("link type of %s", interface);
+    switch (request.ifr_hwaddr.sa_family) {
+    case ARPHRD_ETHER:
+    case ARPHRD_LOOPBACK:
+        return LINKTYPE_ETHERNET;
+    case ARPHRD_NONE: /* tun: the packets begin with the IP header */
+        return LINKTYPE_RAW;
+    default:
+        fail_because("interface %s is neither Ethernet, loopback nor tun (ARPHRD type %d)",
+                     interface, request.ifr_hwaddr.sa_family);
+    }
+}
+
+/* The filter runs in the kernel: it cuts at snaplen, and keeps only what leaves if asked to. */
+static void attach_filter(int fd, uint32_t snaplen, bool outgoing_only) {
+    struct sock_filter outgoing[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, snaplen),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct sock_fprog program = {.len = 4, .filter = outgoing};
+    if (!outgoing_only) /* the third line alone */
+        program = (struct sock_fprog){.len = 1, .filter = outgoing + 2};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+        fail("attaching the packet filter");
+}
+
+/* Nothing arrives on the socket before bind(): its protocol is 0 until then. */
+static struct ring open_ring(unsigned ring_mib, uint32_t snaplen) {
+    struct ring ring = {.fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+    if (ring.fd < 0 && errno == EPERM)
+        fail_because("recording needs CAP_NET_RAW in this network namespace");
+    if (ring.fd < 0)
+        fail("packet socket");
+    ring.block_bytes = snaplen > SMALL_BLOCK / 4 ? LARGE_BLOCK : SMALL_BLOCK;
+    ring.block_count = ring_mib * ((1u << 20) / ring.block_bytes);
+    struct tpacket_req3 request = {
+        .tp_block_size = ring.block_bytes,
+        .tp_block_nr = ring.block_count,
+        .tp_frame_size = 2048, /* V3 packs frames as they come, but checks the sum */
+        .tp_frame_nr = ring.block_bytes / 2048 * ring.block_count,
+        .tp_retire_blk_tov = RETIRE_MS,
+    };
+    if (setsockopt(ring.fd, SOL_PACKET, PACKET_VERSION, &(int){TPACKET_V3}, sizeof(int)) < 0)
+        fail("PACKET_VERSION TPACKET_V3");
+    if (setsockopt(ring.fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
+        fail("a ring of %u MiB (try a smaller --ring-mib)", ring_mib);
+    size_t bytes = (size_t)ring.block_bytes * ring.block_count;
+    ring.blocks = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, 0);
+    if (ring.blocks == MAP_FAILED)
+        fail("mapping the ring");
+    return ring;
+}
+
+static void bind_ring(struct ring *ring, const char *interface) {
+    unsigned index = if_nametoindex(interface);
+    if (index == 0) /* which to bind() would mean: every interface */
+        fail("interface %s", interface);
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)index};
+    if (bind(ring->fd, (struct sockaddr *)&address, sizeof address) < 0)
+        fail("bind to %s", interface);
+}
+
+/* Writes out each block that the kernel has finished with, and gives it back. */
+static void drain(struct ring *ring, struct file *file) {
+    for (;;) {
+        uint8_t *start = ring->blocks + (size_t)ring->next * ring->block_bytes;
+        struct tpacket_hdr_v1 *block = &((struct tpacket_block_desc *)start)->hdr.bh1;
+        if (!(__atomic_load_n(&block->block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+            break;
+        uint8_t *packet = start + block->offset_to_first_pkt;
+        for (unsigned i = 0; i < block->num_pkts; i++) {
+            put_packet(file, (struct tpacket3_hdr *)packet);
+            packet += ((struct tpacket3_hdr *)packet)->tp_next_offset;
+        }
+        __atomic_store_n(&block->block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        ring->next = (ring->next + 1) % ring->block_count;
+    }
+    /* Nothing more at the moment: a good time to let a reader of the file see it. */
+    write_out(file);
+}
+
+static void count(struct ring *ring) {
+    struct tpacket_stats_v3 new;
+    socklen_t length = sizeof new;
+    if (getsockopt(ring->fd, SOL_PACKET, PACKET_STATISTICS, &new, &length) < 0)
+        fail("PACKET_STATISTICS");
+    ring->received += new.tp_packets;
+    ring->drops += new.tp_drops;
+}
+
+/* ---- the recording ---- */
+
+/* SIGTERM and SIGINT become readable on a descriptor; a reader that goes away becomes EPIPE. */
+static int stop_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        fail("sigprocmask");
+    signal(SIGPIPE, SIG_IGN);
+    int fd = signalfd(-1, &set, SFD_CLOEXEC);
+    if (fd < 0)
+        fail("signalfd");
+    return fd;
+}
+
+static bool at_end(int fd) {
+    char ignored[256];
+    return read(fd, ignored, sizeof ignored) <= 0;
+}
+
+/* Until somebody wants it to end: NULL, or the interface fails: why. */
+static const char *record(struct ring *ring, struct file *file, int signals) {
+    struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
+                           {.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = signals, .events = POLLIN}};
+    for (;;) {
+        if (poll(fds, 3, 1000) < 0 && errno != EINTR)
+            fail("poll");
+        drain(ring, file);
+        count(ring); /* often enough that the kernel's 32 bits don't overflow */
+        if (fds[0].revents & POLLERR) {
+            int error = 0;
+            getsockopt(ring->fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error});
+            return error == ENETDOWN ? "the interface went down" : strerror(error);
+        }
+        if (fds[2].revents || (fds[1].revents && at_end(STDIN_FILENO)))
+            return NULL;
+    }
+}
+
+/* The last packets lie in a block that the kernel still fills; it is handed over in RETIRE_MS.
+ * Each packet received was written or dropped, so we know when we have them all. */
+static void drain_rest(struct ring *ring, struct file *file) {
+    attach_filter(ring->fd, 0, false); /* receive nothing more */
+    int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + DRAIN_MS * INT64_C(1000000);
+    for (;;) {
+        count(ring);
+        if (file->packets + ring->drops >= ring->received)
+            return;
+        if (clock_ns(CLOCK_MONOTONIC) > deadline_ns)
+            fail_because("the kernel kept %llu packets to itself for %d ms",
+                         (unsigned long long)(ring->received - ring->drops - file->packets),
+                         DRAIN_MS);
+        poll(&(struct pollfd){.fd = ring->fd, .events = POLLIN}, 1, 1);
+        drain(ring, file);
+    }
+}
+
+static FILE *status_stream(const struct file *file) {
+    return file->fd == STDOUT_FILENO ? stderr : stdout;
+}
+
+static void say_listening(const struct file *file, const char *interface, unsigned link_type,
+                          uint32_t snaplen, unsigned ring_mib) {
+    struct json j = json_start(status_stream(file));
+    json_object(&j, NULL);
+    json_bool(&j, "listening", true);
+    json_string(&j, "interface", interface);
+    json_int(&j, "link_type", link_type);
+    json_int(&j, "snaplen", snaplen);
+    json_int(&j, "ring_mib", ring_mib);
+    json_end_object(&j);
+    json_finish(&j);
+}
+
+static void say_result(const struct file *file, const struct ring *ring) {
+    struct json j = json_start(status_stream(file));
+    json_object(&j, NULL);
+    json_int(&j, "packets", (int64_t)file->packets);
+    json_int(&j, "received", (int64_t)ring->received);
+    json_int(&j, "drops", (int64_t)ring->drops);
+    json_end_object(&j);
+    json_finish(&j);
+}
+
+static const char usage[] =
+    "usage: capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE FILE\n"
+    "  --snaplen BYTES  keep this much of each packet, 1 to 262144 (default 262144: all of it)\n"
+    "  --ring-mib MIB   size of the kernel's ring, 1 to 1024 MiB (default 64)\n"
+    "  FILE             a pcapng file, or - for standard output\n"
+    "Records until standard input ends, or SIGTERM or SIGINT.\n";
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {{"snaplen", required_argument, NULL, 's'},
+                                            {"ring-mib", required_argument, NULL, 'r'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    uint32_t snaplen = MAX_SNAPLEN;
+    unsigned ring_mib = 64;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 's')
+            snaplen = (uint32_t)whole_number("--snaplen", optarg, 1, MAX_SNAPLEN);
+        else if (option == 'r')
+            ring_mib = (unsigned)whole_number("--ring-mib", optarg, 1, 1024);
+        else if (option == 'h')
+            return fputs(usage, stdout) < 0;
+        else
+            return 2; /* getopt has said why */
+    }
+    if (argc - optind != 2)
+        usage_error("INTERFACE and FILE are needed");
+    const char *interface = argv[optind];
+
+    int signals = stop_signals();
+    struct ring ring = open_ring(ring_mib, snaplen);
+    bool is_loopback;
+    unsigned link_type = link_type_of(ring.fd, interface, &is_loopback);
+    struct file file = open_file(argv[optind + 1]);
+    put_file_header(&file);
+    put_interface(&file, interface, link_type, snaplen);
+    write_out(&file);
+
+    /* The filter comes before bind(), so that no packet gets past it. */
+    attach_filter(ring.fd, snaplen, is_loopback);
+    uint64_t began_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+    bind_ring(&ring, interface);
+    say_listening(&file, interface, link_type, snaplen, ring_mib);
+
+    const char *failure = record(&ring, &file, signals);
+    drain_rest(&ring, &file);
+    put_statistics(&file, &ring, began_ns);
+    write_out(&file);
+    if (close(file.fd) < 0)
+        fail("closing %s", file.name);
+    free(file.buffer);
+    say_result(&file, &ring);
+    if (failure)
+        fail_because("%s: %s after %llu packets; the file holds them", interface, failure,
+                     (unsigned long long)file.packets);
+    return 0;
+}

@@ -1,0 +1,250 @@
+/*
+ * filesend - send a file over TCP in five ways, and count what each costs.
+ *
+ *     filesend [-m METHOD] [-s BLOCK] [OPTION]... HOST FILE
+ *
+ * From a ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendfile() and
+ * saw no difference for files of 9, 32 and 64 MB: his network of 100 Mbit/s was the bottleneck, and
+ * a clock does not show what the CPU did. Hence system calls, context switches, page faults and CPU
+ * seconds per GB. The methods, by what happens to each byte:
+ *
+ *     read       copied from the page cache to a buffer of ours, and from there to the socket
+ *     mmap       copied once: our memory is the page cache; touching new pages costs faults
+ *     sendfile   not copied: the socket refers to the pages of the cache
+ *     splice     the same in two calls, through a pipe
+ *     zerocopy   mmap, and send() with MSG_ZEROCOPY: not copied, if all goes well. The kernel
+ *                reports if it had to after all, as it always does on loopback and veth
+ *
+ * A call takes at most 4096 bytes for read, as in the text, everything for sendfile and 131072 for
+ * the others; -s changes that. --header sends some bytes before the file in a send() of their own,
+ * as web servers do: a small segment, unless --cork or --more says that something follows.
+ * --cache cold drops the file from the page cache first, warm reads it in; mincore(2) verifies.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+/* sendfile(2): no call transfers more than this. */
+enum { MOST_AT_ONCE = 0x7ffff000, SOME = 131072, MAX_FDS = 256 };
+
+enum method { READ, MMAP, SENDFILE, SPLICE, ZEROCOPY };
+static const char *const method_names[] = {"read", "mmap", "sendfile", "splice", "zerocopy", NULL};
+static const int64_t usual_block_bytes[] = {4096, SOME, MOST_AT_ONCE, SOME, SOME};
+
+static const char *port = "9000", *path;
+static int method = SENDFILE, cache = CACHE_ASIS;
+static int64_t block_bytes, header_bytes, connections = 1;
+static bool cork, more, nodelay;
+
+static const struct program_option options[] = {
+    {"method", 'm', "HOW", "how", .choice = &method, .names = method_names},
+    {NULL, 's', "BYTES", "most in one call", .number = &block_bytes, .min = 1, .max = MOST_AT_ONCE},
+    {NULL, 'j', "N", "connections at a time", .number = &connections, .min = 1, .max = MAX_FDS},
+    {"port", 'p', "PORT", "the receiver's", .text = &port},
+    {"header", 0, "BYTES", "send so many before the file", .number = &header_bytes, .max = 1 << 20},
+    {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
+    {"more", 0, NULL, "say that more follows the header (MSG_MORE)", .flag = &more},
+    {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
+    {"cache", 0, "STATE", "page cache at the start", .choice = &cache, .names = cache_names},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "filesend [OPTION]... HOST FILE",
+    .summary = "Sends a file to a filerecv, and says what it cost.",
+    .options = options,
+    .arguments = {2, 2},
+    .tcp = true,
+};
+
+static int file;
+static int64_t file_bytes;
+/* Of all connections together: with -j each has a thread. */
+static _Atomic int64_t system_calls, zerocopy_sends, zerocopy_copied;
+
+/* ---- the five methods ---- */
+
+static size_t block_at(int64_t offset) {
+    int64_t left = file_bytes - offset;
+    return (size_t)(left < block_bytes ? left : block_bytes);
+}
+
+/* What a call transferred; ends the program if it failed, or found less than there was before. */
+static int64_t check(ssize_t result, const char *call) {
+    system_calls++;
+    if (result < 0 && errno == EINTR)
+        return 0;
+    if (result < 0)
+        fail_transfer(call);
+    if (result == 0)
+        fail_because("%s became shorter while it was sent", path);
+    return result;
+}
+
+static char *map_file(void) {
+    char *mapping = mmap(NULL, (size_t)file_bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (mapping == MAP_FAILED)
+        fail("mmap of %s", path);
+    return mapping;
+}
+
+static void send_by_read(int fd) {
+    char *buffer = allocate((size_t)block_bytes, 1);
+    for (int64_t at = 0; at < file_bytes;) {
+        int64_t got = check(pread(file, buffer, block_at(at), at), "reading the file");
+        system_calls += send_all(fd, buffer, (size_t)got, 0);
+        at += got;
+    }
+    free(buffer);
+}
+
+static void send_by_mmap(int fd) {
+    const char *mapping = map_file();
+    for (int64_t at = 0; at < file_bytes; at += (int64_t)block_at(at))
+        system_calls += send_all(fd, mapping + at, block_at(at), 0);
+}
+
+static void send_by_sendfile(int fd) {
+    for (off_t at = 0;
+         at < file_bytes;) /* sendfile() moves it on, by less than asked for at times */
+        check(sendfile(fd, file, &at, block_at(at)), "sendfile");
+}
+
+static void send_by_splice(int fd) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        fail("pipe");
+    /* As large as a block if we may have that; a smaller one only means more calls. */
+    (void)fcntl(ends[1], F_SETPIPE_SZ, (int)(block_bytes < 1 << 20 ? block_bytes : 1 << 20));
+    for (off_t at = 0; at < file_bytes;) {
+        int64_t in = check(splice(file, &at, ends[1], NULL, block_at(at), 0), "splice to the pipe");
+        unsigned flags = at < file_bytes ? SPLICE_F_MORE : 0;
+        while (in > 0)
+            in -= check(splice(ends[0], NULL, fd, NULL, (size_t)in, flags), "splice to the socket");
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void send_by_zerocopy(int fd) {
+    const char *mapping = map_file();
+    struct zerocopy z = {0};
+    set_option(fd, SOL_SOCKET, SO_ZEROCOPY, 1, "SO_ZEROCOPY");
+    for (int64_t at = 0; at < file_bytes;) {
+        ssize_t sent = send(fd, mapping + at, block_at(at), MSG_ZEROCOPY);
+        if (sent < 0 && errno == ENOBUFS) { /* too many reports are outstanding */
+            system_calls++;
+            await_zerocopy(fd, &z);
+            continue;
+        }
+        z.sends += sent > 0;
+        at += check(sent, "sending");
+    }
+    while (z.done < z.sends)
+        await_zerocopy(fd, &z);
+    system_calls += z.system_calls;
+    zerocopy_sends += z.sends;
+    zerocopy_copied += z.copied;
+}
+
+static void send_header(int fd) {
+    char *header = allocate((size_t)header_bytes + 1, 1);
+    memset(header, 'h', (size_t)header_bytes);
+    system_calls += send_all(fd, header, (size_t)header_bytes, more ? MSG_MORE : 0);
+    free(header);
+}
+
+static void *send_file(void *fd_pointer) {
+    static void (*const methods[])(int) = {send_by_read, send_by_mmap, send_by_sendfile,
+                                           send_by_splice, send_by_zerocopy};
+    int fd = *(int *)fd_pointer;
+    if (cork)
+        set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
+    send_header(fd);
+    if (file_bytes > 0)
+        methods[method](fd);
+    if (cork)
+        set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
+    system_calls += cork ? 2 : 0;
+    finish_sending(fd, "the receiver");
+    return NULL;
+}
+
+static void send_all_files(int *fds) {
+    pthread_t threads[MAX_FDS];
+    for (int i = 1; i < connections; i++) {
+        if (pthread_create(&threads[i], NULL, send_file, &fds[i]) != 0)
+            fail("thread %d of -j", i + 1);
+    }
+    send_file(&fds[0]);
+    for (int i = 1; i < connections; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void print_json(const struct socket_options *granted, const struct tcp_info *info,
+                       const struct usage *used, int64_t bytes, double cached) {
+    struct json j = json_result(stdout, used);
+    json_string(&j, "method", method_names[method]);
+    json_int(&j, "bytes", bytes);
+    json_int(&j, "file_bytes", file_bytes);
+    json_int(&j, "header_bytes", header_bytes);
+    json_int(&j, "block_bytes", block_bytes);
+    json_int(&j, "connections", connections);
+    json_string(&j, "cache", cache_names[cache]);
+    json_double(&j, "cached_share", cached);
+    json_double(&j, "mb_per_s", mb_per_s(bytes, used));
+    json_double(&j, "cpu_s_per_gb", cpu_s_per_gb(bytes, used));
+    json_int(&j, "system_calls", system_calls);
+    json_int(&j, "zerocopy_sends", zerocopy_sends);
+    json_int(&j, "zerocopy_copied", zerocopy_copied);
+    json_end_result(&j, granted, info);
+}
+
+static void print_text(const struct socket_options *granted, const struct usage *used,
+                       int64_t bytes, double cached) {
+    print_options(stdout, granted);
+    printf("%s, %.0f %% of the file in the page cache: ", method_names[method], cached * 100);
+    print_costs(stdout, bytes, used, system_calls);
+    if (method == ZEROCOPY)
+        printf("%lld of %lld zero-copy sends were copied after all\n", (long long)zerocopy_copied,
+               (long long)zerocopy_sends);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    char **arguments = parse_command_line(argc, argv, &command);
+    if (!block_bytes)
+        block_bytes = usual_block_bytes[method];
+    path = arguments[1];
+    file = open_regular_file(path, &file_bytes);
+    pin_to_cpu();
+
+    int fds[MAX_FDS];
+    for (int i = 0; i < connections; i++) {
+        fds[i] = connect_to(SOCK_STREAM, arguments[0], port, NULL);
+        if (nodelay)
+            set_option(fds[i], IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    }
+    struct socket_options granted = read_options(fds[0]);
+    double cached = prepare_cache(file, path, cache);
+
+    struct usage start = usage_now();
+    send_all_files(fds);
+    struct usage used = usage_since(&start);
+    struct tcp_info info = read_tcp_info(fds[0]);
+
+    int64_t bytes = connections * (file_bytes + header_bytes);
+    if (common.json)
+        print_json(&granted, &info, &used, bytes, cached);
+    else
+        print_text(&granted, &used, bytes, cached);
+}

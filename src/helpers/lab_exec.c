@@ -1,0 +1,211 @@
+/*
+ * lab_exec - run a command on a host of a laboratory, for as long as the laboratory's owner lives.
+ *
+ *     lab_exec [--net-admin] OWNER_PID USER_FD MNT_FD PID_FD NET_FD UTS_FD -- COMMAND [ARGUMENT...]
+ *     lab_exec OWNER_PID -- COMMAND [ARGUMENT...]
+ *
+ * Joins the namespaces behind the descriptors (from lab_init), runs COMMAND there as the same
+ * ordinary user in the same working directory, and ends as COMMAND ends, by the same exit status or
+ * signal. The second form joins nothing: COMMAND runs on the real machine.
+ *
+ * Entering a user namespace gives all capabilities in it, and exec takes them away again, so that
+ * COMMAND is as powerless as it would be outside; with --net-admin it keeps CAP_NET_RAW and
+ * CAP_NET_ADMIN over the laboratory's network (capabilities(7), "Ambient").
+ *
+ * Signals sent to lab_exec reach COMMAND. COMMAND leads a process group of its own, which ends with
+ * it: when it exits, when OWNER_PID dies in any way, and when lab_exec is killed. The last needs a
+ * third process, the guard between the two: a program that gets SIGKILL has no last word, but the
+ * kernel tells its child (PR_SET_PDEATHSIG in prctl(2)).
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile pid_t child_pid;
+static volatile sig_atomic_t orphaned;
+
+static void pass_on(int signal_number) {
+    if (child_pid > 0)
+        kill(child_pid, signal_number);
+}
+
+static void note_orphaned(int signal_number) {
+    (void)signal_number;
+    orphaned = 1;
+}
+
+static void join(const char *name, const char *text, int kind) {
+    int fd = (int)whole_number(name, text, 3, 1 << 20);
+    if (setns(fd, kind) < 0)
+        fail("joining the laboratory's %s", name);
+    close(fd);
+}
+
+/* An ambient capability survives exec; it must be permitted and inheritable first. */
+static void keep_capability(int capability) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        fail("capget");
+    data[0].inheritable |= 1u << capability;
+    if (syscall(SYS_capset, &header, data) < 0)
+        fail("capset");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0)
+        fail("raising an ambient capability");
+}
+
+static void forward_signals(void) {
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+static void block_signals(int how) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(how, &all, NULL);
+}
+
+static _Noreturn void become(char **command) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
+    /* Shells start background jobs deaf to these, and a command would inherit that. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    block_signals(SIG_UNBLOCK);
+    execvp(command[0], command);
+    int error = errno;
+    const char *name = strerrorname_np(error);
+    fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+/* The pipes belong to COMMAND alone: a copy held here would hide that it closed its own. */
+static void let_go_of_standard_streams(void) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return;
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(null, fd);
+    close(null);
+}
+
+static int end_like(int status) {
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    signal(WTERMSIG(status), SIG_DFL);
+    prctl(PR_SET_DUMPABLE, 0); /* the command has left its core dump; one is enough */
+    raise(WTERMSIG(status));
+    return 128 + WTERMSIG(status);
+}
+
+/* PIDs may be reused; a descriptor for a process never means another one. */
+static int open_process(pid_t pid, const char *who) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        fail("pidfd_open of %s", who);
+    return fd;
+}
+
+static int wait_for(pid_t child) {
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            fail("waitpid");
+    return status;
+}
+
+/* Called with all signals blocked, so that none arrives before it is known whom to tell. */
+static void pass_signals_to(pid_t child) {
+    child_pid = child;
+    forward_signals();
+    let_go_of_standard_streams();
+    block_signals(SIG_UNBLOCK);
+}
+
+/* Runs the command and sees to it that nothing of it is left when it, its owner or lab_exec ends.
+ */
+static _Noreturn void guard(char **command, int owner) {
+    /* SIGPWR is the message that lab_exec is gone; it may only interrupt the ppoll below. */
+    struct sigaction action = {.sa_handler = note_orphaned};
+    sigaction(SIGPWR, &action, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGPWR);
+
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child == 0)
+        become(command);
+    setpgid(child, child); /* in both, since either may be first */
+    sigset_t just_power, none;
+    sigemptyset(&none);
+    sigemptyset(&just_power);
+    sigaddset(&just_power, SIGPWR);
+    struct pollfd events[] = {{.fd = open_process(child, "the command"), .events = POLLIN},
+                              {.fd = owner, .events = POLLIN}};
+    pass_signals_to(child);
+    sigprocmask(SIG_BLOCK, &just_power, NULL);
+    while (!orphaned && ppoll(events, 2, NULL, &none) < 0 && errno == EINTR)
+        ;
+    kill(-child, SIGKILL); /* before the wait: until then the group's number is not reused */
+    _exit(end_like(wait_for(child)));
+}
+
+/* Joining a mount namespace moves to its root; the caller expects to stay where he is. */
+static void join_all(char **fds) {
+    char directory[PATH_MAX];
+    if (!getcwd(directory, sizeof directory))
+        fail("the working directory");
+    join("user namespace", fds[0], CLONE_NEWUSER);
+    join("mount namespace", fds[1], CLONE_NEWNS);
+    join("PID namespace", fds[2], CLONE_NEWPID);
+    join("network namespace", fds[3], CLONE_NEWNET);
+    join("UTS namespace", fds[4], CLONE_NEWUTS);
+    if (chdir(directory) < 0)
+        fail("returning to %s", directory);
+}
+
+int main(int argc, char **argv) {
+    bool net_admin = argc > 1 && strcmp(argv[1], "--net-admin") == 0;
+    char **args = argv + 1 + net_admin;
+    int count = argc - 1 - net_admin;
+    bool outside = count >= 3 && strcmp(args[1], "--") == 0;
+    if (!outside && (count < 8 || strcmp(args[6], "--") != 0))
+        usage_error("usage: lab_exec [--net-admin] OWNER_PID [USER_FD MNT_FD PID_FD NET_FD UTS_FD]"
+                    " -- COMMAND [ARGUMENT...]");
+    int owner = open_process((pid_t)whole_number("OWNER_PID", args[0], 1, 1 << 22), "the owner");
+    char **command = args + (outside ? 2 : 7);
+
+    if (!outside)
+        join_all(args + 1);
+    if (net_admin && !outside) {
+        keep_capability(CAP_NET_RAW);
+        keep_capability(CAP_NET_ADMIN);
+    }
+
+    /* A PID namespace is entered by the children of the process that joined it. */
+    block_signals(SIG_BLOCK);
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child == 0)
+        guard(command, owner);
+    pass_signals_to(child);
+    /* Not exit(): nothing is left to flush, and what a sanitizer does at exit needs a new task,
+       which a PID namespace that has ended refuses for ever. */
+    _exit(end_like(wait_for(child)));
+}

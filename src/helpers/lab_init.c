@@ -1,0 +1,265 @@
+/*
+ * lab_init - process 1 of a laboratory: makes the namespaces, and hands out what lives in them.
+ *
+ *     lab_init CONTROL_FD OWNER_PID
+ *
+ * An ordinary user may not create network interfaces, but may create a user namespace and rule
+ * inside it (user_namespaces(7)). lab_init does so once, then serves its owner, the Python process
+ * that started it, over a SOCK_SEQPACKET socket. It makes no decisions of its own: what addresses,
+ * links and settings a laboratory has is the owner's business, who configures them through the
+ * sockets and files that lab_init opens for him *inside* a host's namespaces.
+ *
+ *     request                      answer "ok" carries
+ *     host NAME                    two descriptors: its network and its UTS namespace
+ *     socket HOST FAMILY TYPE PROTO  one descriptor: socket(2) called on that host
+ *     open HOST FLAGS PATH         one descriptor: open(2) called on that host (for /proc/sys/net)
+ *     hosts TEXT                   none: TEXT becomes /etc/hosts inside the laboratory
+ *
+ * HOST counts from 0 in the order of creation. A request that fails is answered
+ * "error ENAME what". The first message, unasked, carries the user, PID and mount namespaces.
+ *
+ * Lifetime: everything in the PID namespace is killed by the kernel when process 1 ends, and
+ * process 1 ends when its owner closes the socket or dies in any way, SIGKILL included.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_HOSTS = 256, MAX_REQUEST = 64 * 1024, MAX_FDS = 3 };
+
+static int control;
+static int hosts[MAX_HOSTS]; /* a network namespace each */
+static int host_count;
+
+/* ---- answers ---- */
+
+static void send_message(const char *text, const int *fds, int count) {
+    struct iovec part = {.iov_base = (void *)text, .iov_len = strlen(text)};
+    union {
+        char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } space = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = space.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    }
+    /* An owner who has gone shows up in the next poll. */
+    (void)sendmsg(control, &message, MSG_NOSIGNAL);
+}
+
+static void answer_error(const char *what) {
+    char text[512];
+    const char *name = strerrorname_np(errno);
+    snprintf(text, sizeof text, "error %s %s", name ? name : "unknown", what);
+    send_message(text, NULL, 0);
+}
+
+/* Hands a descriptor over and keeps no copy. */
+static void answer_with(int fd, const char *what) {
+    if (fd < 0) {
+        answer_error(what);
+        return;
+    }
+    send_message("ok", &fd, 1);
+    close(fd);
+}
+
+/* ---- requests ---- */
+
+static int own_namespace(const char *kind) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void make_host(const char *name) {
+    if (host_count == MAX_HOSTS) {
+        errno = ENOSPC;
+        answer_error("a laboratory has at most 256 hosts");
+        return;
+    }
+    if (unshare(CLONE_NEWNET | CLONE_NEWUTS) < 0 || sethostname(name, strlen(name)) < 0) {
+        answer_error("unshare of the network and UTS namespaces");
+        return;
+    }
+    int fds[] = {own_namespace("net"), own_namespace("uts")};
+    if (fds[0] < 0 || fds[1] < 0) {
+        answer_error("opening the new host's namespaces");
+        return;
+    }
+    hosts[host_count++] = fds[0];
+    send_message("ok", fds, 2);
+    close(fds[1]);
+}
+
+static bool enter(int host) {
+    if (host < 0 || host >= host_count) {
+        errno = EINVAL;
+        return false;
+    }
+    return setns(hosts[host], CLONE_NEWNET) == 0;
+}
+
+static void open_socket(int host, int family, int type, int protocol) {
+    if (!enter(host))
+        answer_error("entering the host's network namespace");
+    else
+        answer_with(socket(family, type | SOCK_CLOEXEC, protocol), "socket");
+}
+
+static void open_file(int host, int flags, const char *path) {
+    if (!enter(host))
+        answer_error("entering the host's network namespace");
+    else
+        answer_with(open(path, flags | O_CLOEXEC), path);
+}
+
+/*
+ * The laboratory's own /etc/hosts, so that "client" and "server" are names inside it. The file
+ * lives on a tmpfs that is mounted over /mnt just long enough to bind the file to its place.
+ */
+static void set_hosts(const char *text) {
+    if (mount("tmpfs", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0) {
+        answer_error("mounting a tmpfs on /mnt");
+        return;
+    }
+    int fd = open("/mnt/hosts", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    bool bound = written && mount("/mnt/hosts", "/etc/hosts", NULL, MS_BIND, NULL) == 0;
+    if (bound)
+        send_message("ok", NULL, 0);
+    else
+        answer_error("binding /etc/hosts");
+    umount2("/mnt", MNT_DETACH);
+}
+
+static void serve(char *request) {
+    int host, a, b, c, at = 0;
+    if (strncmp(request, "host ", 5) == 0)
+        make_host(request + 5);
+    else if (sscanf(request, "socket %d %d %d %d", &host, &a, &b, &c) == 4)
+        open_socket(host, a, b, c);
+    else if (sscanf(request, "open %d %d %n", &host, &a, &at) == 2 && at > 0)
+        open_file(host, a, request + at);
+    else if (strncmp(request, "hosts ", 6) == 0)
+        set_hosts(request + 6);
+    else {
+        errno = EINVAL;
+        answer_error("no such request");
+    }
+}
+
+/* ---- process 1 ---- */
+
+static void mount_own_proc(void) {
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        fail("making the mounts private");
+    /* Containers that hide parts of /proc forbid a fresh one; the old one then serves: only `ps`
+       shows strangers, and those can be neither seen nor signalled in any other way. */
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
+        errno != EPERM)
+        fail("mounting /proc");
+}
+
+static _Noreturn void be_process_one(int owner) {
+    static char request[MAX_REQUEST + 1];
+    signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the kernel */
+    mount_own_proc();
+    int fds[] = {own_namespace("user"), own_namespace("pid"), own_namespace("mnt")};
+    send_message("ready", fds, 3);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    for (;;) {
+        struct pollfd events[] = {{.fd = control, .events = POLLIN},
+                                  {.fd = owner, .events = POLLIN}};
+        if (poll(events, 2, -1) < 0 && errno != EINTR)
+            fail("poll");
+        if (events[1].revents)
+            exit(0); /* the owner died */
+        if (!events[0].revents)
+            continue;
+        ssize_t length = recv(control, request, MAX_REQUEST, 0);
+        if (length <= 0)
+            exit(0); /* the owner closed the laboratory */
+        request[length] = '\0';
+        serve(request);
+    }
+}
+
+/* ---- becoming root of a small world ---- */
+
+static void write_file(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        fail("writing %s", path);
+    close(fd);
+}
+
+/* Inside, the user keeps his own uid and gid: files and `whoami` look the same as outside. */
+static void become_owner_of_user_namespace(void) {
+    char map[64];
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    if (unshare(CLONE_NEWUSER) < 0)
+        fail("unshare(CLONE_NEWUSER)");
+    write_file("/proc/self/setgroups", "deny");
+    snprintf(map, sizeof map, "%u %u 1", uid, uid);
+    write_file("/proc/self/uid_map", map);
+    snprintf(map, sizeof map, "%u %u 1", gid, gid);
+    write_file("/proc/self/gid_map", map);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3)
+        usage_error("usage: lab_init CONTROL_FD OWNER_PID");
+    control = (int)whole_number("CONTROL_FD", argv[1], 3, 1 << 20);
+    pid_t owner_pid = (pid_t)whole_number("OWNER_PID", argv[2], 1, 1 << 22);
+    if (fcntl(control, F_SETFD, FD_CLOEXEC) < 0)
+        fail("the control socket");
+
+    /* Opened before the check, so that a recycled process id cannot be taken for the owner. */
+    int owner = (int)syscall(SYS_pidfd_open, owner_pid, 0);
+    if (owner < 0)
+        fail("pidfd_open of the owner");
+    if (getppid() != owner_pid)
+        exit(0);
+
+    become_owner_of_user_namespace();
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC) < 0)
+        fail("unshare(CLONE_NEWPID | CLONE_NEWNS)");
+
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child == 0) {
+        /* Whoever kills this program's outer half ends the laboratory too. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        be_process_one(owner);
+    }
+    close(control);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}

@@ -1,0 +1,211 @@
+/*
+ * netcat - standard input to a TCP connection, the connection to standard output.
+ *
+ *     netcat [OPTION]... HOST PORT          connect
+ *     netcat [OPTION]... -l PORT            listen, and take one connection
+ *
+ * From Chen Shuo's course on network programming, which measures TCP with `dd | nc` and `nc < file`
+ * and asks how often each byte is copied: here that is once in and once out of this program, for
+ * each of the two processes. With --splice the bytes never enter it where one side is a pipe, and
+ * not where a file is sent (splice(2), sendfile(2)).
+ *
+ * A connection has two directions, each of which ends by itself, so each has a thread:
+ *
+ *     standard input ends     shutdown(SHUT_WR): the peer reads our end, and can still answer
+ *     the peer's data ends    standard output is complete, and what we have to say still goes out
+ *                             (unless it comes from a terminal, which would never end)
+ *
+ * The program ends when both have. Many a netcat ends with the first, and loses the rest.
+ *
+ * Waiting for a client and for data is what a netcat is for, so that has no limit; --deadline is
+ * for connecting, and for a peer that no longer reads. Everything but the data goes to standard
+ * error: with -v the port, the options and the byte counts, with --json the same as JSON.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 131072, WIDE_PIPE = 1 << 20 };
+
+static bool listening, splicing, verbose;
+
+static const struct program_option options[] = {
+    {"listen", 'l', NULL, "listen on PORT instead of connecting", .flag = &listening},
+    {"verbose", 'v', NULL, "say what happens, on standard error", .flag = &verbose},
+    {"splice", 0, NULL, "move the data inside the kernel where that works", .flag = &splicing},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "netcat [OPTION]... HOST PORT, or netcat [OPTION]... -l PORT",
+    .summary = "Standard input to a TCP connection, the connection to standard output.",
+    .options = options,
+    .arguments = {1, 2},
+    .tcp = true,
+    .listens = true,
+};
+
+/* One of the two directions. */
+struct flow {
+    int from, to;
+    const char *from_name, *to_name;
+    int64_t bytes, system_calls;
+};
+
+/* ---- moving ---- */
+
+/* A pipe of 64 KiB makes dd and us take turns; 1 MiB is what a user may ask for (pipe(7)). */
+static void widen_if_pipe(int fd) {
+    (void)fcntl(fd, F_SETPIPE_SZ, WIDE_PIPE);
+}
+
+static bool is_kind(int fd, mode_t kind) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+static _Noreturn void fail_flow(const char *name, const char *verb) {
+    char what[64];
+    snprintf(what, sizeof what, "%s %s", verb, name);
+    fail_transfer(what);
+}
+
+/* A result of read or write: its size; ends the program if it failed for good. */
+static size_t checked(struct flow *flow, ssize_t result, const char *name, const char *verb) {
+    flow->system_calls++;
+    if (result < 0 && errno != EINTR)
+        fail_flow(name, verb);
+    return result < 0 ? 0 : (size_t)result;
+}
+
+static void write_fully(struct flow *flow, const char *data, size_t size) {
+    while (size > 0) {
+        size_t done = checked(flow, write(flow->to, data, size), flow->to_name, "writing to");
+        data += done;
+        size -= done;
+    }
+}
+
+static void copy(struct flow *flow) {
+    char *buffer = allocate(BLOCK, 1);
+    for (;;) {
+        ssize_t got = read(flow->from, buffer, BLOCK);
+        size_t size = checked(flow, got, flow->from_name, "reading");
+        if (got == 0)
+            break;
+        write_fully(flow, buffer, size);
+        flow->bytes += (int64_t)size;
+    }
+    free(buffer);
+}
+
+/* The kernel's own way between these two, if it has one. */
+static ssize_t move_some(const struct flow *flow) {
+    if (is_kind(flow->from, S_IFREG))
+        return sendfile(flow->to, flow->from, NULL, WIDE_PIPE);
+    return splice(flow->from, NULL, flow->to, NULL, WIDE_PIPE, SPLICE_F_MOVE);
+}
+
+/* False when it is not possible between these two; then nothing was moved. */
+static bool move_inside_kernel(struct flow *flow) {
+    for (;;) {
+        ssize_t moved = move_some(flow);
+        if (moved < 0 && errno == EINVAL && flow->bytes == 0)
+            return false;
+        size_t size = checked(flow, moved, flow->to_name, "writing to");
+        if (moved == 0)
+            return true;
+        flow->bytes += (int64_t)size;
+    }
+}
+
+static void move_all(struct flow *flow) {
+    widen_if_pipe(flow->from);
+    widen_if_pipe(flow->to);
+    if (!splicing || !move_inside_kernel(flow))
+        copy(flow);
+}
+
+/* ---- the two directions ---- */
+
+static void *send_input(void *argument) {
+    struct flow *flow = argument;
+    move_all(flow);
+    if (shutdown(flow->to, SHUT_WR) < 0)
+        fail("the peer closed the connection early");
+    return NULL;
+}
+
+static void receive_output(struct flow *flow) {
+    move_all(flow);
+    /* A reader of our output shall see its end now, not when our input has ended, too. */
+    if (close(STDOUT_FILENO) < 0)
+        fail("writing to standard output");
+}
+
+static int open_connection(char **arguments) {
+    if (!listening)
+        return connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
+    int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
+    set_receive_limit(listener, 0);
+    if (verbose || common.json)
+        announce(stderr, listener);
+    int fd = accept_from(listener);
+    close(listener);
+    return fd;
+}
+
+static void report(const struct socket_options *granted, const struct tcp_info *info,
+                   const struct usage *used, const struct flow *sent, const struct flow *received) {
+    if (verbose) {
+        print_options(stderr, granted);
+        fprintf(stderr, "%lld bytes sent, %lld received: ", (long long)sent->bytes,
+                (long long)received->bytes);
+        print_usage(stderr, used);
+        fputc('\n', stderr);
+    }
+    if (common.json) {
+        struct json j = json_result(stderr, used);
+        json_int(&j, "bytes_sent", sent->bytes);
+        json_int(&j, "bytes_received", received->bytes);
+        json_int(&j, "system_calls", sent->system_calls + received->system_calls);
+        json_bool(&j, "splice", splicing);
+        json_end_result(&j, granted, info);
+    }
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    char **arguments = parse_command_line(argc, argv, &command);
+    if (!listening && !arguments[1])
+        usage_error("PORT is missing; usage: %s", command.usage);
+    if (listening && arguments[1])
+        usage_error("'%s' is one argument too many: -l takes PORT alone", arguments[1]);
+    pin_to_cpu();
+
+    int fd = open_connection(arguments);
+    set_receive_limit(fd, 0);
+    struct socket_options granted = read_options(fd);
+
+    struct usage start = usage_now();
+    struct flow sent = {STDIN_FILENO, fd, "standard input", "the peer", 0, 0};
+    struct flow received = {fd, STDOUT_FILENO, "from the peer", "standard output", 0, 0};
+    pthread_t sender;
+    if (pthread_create(&sender, NULL, send_input, &sent) != 0)
+        fail("a thread for standard input");
+    receive_output(&received);
+    if (!isatty(STDIN_FILENO))
+        pthread_join(sender, NULL);
+    struct usage used = usage_since(&start);
+
+    struct tcp_info info = read_tcp_info(fd);
+    report(&granted, &info, &used, &sent, &received);
+}

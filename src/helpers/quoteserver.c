@@ -1,0 +1,137 @@
+/*
+ * quoteserver - answer requests for stock quotes, over two connections or one.
+ *
+ *     quoteserver [OPTION]...
+ *
+ * Listens on port 9000 for one quoteclient, which tells the story: case 2 of the MSDN article
+ * "Design issues: sending small data segments over TCP with Winsock". Of the client's two
+ * connections it reads requests from the first and writes quotes to the second; with --single
+ * there is only one. All requests that a read brings are answered by one send().
+ *
+ * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same in quoteclient.c. */
+enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
+
+static const char *port = "9000", *log_path;
+static bool single, nodelay;
+static int quickack = QUICKACK_ON;
+
+static const struct program_option options[] = {
+    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
+    {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
+    {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
+    {"log", 0, "FILE", "when requests came and quotes left", .text = &log_path},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "quoteserver [OPTION]...",
+    .summary = "Answers the requests of one quoteclient until it has no more.",
+    .options = options,
+    .tcp = true,
+    .listens = true,
+};
+
+static struct event_log events;
+static int64_t quotes, reads, system_calls;
+
+static int take_connection(int listener) {
+    int fd = accept_from(listener);
+    if (nodelay)
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    return fd;
+}
+
+/* The price has to come from somewhere; what matters is that each symbol always has the same. */
+static void put_quote(char *place, const char *symbol) {
+    unsigned price = 0;
+    for (int i = 0; i < REQUEST_BYTES; i++)
+        price = price * 31 + (unsigned char)symbol[i];
+    char text[QUOTE_BYTES + 1];
+    snprintf(text, sizeof text, "%.*s %11u.%02u%8s", REQUEST_BYTES, symbol, price % 10000,
+             price % 100, "");
+    memcpy(place, text, QUOTE_BYTES);
+}
+
+static void answer(int fd, const char *requests, size_t number) {
+    static char text[MAX_BATCH * QUOTE_BYTES];
+    for (size_t i = 0; i < number; i++)
+        put_quote(text + i * QUOTE_BYTES, requests + i * REQUEST_BYTES);
+    log_event(&events, "quote", number * QUOTE_BYTES);
+    system_calls += send_all(fd, text, number * QUOTE_BYTES, 0);
+    quotes += (int64_t)number;
+}
+
+/* Reads what is there, answers every request that is complete, keeps the rest for the next. */
+static void serve(int request_fd, int quote_fd) {
+    static char pending[MAX_BATCH * REQUEST_BYTES];
+    size_t filled = 0, got;
+    while ((got = receive(request_fd, pending + filled, sizeof pending - filled, 0)) > 0) {
+        log_event(&events, "request", got);
+        system_calls += 1 + set_quickack(request_fd, quickack);
+        reads++;
+        filled += got;
+        size_t complete = filled / REQUEST_BYTES;
+        if (complete > 0)
+            answer(quote_fd, pending, complete);
+        filled -= complete * REQUEST_BYTES;
+        memmove(pending, pending + complete * REQUEST_BYTES, filled);
+    }
+    if (filled > 0)
+        fail_because("the client ended in the middle of a request, after %lld", (long long)quotes);
+}
+
+static void print_json(const struct socket_options *granted, const struct tcp_info *info,
+                       const struct usage *used) {
+    struct json j = json_result(stdout, used);
+    json_int(&j, "quotes", quotes);
+    json_int(&j, "reads", reads);
+    json_bool(&j, "single", single);
+    json_string(&j, "quickack", quickack_names[quickack]);
+    json_int(&j, "system_calls", system_calls);
+    json_end_result(&j, granted, info);
+}
+
+static void print_text(const struct socket_options *granted, const struct usage *used) {
+    print_options(stdout, granted);
+    printf("%lld quotes for requests in %lld reads: ", (long long)quotes, (long long)reads);
+    print_usage(stdout, used);
+    fputc('\n', stdout);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    parse_command_line(argc, argv, &command);
+    events = open_log(log_path);
+    pin_to_cpu();
+
+    int listener = listen_on(SOCK_STREAM, port, NULL);
+    announce(stdout, listener);
+    int request_fd = take_connection(listener);
+    int quote_fd = single ? request_fd : take_connection(listener);
+    struct socket_options granted = read_options(request_fd);
+
+    struct usage start = usage_now();
+    serve(request_fd, quote_fd);
+    struct usage used = usage_since(&start);
+    struct tcp_info info = read_tcp_info(request_fd);
+    close(request_fd);
+    if (!single)
+        close(quote_fd);
+
+    if (common.json)
+        print_json(&granted, &info, &used);
+    else
+        print_text(&granted, &used);
+    close_log(&events);
+}

@@ -1,0 +1,174 @@
+/*
+ * recordsink - take records apart that come over TCP, and see how they came.
+ *
+ *     recordsink [OPTION]...
+ *
+ * Listens on port 9000 for one recordsource (which says what the records look like). From case 1
+ * of the MSDN article "Design issues: sending small data segments over TCP with Winsock": there the
+ * server gives recv() a buffer of 200 bytes "so that each record is got by one call", which TCP
+ * does not promise. This one counts how often it is so: reads that hold exactly one record, and
+ * records that a read cut in two.
+ *
+ * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same in recordsource.c. */
+enum { MIN_RECORD = 20, MAX_RECORD = 100, BATCH_HEADER = 4, MAX_BATCH = 1000 };
+
+static const char *port = "9000";
+static int64_t read_bytes = 200;
+static int quickack = QUICKACK_ON;
+
+static const struct program_option options[] = {
+    {NULL, 'r', "BYTES", "size of a read", .number = &read_bytes, .min = 1, .max = 1 << 20},
+    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "recordsink [OPTION]...",
+    .summary = "Takes the records of one recordsource apart and counts them.",
+    .options = options,
+    .tcp = true,
+    .listens = true,
+};
+
+/* What has come, and what of it is not yet a whole record. */
+static struct {
+    char *pending;
+    size_t filled;
+    int padded_left; /* records of the current batch still to come */
+    int64_t records, batches, bytes, reads, split_records, one_record_reads;
+} in;
+
+/* ---- taking apart: nothing here trusts what came from the network ---- */
+
+static uint16_t number16(const char *at) {
+    uint16_t value;
+    memcpy(&value, at, sizeof value);
+    return ntohs(value);
+}
+
+static void check_length(uint16_t length) {
+    if (length < MIN_RECORD || length > MAX_RECORD)
+        fail_because(
+            "record %lld: a length of %d is not from %d to %d; is the peer a recordsource?",
+            (long long)in.records, length, MIN_RECORD, MAX_RECORD);
+}
+
+static void take_record(const char *record) {
+    uint32_t number;
+    memcpy(&number, record + 2, sizeof number);
+    if (ntohl(number) != (uint32_t)in.records)
+        fail_because("record %lld came where %lld was due", (long long)ntohl(number),
+                     (long long)in.records);
+    in.records++;
+}
+
+static void take_batch_header(uint16_t count) {
+    if (count < 1 || count > MAX_BATCH)
+        fail_because("a batch of %d records is not from 1 to %d; is the peer a recordsource?",
+                     count, MAX_BATCH);
+    in.padded_left = count;
+    in.batches++;
+}
+
+/* Takes one record or batch header off the front; returns its size, 0 if it is not complete. */
+static size_t take_one(const char *data, size_t size) {
+    if (size < BATCH_HEADER)
+        return 0;
+    uint16_t length = number16(data);
+    if (length == 0 && in.padded_left == 0) {
+        take_batch_header(number16(data + 2));
+        return BATCH_HEADER;
+    }
+    check_length(length);
+    size_t needed = in.padded_left ? MAX_RECORD : length;
+    if (size < needed)
+        return 0;
+    take_record(data);
+    if (in.padded_left)
+        in.padded_left--;
+    return needed;
+}
+
+/* Takes apart what has come so far; what is left of a record moves to the front. */
+static void take_read(size_t got) {
+    size_t left_before = in.filled, done = 0, size;
+    int64_t records_before = in.records;
+    in.reads++;
+    in.bytes += (int64_t)got;
+    in.filled += got;
+    while ((size = take_one(in.pending + done, in.filled - done)) > 0)
+        done += size;
+    if (left_before > 0 && in.records > records_before)
+        in.split_records++;
+    if (left_before == 0 && in.records == records_before + 1 && done == in.filled)
+        in.one_record_reads++;
+    memmove(in.pending, in.pending + done, in.filled - done);
+    in.filled -= done;
+}
+
+static void read_until_end(int fd) {
+    in.pending = allocate(MAX_RECORD + (size_t)read_bytes, 1);
+    for (size_t got; (got = receive(fd, in.pending + in.filled, (size_t)read_bytes, 0)) > 0;) {
+        set_quickack(fd, quickack);
+        take_read(got);
+    }
+    if (in.filled > 0 || in.padded_left > 0)
+        fail_because("the source ended in the middle of a record or batch, after %lld records",
+                     (long long)in.records);
+}
+
+static void print_json(const struct socket_options *granted, const struct tcp_info *info,
+                       const struct usage *used) {
+    struct json j = json_result(stdout, used);
+    json_int(&j, "records", in.records);
+    json_int(&j, "batches", in.batches);
+    json_int(&j, "bytes", in.bytes);
+    json_int(&j, "reads", in.reads);
+    json_int(&j, "one_record_reads", in.one_record_reads);
+    json_int(&j, "split_records", in.split_records);
+    json_string(&j, "quickack", quickack_names[quickack]);
+    json_end_result(&j, granted, info);
+}
+
+static void print_text(const struct socket_options *granted, const struct usage *used) {
+    print_options(stdout, granted);
+    printf("%lld records, %lld bytes: ", (long long)in.records, (long long)in.bytes);
+    print_usage(stdout, used);
+    printf("\n%lld reads, %lld of them exactly one record; %lld records were cut in two\n",
+           (long long)in.reads, (long long)in.one_record_reads, (long long)in.split_records);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    parse_command_line(argc, argv, &command);
+    pin_to_cpu();
+
+    int listener = listen_on(SOCK_STREAM, port, NULL);
+    announce(stdout, listener);
+    int fd = accept_from(listener);
+    struct socket_options granted = read_options(fd);
+
+    struct usage start = usage_now();
+    read_until_end(fd);
+    struct usage used = usage_since(&start);
+    struct tcp_info info = read_tcp_info(fd);
+    close(fd);
+
+    if (common.json)
+        print_json(&granted, &info, &used);
+    else
+        print_text(&granted, &used);
+    free(in.pending);
+}

@@ -1,0 +1,133 @@
+/*
+ * tcp_nodelay_server - wait for whole messages and answer each with a few bytes.
+ *
+ *     tcp_nodelay_server [OPTION]... PORT N
+ *
+ * The other half of tcp_nodelay_client: takes one connection, reads N messages of 15 x 2 bytes and
+ * answers each with 2 bytes once it is complete. It needs no socket option for that; from
+ * "TCP_NODELAY and TCP_CORK", Red Hat Enterprise Linux for Real Time, chapter Sockets.
+ *
+ * What does happen here is the acknowledging, which the kernel does when it likes. --quickack:
+ *
+ *     on      (default) as the kernel likes: at once when a connection is young, late by 40 ms or
+ *             more when the exchange looks interactive (TCP_QUICKACK in tcp(7))
+ *     off     as late as it may, like the stack of the MSDN article on small packets
+ *     always  at once
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
+static int quickack = QUICKACK_ON;
+static const char *log_path;
+
+static const struct program_option options[] = {
+    {"writes", 'w', "K", "writes in a message, as the client's", .number = &writes, .min = 1,
+     .max = 1024},
+    {"size", 's', "B", "bytes in a write, as the client's", .number = &write_bytes, .min = 1,
+     .max = 1 << 20},
+    {"reply", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
+     .max = 1 << 20},
+    {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
+    {"log", 0, "FILE", "when each read and each reply happened", .text = &log_path},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "tcp_nodelay_server [OPTION]... PORT N",
+    .summary = "Takes one connection, reads N messages, answers each when it is complete.\n"
+               "PORT 0 takes a free one; the line \"listening on PORT\" tells when and where.",
+    .options = options,
+    .arguments = {2, 2},
+    .tcp = true,
+    .listens = true,
+};
+
+static struct event_log events;
+static int64_t system_calls;
+
+/* TCP keeps no record of the client's writes: a read returns whatever has arrived by now. */
+static void read_message(int fd, char *message, size_t size, int64_t number) {
+    for (size_t filled = 0; filled < size;) {
+        size_t got = receive(fd, message + filled, size - filled, 0);
+        system_calls++;
+        log_event(&events, "read", got);
+        if (got == 0)
+            fail_because(
+                "the client closed the connection after %lld of %lld messages and %zu of %zu "
+                "bytes (was it told the same N, --writes and --size?)",
+                (long long)number, (long long)messages, filled, size);
+        system_calls += set_quickack(fd, quickack);
+        filled += got;
+    }
+}
+
+static void serve(int fd, size_t message_bytes) {
+    char *message = allocate(message_bytes, 1);
+    char *reply = allocate((size_t)reply_bytes, 1);
+    memset(reply, '!', (size_t)reply_bytes);
+    for (int64_t i = 0; i < messages; i++) {
+        read_message(fd, message, message_bytes, i);
+        log_event(&events, "reply", (size_t)reply_bytes);
+        system_calls += send_all(fd, reply, (size_t)reply_bytes, 0);
+    }
+    free(message);
+    free(reply);
+}
+
+static void print_json(int fd, const struct socket_options *granted, const struct usage *used,
+                       size_t message_bytes) {
+    struct tcp_info info = read_tcp_info(fd);
+    struct json j = json_result(stdout, used);
+    json_int(&j, "n", messages);
+    json_int(&j, "bytes", messages * (int64_t)message_bytes);
+    json_int(&j, "reply_bytes", reply_bytes);
+    json_string(&j, "quickack", quickack_names[quickack]);
+    json_int(&j, "system_calls", system_calls);
+    json_end_result(&j, granted, &info);
+}
+
+static void print_sentence(const struct socket_options *granted, const struct usage *used,
+                           size_t message_bytes) {
+    print_options(stdout, granted);
+    printf("%lld packets of %zu bytes received in %f ms with %lld system calls\n",
+           (long long)messages, message_bytes, (double)used->wall_ns / 1e6,
+           (long long)system_calls);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    char **arguments = parse_command_line(argc, argv, &command);
+    messages = whole_number("N", arguments[1], 1, 10000000);
+    size_t message_bytes = (size_t)writes * (size_t)write_bytes;
+    events = open_log(log_path);
+    pin_to_cpu();
+
+    int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
+    announce(stdout, listener);
+    int fd = accept_from(listener);
+    struct socket_options granted = read_options(fd);
+
+    struct usage start = usage_now();
+    serve(fd, message_bytes);
+    struct usage used = usage_since(&start);
+
+    if (common.json)
+        print_json(fd, &granted, &used, message_bytes);
+    else
+        print_sentence(&granted, &used, message_bytes);
+    /* The client closes first: then the TIME_WAIT state, and the port it blocks, are on its side.
+     */
+    char extra;
+    if (receive(fd, &extra, 1, 0) > 0)
+        fail_because("the client goes on after %lld messages (was it told the same N, --writes and "
+                     "--size?)",
+                     (long long)messages);
+    close(fd);
+    close_log(&events);
+}

@@ -1,0 +1,249 @@
+/*
+ * udpsink - receive numbered datagrams over UDP and say which are missing.
+ *
+ *     udpsink [-b RCVBUF] [OPTION]...
+ *
+ * Listens on port 9000 for one udpsource (the format of the datagrams is told there). From J.
+ * Snader, Effective TCP/IP Programming, tables 2.2 and 2.3, with more to say about the column
+ * "lost":
+ *
+ *     lost        never arrived here
+ *     drops       how often this host threw away what it got, for want of room in the receive
+ *                 buffer (SO_RXQ_OVFL in socket(7)); the others were lost on the way
+ *     reordered   arrived after a datagram with a higher number (RFC 4737)
+ *     duplicated  arrived again
+ *
+ * Datagrams that are not of the run that is measured are counted as foreign and left out. With
+ * --gro the kernel may hand over many of them in one piece (UDP_GRO in udp(7)).
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same in udpsource.c. */
+struct header {
+    char kind[4];
+    uint32_t run;
+    uint64_t number;
+} __attribute__((packed));
+
+enum { MAX_PAYLOAD = 65535, MAX_COUNT = 100000000, LINGER_MS = 100 };
+
+static const char *port = "9000";
+static int64_t rcvbuf_bytes = 32768;
+static bool gro;
+
+static const struct program_option options[] = {
+    {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
+    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"gro", 0, NULL, "take many datagrams at a time (UDP_GRO)", .flag = &gro},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "udpsink [OPTION]...",
+    .summary = "Receives the datagrams of one udpsource and counts what is missing.",
+    .options = options,
+    .listens = true,
+};
+
+static int granted_bytes;
+static struct sockaddr_storage sender; /* of the last datagram */
+static socklen_t sender_size;
+
+/* What has arrived. */
+static struct tally {
+    bool started, ended;
+    uint32_t run;
+    int64_t sent;    /* by the source's own account, in the end marker */
+    int64_t arrived; /* different datagrams, that is */
+    int64_t next;    /* one more than the highest number seen */
+    int64_t reordered, duplicated, foreign, bytes, reads;
+    int64_t drops;               /* by this socket; under --gro one may hold many datagrams */
+    uint8_t seen[MAX_COUNT / 8]; /* one bit a datagram; memory only where it is written */
+} tally;
+
+static void prepare(int fd) {
+    if (rcvbuf_bytes)
+        set_option(fd, SOL_SOCKET, SO_RCVBUF, rcvbuf_bytes, "SO_RCVBUF");
+    granted_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
+    set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1, "SO_RXQ_OVFL");
+    if (gro)
+        set_option(fd, IPPROTO_UDP, UDP_GRO, 1, "UDP_GRO");
+}
+
+/* ---- counting: everything below here trusts nothing that came from the network ---- */
+
+static void count_data(int64_t number, size_t size) {
+    uint8_t bit = (uint8_t)(1 << number % 8);
+    if (tally.seen[number / 8] & bit) {
+        tally.duplicated++;
+        return;
+    }
+    tally.seen[number / 8] |= bit;
+    tally.arrived++;
+    tally.bytes += (int64_t)size;
+    if (number < tally.next)
+        tally.reordered++;
+    else
+        tally.next = number + 1;
+}
+
+/* The first datagram of a source decides which run is measured. */
+static void take_datagram(const char *datagram, size_t size) {
+    struct header header = {.run = 0};
+    memcpy(&header, datagram, size < sizeof header ? size : sizeof header);
+    uint64_t number = be64toh(header.number);
+    bool is_data = memcmp(header.kind, "data", 4) == 0 && number < MAX_COUNT;
+    bool is_end = memcmp(header.kind, "end.", 4) == 0 && number <= MAX_COUNT &&
+                  number >= (uint64_t)tally.next;
+    bool is_ours = !tally.started || header.run == tally.run;
+    if (size < sizeof header || (!is_data && !is_end) || !is_ours) {
+        tally.foreign++;
+        return;
+    }
+    tally.started = true;
+    tally.run = header.run;
+    if (is_data)
+        count_data((int64_t)number, size);
+    else
+        tally.sent = (int64_t)number;
+    tally.ended = is_end;
+}
+
+/* With UDP_GRO one read may return several datagrams, all of this size but the last. */
+static void take_read(const char *data, size_t size, size_t segment) {
+    tally.reads++;
+    if (segment == 0 || segment > size)
+        segment = size;
+    do { /* an empty datagram counts as one, too */
+        size_t piece = size < segment ? size : segment;
+        take_datagram(data, piece);
+        data += piece;
+        size -= piece;
+    } while (size > 0);
+}
+
+/* ---- receiving ---- */
+
+/* The control messages carry the size of the segments and the number of drops. */
+static size_t read_control(struct msghdr *message) {
+    int segment = 0;
+    uint32_t dropped;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+            memcpy(&segment, CMSG_DATA(c), sizeof segment);
+        } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+            memcpy(&dropped, CMSG_DATA(c), sizeof dropped);
+            tally.drops = dropped;
+        }
+    }
+    return (size_t)segment;
+}
+
+/* One recvmsg(); false when nothing came in time. */
+static bool receive_once(int fd) {
+    static char buffer[MAX_PAYLOAD];
+    char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))];
+    struct iovec place = {.iov_base = buffer, .iov_len = sizeof buffer};
+    struct msghdr message = {.msg_iov = &place,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control,
+                             .msg_name = &sender,
+                             .msg_namelen = sizeof sender};
+    ssize_t got;
+    do
+        got = recvmsg(fd, &message, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno != EAGAIN)
+        fail("receiving");
+    if (got < 0)
+        return false;
+    sender_size = message.msg_namelen;
+    take_read(buffer, (size_t)got, read_control(&message));
+    return true;
+}
+
+/* The clock starts with the source's first datagram, not with us. */
+static struct usage receive_run(int fd) {
+    struct usage start = usage_now();
+    while (!tally.ended) {
+        bool was_started = tally.started;
+        if (!receive_once(fd))
+            fail_because("%lld datagrams, then nothing for %g s and no end marker (--deadline)",
+                         (long long)tally.arrived, common.deadline_s);
+        if (!was_started && tally.started)
+            start = usage_now();
+    }
+    return usage_since(&start);
+}
+
+/* Our answer may get lost as well: go on answering until the source has stopped asking. */
+static void answer_end(int fd) {
+    int64_t until_ns = 0;
+    set_receive_limit(fd, LINGER_MS / 1e3);
+    do {
+        if (!tally.ended)
+            continue; /* something else came in: it does not prolong the wait */
+        tally.ended = false;
+        until_ns = clock_ns(CLOCK_MONOTONIC) + LINGER_MS * INT64_C(1000000);
+        struct header answer = {.run = tally.run, .number = htobe64((uint64_t)tally.arrived)};
+        memcpy(answer.kind, "done", sizeof answer.kind);
+        if (sendto(fd, &answer, sizeof answer, 0, (struct sockaddr *)&sender, sender_size) < 0)
+            fail("answering the end marker");
+    } while (clock_ns(CLOCK_MONOTONIC) < until_ns && receive_once(fd));
+}
+
+static void print_json(const struct socket_options *granted, const struct usage *used) {
+    struct json j = json_result(stdout, used);
+    json_int(&j, "sent", tally.sent);
+    json_int(&j, "arrived", tally.arrived);
+    json_int(&j, "lost", tally.sent - tally.arrived);
+    json_int(&j, "drops", tally.drops);
+    json_int(&j, "reordered", tally.reordered);
+    json_int(&j, "duplicated", tally.duplicated);
+    json_int(&j, "foreign", tally.foreign);
+    json_int(&j, "bytes", tally.bytes);
+    json_int(&j, "reads", tally.reads);
+    json_double(&j, "mb_per_s", mb_per_s(tally.bytes, used));
+    json_bool(&j, "gro", gro);
+    json_int(&j, "rcvbuf_requested_bytes", rcvbuf_bytes);
+    json_int(&j, "rcvbuf_granted_bytes", granted_bytes);
+    json_end_result(&j, granted, NULL);
+}
+
+static void print_text(const struct socket_options *granted, const struct usage *used) {
+    print_options(stdout, granted);
+    print_buffer(stdout, "receive", rcvbuf_bytes, granted_bytes);
+    printf("%lld of %lld datagrams in %lld reads: ", (long long)tally.arrived,
+           (long long)tally.sent, (long long)tally.reads);
+    print_usage(stdout, used);
+    printf("\n%.1f MB/s, %lld lost (%lld drops at this socket), %lld reordered, %lld duplicated\n",
+           mb_per_s(tally.bytes, used), (long long)(tally.sent - tally.arrived),
+           (long long)tally.drops, (long long)tally.reordered, (long long)tally.duplicated);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    parse_command_line(argc, argv, &command);
+    pin_to_cpu();
+
+    int fd = listen_on(SOCK_DGRAM, port, prepare);
+    struct socket_options granted = read_options(fd);
+    announce(stdout, fd);
+    struct usage used = receive_run(fd);
+    answer_end(fd);
+
+    if (common.json)
+        print_json(&granted, &used);
+    else
+        print_text(&granted, &used);
+    close(fd);
+}

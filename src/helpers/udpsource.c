@@ -1,0 +1,219 @@
+/*
+ * udpsource - send numbered datagrams over UDP as fast as asked, or as fast as possible.
+ *
+ *     udpsource [-s SIZE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
+ *
+ * The UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and 2.3:
+ * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000. UDP tells nobody what it
+ * loses, so every datagram carries its number, and the sink counts.
+ *
+ * The end has to survive loss too: the source repeats an end marker, which carries the number of
+ * datagrams sent, until the sink answers it with the number that arrived.
+ *
+ *     0        4        8               16
+ *     +--------+--------+----------------+---------------
+ *     |  kind  |  run   |     number     |  filling ...      all numbers in network byte order
+ *     +--------+--------+----------------+---------------
+ *
+ *     kind    "data" 0, 1, 2, ... COUNT-1 | "end." COUNT | "done" how many arrived, from the sink
+ *     run     drawn at random: a late marker of the last run does not end this one
+ *
+ * --pace RATE spaces the datagrams out; --gso hands the kernel up to 64 at a time, which it cuts
+ * apart as late as it can (UDP_SEGMENT in udp(7)): one trip through the stack instead of 64.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <math.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* The same in udpsink.c. */
+struct header {
+    char kind[4];
+    uint32_t run;
+    uint64_t number;
+} __attribute__((packed));
+
+enum { MAX_PAYLOAD = 65507, MAX_SEGMENTS = 64, END_INTERVAL_MS = 20 };
+
+static const char *port = "9000";
+static int64_t datagram_bytes = 1440, sndbuf_bytes = 32768, count = 5000;
+static double pace_mbit;
+static bool gso;
+
+static const struct program_option options[] = {
+    {NULL, 's', "BYTES", "payload of a datagram", .number = &datagram_bytes,
+     .min = sizeof(struct header), .max = MAX_PAYLOAD},
+    {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
+    {NULL, 'c', "COUNT", "number of datagrams", .number = &count, .min = 1, .max = 1e8},
+    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {"pace", 0, "MBIT", "at most so many 10^6 bits of payload a second", .decimal = &pace_mbit,
+     .min = 0.001, .max = 1e6},
+    {"gso", 0, NULL, "hand over many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "udpsource [OPTION]... HOST",
+    .summary = "Sends numbered datagrams to a udpsink and asks it how many arrived.",
+    .options = options,
+    .arguments = {1, 1},
+};
+
+static uint32_t run;
+static int granted_bytes;
+static int64_t system_calls, end_markers;
+
+static void prepare(int fd) {
+    if (sndbuf_bytes)
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, sndbuf_bytes, "SO_SNDBUF");
+    granted_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
+}
+
+static void put_header(char *datagram, const char *kind, int64_t number) {
+    struct header header = {.run = run, .number = htobe64((uint64_t)number)};
+    memcpy(header.kind, kind, sizeof header.kind);
+    memcpy(datagram, &header, sizeof header);
+}
+
+static void send_datagrams(int fd, const char *data, size_t size) {
+    ssize_t sent;
+    do
+        sent = send(fd, data, size, 0);
+    while (sent < 0 && errno == EINTR);
+    system_calls++;
+    if (sent < 0 && errno == ECONNREFUSED)
+        fail_because("no sink listens on port %s", port);
+    if (sent < 0)
+        fail_transfer("sending");
+}
+
+/* How many datagrams one system call hands over. */
+static int segments_in_call(int fd) {
+    int segments = MAX_PAYLOAD / (int)datagram_bytes;
+    if (!gso || segments < 2)
+        return 1;
+    set_option(fd, IPPROTO_UDP, UDP_SEGMENT, datagram_bytes, "UDP_SEGMENT");
+    return segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS;
+}
+
+/* The schedule is absolute, so a sleep that lasts too long is made up for by the next sends. */
+static void wait_for_turn(int64_t start_ns, int64_t sent) {
+    int64_t due = start_ns + (int64_t)((double)(sent * datagram_bytes) * 8e3 / pace_mbit);
+    if (clock_ns(CLOCK_MONOTONIC) >= due)
+        return;
+    struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+static void send_everything(int fd, char *datagrams, int segments) {
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    for (int64_t number = 0; number < count;) {
+        int batch = count - number < segments ? (int)(count - number) : segments;
+        for (int i = 0; i < batch; i++)
+            put_header(datagrams + (size_t)i * (size_t)datagram_bytes, "data", number + i);
+        if (pace_mbit > 0)
+            wait_for_turn(start_ns, number);
+        send_datagrams(fd, datagrams, (size_t)batch * (size_t)datagram_bytes);
+        number += batch;
+    }
+}
+
+/* The sink's answer to this run's end marker, or -1 when none has come in time. */
+static int64_t await_answer(int fd) {
+    struct header answer;
+    ssize_t got;
+    do
+        got = recv(fd, &answer, sizeof answer, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN)
+        return -1;
+    if (got < 0 && errno == ECONNREFUSED)
+        fail_because("no sink listens on port %s (any more)", port);
+    if (got < 0)
+        fail("waiting for the sink's answer");
+    bool ours = got == sizeof answer && memcmp(answer.kind, "done", 4) == 0 && answer.run == run;
+    return ours ? (int64_t)be64toh(answer.number) : -1;
+}
+
+static int64_t end_run(int fd) {
+    char marker[sizeof(struct header)];
+    set_receive_limit(fd, END_INTERVAL_MS / 1e3);
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC), arrived;
+    put_header(marker, "end.", count);
+    do {
+        if (common.deadline_s > 0 &&
+            (double)(clock_ns(CLOCK_MONOTONIC) - start_ns) > common.deadline_s * 1e9)
+            fail_because("the sink has not answered %lld end markers in %g s (--deadline)",
+                         (long long)end_markers, common.deadline_s);
+        send_datagrams(fd, marker, sizeof marker);
+        end_markers++;
+        arrived = await_answer(fd);
+    } while (arrived < 0);
+    return arrived;
+}
+
+static void print_json(const struct socket_options *granted, const struct usage *used,
+                       int64_t arrived) {
+    struct json j = json_result(stdout, used);
+    json_int(&j, "datagrams", count);
+    json_int(&j, "datagram_bytes", datagram_bytes);
+    json_int(&j, "bytes", count * datagram_bytes);
+    json_double(&j, "mb_per_s", mb_per_s(count * datagram_bytes, used));
+    json_int(&j, "arrived", arrived);
+    json_int(&j, "system_calls", system_calls);
+    json_int(&j, "end_markers", end_markers);
+    json_bool(&j, "gso", gso);
+    json_double(&j, "pace_mbit", pace_mbit > 0 ? pace_mbit : INFINITY);
+    json_int(&j, "sndbuf_requested_bytes", sndbuf_bytes);
+    json_int(&j, "sndbuf_granted_bytes", granted_bytes);
+    json_end_result(&j, granted, NULL);
+}
+
+static void print_text(const struct socket_options *granted, const struct usage *used,
+                       int64_t arrived) {
+    print_options(stdout, granted);
+    print_buffer(stdout, "send", sndbuf_bytes, granted_bytes);
+    printf("%lld datagrams of %lld bytes: ", (long long)count, (long long)datagram_bytes);
+    print_usage(stdout, used);
+    printf("\n%.1f MB/s, %lld lost\n", mb_per_s(count * datagram_bytes, used),
+           (long long)(count - arrived));
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    const char *host = parse_command_line(argc, argv, &command)[0];
+    pin_to_cpu();
+    if (getrandom(&run, sizeof run, 0) != sizeof run)
+        fail("getrandom");
+    /* A sleep may last 50 us longer than asked for unless one asks for less (prctl(2)). */
+    prctl(PR_SET_TIMERSLACK, 1);
+
+    int fd = connect_to(SOCK_DGRAM, host, port, prepare);
+    int segments = segments_in_call(fd);
+    struct socket_options granted = read_options(fd);
+    char *datagrams = allocate((size_t)segments, (size_t)datagram_bytes);
+    memset(datagrams, 'x', (size_t)segments * (size_t)datagram_bytes);
+
+    struct usage start = usage_now();
+    send_everything(fd, datagrams, segments);
+    struct usage used = usage_since(&start);
+    if (segments > 1)
+        set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0, "UDP_SEGMENT");
+    int64_t arrived = end_run(fd);
+
+    if (common.json)
+        print_json(&granted, &used, arrived);
+    else
+        print_text(&granted, &used, arrived);
+    close(fd);
+    free(datagrams);
+}

@@ -1,0 +1,99 @@
+/*
+ * writepattern_peer - the other end of writepattern: a receiver with a chosen way to acknowledge.
+ *
+ *     writepattern_peer [OPTION]...
+ *
+ *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as it may, as
+ *                          Windows does; always: at once
+ *     --reply BYTES:REPLY  answer each BYTES bytes with REPLY bytes
+ *     --read-at-end        read nothing before the sender has shut down
+ *
+ * Serves any number of connections, each in a thread of its own, until it is killed.
+ *
+ * Sources: tcp(7), TCP_QUICKACK.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 1 << 20 };
+
+static const char *port = "9000", *reply_text;
+static int64_t reply_every, reply_bytes;
+static int quickack = QUICKACK_ON;
+static bool reads_at_end;
+static char reply[BUFFER_BYTES];
+
+static const struct program_option options[] = {
+    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
+    {"reply", 0, "BYTES:REPLY", "answer each BYTES bytes with REPLY bytes", .text = &reply_text},
+    {"read-at-end", 0, NULL, "read nothing before the sender has shut down", .flag = &reads_at_end},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "writepattern_peer [OPTION]...",
+    .summary = "Receives what any number of writepattern connections send.",
+    .options = options,
+    .tcp = true,
+    .listens = true,
+};
+
+static void parse_reply(const char *text) {
+    char *copy = strdup(text), *rest = copy;
+    char *bytes = strsep(&rest, ":");
+    if (!rest)
+        usage_error("--reply: '%s' is not BYTES:REPLY", text);
+    reply_every = whole_number("--reply BYTES", bytes, 1, BUFFER_BYTES);
+    reply_bytes = whole_number("--reply REPLY", rest, 1, BUFFER_BYTES);
+    free(copy);
+}
+
+static void wait_for_shutdown(int fd) {
+    struct pollfd end = {.fd = fd, .events = POLLRDHUP};
+    while (poll(&end, 1, deadline_ms()) < 0 && errno == EINTR)
+        continue;
+}
+
+static void *serve(void *argument) {
+    int fd = (int)(intptr_t)argument;
+    char *buffer = allocate(BUFFER_BYTES, 1);
+    int64_t unanswered = 0;
+    set_quickack(fd, quickack);
+    if (reads_at_end)
+        wait_for_shutdown(fd);
+    /* A connection that breaks is the sender's to report. */
+    for (ssize_t n; (n = recv(fd, buffer, BUFFER_BYTES, 0)) > 0;) {
+        set_quickack(fd, quickack);
+        for (unanswered += n; reply_every && unanswered >= reply_every; unanswered -= reply_every)
+            send_all(fd, reply, (size_t)reply_bytes, 0);
+    }
+    close(fd);
+    free(buffer);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    parse_command_line(argc, argv, &command);
+    if (reply_text)
+        parse_reply(reply_text);
+    pin_to_cpu();
+
+    int listener = listen_on(SOCK_STREAM, port, NULL);
+    announce(stdout, listener);
+    for (;;) {
+        pthread_t thread;
+        int fd = accept_from(listener);
+        if ((errno = pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd)))
+            fail("starting a thread");
+        pthread_detach(thread);
+    }
+}

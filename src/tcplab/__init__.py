@@ -1,0 +1,5 @@
+"""tcplab: why TCP programs are fast or slow, measured on two hosts without root."""
+
+from tcplab.lab import Host, Lab, LabError, Link, Loopback
+
+__all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]

@@ -1,0 +1,179 @@
+"""A capture file and what can be done with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import warnings
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+from tcplab.capture.files import CaptureError, Interface, Records, read_records
+from tcplab.capture.packets import Packets
+
+if TYPE_CHECKING:
+    from tcplab.segments import SegmentArray
+
+__all__ = ["Capture", "CaptureLossWarning", "CaptureTruncatedWarning", "open_capture"]
+
+
+class CaptureLossWarning(UserWarning):
+    """Packets passed that the capture does not hold: the kernel counted them."""
+
+
+class CaptureTruncatedWarning(UserWarning):
+    """A capture file is cut short or damaged; what comes before that place is read."""
+
+
+class Capture:
+    """Packets of a capture file, for scapy, numpy and Wireshark.
+
+    Made by :func:`open_capture`, or by a recording, and then empty until the recording ends.
+
+    Attributes:
+        path: the file. That of a recording has no name: its path is one under /proc that other
+            programs can open for as long as this object lives; :meth:`save` makes a lasting file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
+        self.path = Path(path)
+        self._file = file  # keeps the nameless file of a recording
+        if file is not None:
+            weakref.finalize(self, file.close)
+        self._records: Records | None = None
+        self._why_empty: str | None = None
+        self._packets: Packets | None = None
+        self._segments: SegmentArray | None = None
+
+    def __repr__(self) -> str:
+        if self._why_empty is not None:
+            return f"<Capture: {self._why_empty}>"
+        lost = "not known" if self.drops is None else self.drops
+        return f"<Capture {self.path}: {len(self)} packets, drops: {lost}>"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def records(self) -> Records:
+        """Where the packets are in the file, how long, and when: arrays, a packet an element."""
+        if self._why_empty is not None:
+            raise CaptureError(self._why_empty)
+        if self._records is None:
+            self._records = read_records(self.path)
+        return self._records
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """Where the packets were recorded, with the counts that the file tells."""
+        return self.records.interfaces
+
+    @property
+    def received(self) -> int | None:
+        """Packets that the kernel showed to the recorder; None when the file does not say."""
+        return _total(interface.received for interface in self.interfaces)
+
+    @property
+    def drops(self) -> int | None:
+        """Packets of these that were lost; None when the file does not say."""
+        return _total(interface.drops for interface in self.interfaces)
+
+    @property
+    def truncated(self) -> str | None:
+        """Where and why reading stopped before the end of the file; None for a whole file."""
+        return self.records.truncated
+
+    @property
+    def packets(self) -> Packets:
+        """The packets as scapy packets, each dissected when it is looked at."""
+        if self._packets is None:
+            self._packets = Packets(self.records)
+        return self._packets
+
+    @property
+    def segments(self) -> SegmentArray:
+        """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
+        if self._segments is None:
+            from tcplab.segments import from_capture  # late: it is to the right of us in DESIGN.md
+
+            self._segments = from_capture(self)
+        return self._segments
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Copies the file to path, which is there to stay; the path.
+
+        Raises:
+            CaptureError: it could not be written.
+        """
+        self.records  # noqa: B018  (raises if there is nothing to save yet)
+        try:
+            shutil.copyfile(self.path, path)
+        except (OSError, shutil.SameFileError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise CaptureError(f"saving to {os.fspath(path)}: {reason}") from None
+        return Path(path)
+
+    def to_wireshark(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """A file that `wireshark PATH` opens: this one, or for a recording a copy in path.
+
+        Without path a recording is copied to capture-1.pcapng, capture-2.pcapng, … in the working
+        directory, whichever is free.
+        """
+        if path is not None:
+            return self.save(path)
+        if self._file is None:
+            return self.path
+        number = 1
+        while True:
+            with contextlib.suppress(FileExistsError):
+                free = Path(f"capture-{number}.pcapng")
+                free.touch(exist_ok=False)
+                return self.save(free)
+            number += 1
+
+    def close(self) -> None:
+        """Lets go of the file, and so removes that of a recording. May be called again."""
+        if self._file is not None:
+            self._file.close()
+
+    def _warn(self, stacklevel: int) -> None:
+        """Says aloud what is missing from the capture."""
+        if self.drops:
+            warnings.warn(
+                f"{self.drops} packets are missing from the capture: the recorder fell behind (a"
+                " smaller snaplen or a larger ring_mib helps)",
+                CaptureLossWarning,
+                stacklevel=stacklevel + 1,
+            )
+        if self.truncated:
+            warnings.warn(
+                f"{self.path}: {self.truncated}", CaptureTruncatedWarning, stacklevel=stacklevel + 1
+            )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def open_capture(path: str | os.PathLike[str]) -> Capture:
+    """Opens a capture file: pcap or pcapng, of either byte order, with µs, ns or other time stamps.
+
+    Warns with CaptureLossWarning when the file says that packets were lost, and with
+    CaptureTruncatedWarning when it ends in the middle of a packet.
+
+    Raises:
+        CaptureError: no such file, or it is not a capture.
+    """
+    capture = Capture(path)
+    capture._warn(stacklevel=2)
+    return capture

@@ -1,0 +1,157 @@
+"""Recordings: the recorder capture.c on a host, from before an experiment to after it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.capture.capture import Capture
+from tcplab.capture.files import CaptureError
+
+if TYPE_CHECKING:
+    from tcplab.lab import Host
+
+__all__ = ["Recording", "record"]
+
+#: Room for Ethernet with two VLAN tags, IPv6 and TCP with all its options: 122 bytes, rounded up.
+HEADERS_ONLY: Final = 128
+
+
+class Recording:
+    """A recording of the packets on a host's interface: see :func:`record`."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        snaplen: int = HEADERS_ONLY,
+        interface: str | None = None,
+        ring_mib: int = 64,
+    ) -> None:
+        self._host = host
+        self._argv = [
+            "capture",
+            f"--snaplen={snaplen}",
+            f"--ring-mib={ring_mib}",
+            interface or host.interface,
+            "-",
+        ]
+        self._process: subprocess.Popen[str] | None = None
+        self._capture: Capture | None = None
+
+    def __enter__(self) -> Capture:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._stop(stacklevel=2)
+            return
+        with contextlib.suppress(CaptureError):  # which must not hide what went wrong
+            self._stop(stacklevel=2)
+
+    def start(self) -> Capture:
+        """Starts to record: the recorder listens when this returns. Empty until stop().
+
+        Raises:
+            CaptureError: the recorder can't; the message is its own.
+            LabError: the host is gone, or has no right to record.
+        """
+        if self._process is not None:
+            raise CaptureError("this recording has been started before; make a new one")
+        # A file without a name goes away with the last process that has it open, however that ends.
+        file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)
+        try:
+            self._process = self._host.start(
+                self._argv,
+                privileged=True,
+                stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=subprocess.PIPE,
+            )
+            assert self._process.stderr is not None
+            first = self._process.stderr.readline()
+            if "listening" not in _json(first):
+                self._end()
+                raise CaptureError(first.strip() or "the recorder ended without a word")
+        except BaseException:
+            file.close()
+            raise
+        self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
+        self._capture._why_empty = "the recording goes on; its packets are there when it has ended"
+        return self._capture
+
+    def stop(self) -> Capture:
+        """Ends the recording, when all that the kernel saw by now is in the file; the capture.
+
+        Raises:
+            CaptureError: the recorder failed meanwhile (a full disk, a lost interface); the
+                message is its own.
+        """
+        return self._stop(stacklevel=2)
+
+    def _stop(self, stacklevel: int) -> Capture:
+        if self._process is None or self._capture is None:
+            raise CaptureError("this recording has not been started")
+        if self._capture._why_empty is None:
+            return self._capture
+        words, code = self._end()
+        if code != 0:
+            last = words[-1] if words else f"ended by signal {-code}; was the laboratory closed?"
+            self._capture._why_empty = f"the recording failed: {last}"
+            raise CaptureError(self._capture._why_empty)
+        self._capture._why_empty = None
+        self._capture._warn(stacklevel=stacklevel + 1)
+        return self._capture
+
+    def _end(self) -> tuple[list[str], int]:
+        """What the recorder said last, and its exit status."""
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        words = process.stderr.read().strip().splitlines()
+        process.stderr.close()
+        return words, process.returncode
+
+
+def record(
+    host: Host, *, snaplen: int = HEADERS_ONLY, interface: str | None = None, ring_mib: int = 64
+) -> Recording:
+    """Records the packets on a host's interface while the body of a with statement runs::
+
+        with record(lab.client) as capture:
+            ...
+        print(capture.drops, capture.segments["payload_bytes"])
+
+    Recording has begun before the body does, and all that the kernel saw before the body's end is
+    in the file. Over several notebook cells: ``recording = record(host)``, ``.start()``,
+    ``.stop()``.
+
+    Args:
+        host: a Host of a Lab or of Loopback.
+        snaplen: bytes kept of each packet, 1 to 262144; 128 hold the headers. The original length
+            is recorded always.
+        interface: the interface, if not the one that leads to the wire.
+        ring_mib: MiB of kernel memory that hold what the recorder has not yet written.
+
+    Warns with CaptureLossWarning at the end if the kernel had to drop packets.
+    """
+    return Recording(host, snaplen=snaplen, interface=interface, ring_mib=ring_mib)
+
+
+def _json(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

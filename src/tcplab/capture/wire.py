@@ -1,0 +1,60 @@
+"""Recordings made by the wire itself: each packet as it entered, and as it left or was dropped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+from tcplab.capture.capture import Capture
+from tcplab.capture.recording import HEADERS_ONLY
+
+if TYPE_CHECKING:
+    from tcplab.lab import Link
+
+__all__ = ["WireRecording", "record_wire"]
+
+
+class WireRecording:
+    """A recording of all that passes the wire: see :func:`record_wire`."""
+
+    def __init__(self, link: Link, *, snaplen: int = HEADERS_ONLY) -> None:
+        self._link = link
+        self._snaplen = snaplen
+        self._capture: Capture | None = None
+
+    def __enter__(self) -> Capture:
+        file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)
+        try:
+            self._link.command(f"capture {file.name} snaplen={self._snaplen}")
+        except BaseException:
+            file.close()
+            raise
+        finally:
+            os.unlink(file.name)  # noqa: PTH108  (the wire has it open; nobody else needs a name)
+        self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
+        self._capture._why_empty = "the recording goes on; its packets are there when it has ended"
+        return self._capture
+
+    def __exit__(self, *_: object) -> None:
+        assert self._capture is not None
+        self._link.command("capture off")  # answered when the file is complete
+        self._capture._why_empty = None
+
+
+def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
+    """Records at the wire while the body of a with statement runs.
+
+    The file has an interface for each side. A packet is there once as it entered and once as it
+    left; of one that was dropped the second record carries the reason, and each carries the length
+    of the queue, as packet comments that Wireshark shows. So segments made from it appear twice, a
+    little apart in time: that distance is what the wire did to them.
+
+    Args:
+        link: of a laboratory: ``lab.link``.
+        snaplen: bytes of each packet that are kept.
+
+    Raises:
+        LabError: the wire cannot write the file, or has ended.
+    """
+    return WireRecording(link, snaplen=snaplen)

@@ -1,0 +1,193 @@
+"""What this machine can do, what each lesson needs of it, and what to do to climb.
+
+The ladder, from the top: the rootless laboratory ("live"), plain loopback ("loopback"), a shipped
+recording ("recorded"). A missing capability is said aloud, with the command that would supply it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tcplab.lab import LabError, has_net_raw, helper_path, why_no_lab
+from tcplab.tables import Column, Table
+
+__all__ = [
+    "LESSONS",
+    "Capability",
+    "Lesson",
+    "capabilities",
+    "capability_table",
+    "lesson_table",
+    "rung",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One line of the doctor's report.
+
+    Attributes:
+        name: what was looked at.
+        ok: whether the course can use it; None for a fact that is neither good nor bad.
+        finding: what is here.
+        advice: what to do about it; empty when there is nothing to do.
+    """
+
+    name: str
+    ok: bool | None
+    finding: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A lesson and what it can do on each rung.
+
+    Attributes:
+        number: two digits, as in its file's name.
+        title: as in its first heading.
+        on_loopback: what is left of it on plain loopback; empty when nothing is.
+    """
+
+    number: str
+    title: str
+    on_loopback: str
+
+
+LESSONS: Final = (
+    Lesson(
+        "05",
+        "Nagle and delayed ACK",
+        "times and system calls of all variants; no captures, no RTT but the loopback's",
+    ),
+)
+
+
+def capabilities() -> list[Capability]:
+    """Everything the course depends on, looked at now (takes about a tenth of a second)."""
+    return [
+        _kernel(),
+        _cores(),
+        _programs(),
+        _compiler(),
+        _namespaces(),
+        _raw_sockets(),
+        _netem(),
+        _congestion_control(),
+    ]
+
+
+def rung(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
+    """("live" | "loopback" | "none", one line of explanation) for a lesson on this machine.
+
+    Args:
+        lesson: one of LESSONS.
+        blocked: what :func:`tcplab.lab.why_no_lab` says.
+    """
+    if blocked is None:
+        return "live", "everything in it runs here"
+    if lesson.on_loopback:
+        return "loopback", lesson.on_loopback
+    return "none", blocked
+
+
+def capability_table(found: list[Capability]) -> Table:
+    """The capabilities as the doctor prints them."""
+    words = {True: "yes", False: "NO", None: "–"}
+    return Table(
+        [Column("name", "capability"), Column("ok", "usable"), Column("finding", "here")],
+        [{"name": each.name, "ok": words[each.ok], "finding": each.finding} for each in found],
+    )
+
+
+def lesson_table() -> Table:
+    """For each lesson, the rung of the ladder it stands on here."""
+    blocked = why_no_lab()
+    rows = []
+    for lesson in LESSONS:
+        runs, meaning = rung(lesson, blocked)
+        rows.append(
+            {"number": lesson.number, "title": lesson.title, "runs": runs, "meaning": meaning}
+        )
+    return Table(
+        [
+            Column("number", "lesson"),
+            Column("title", "title"),
+            Column("runs", "runs"),
+            Column("meaning", "what that means here"),
+        ],
+        rows,
+    )
+
+
+def _kernel() -> Capability:
+    release = platform.release()
+    major, minor = (int(part) for part in release.split(".")[:2])
+    if platform.system() != "Linux":
+        return Capability("kernel", False, platform.system(), "the course needs Linux 5.6 or later")
+    new_enough = (major, minor) >= (5, 6)
+    advice = "" if new_enough else "use a Linux kernel of version 5.6 or later"
+    return Capability("kernel", new_enough, f"Linux {release}", advice)
+
+
+def _cores() -> Capability:
+    cores = len(os.sched_getaffinity(0))
+    advice = (
+        "" if cores > 1 else "give the machine two cores: the hosts and the wire share this one"
+    )
+    return Capability("cores", cores > 1, str(cores), advice)
+
+
+def _programs() -> Capability:
+    try:
+        return Capability("C programs", True, f"in {helper_path('lab_init').parent}")
+    except LabError as error:
+        return Capability("C programs", False, "not built", str(error))
+
+
+def _compiler() -> Capability:
+    name = os.environ.get("CC") or "cc"
+    found = shutil.which(name)
+    advice = "apt install gcc libc6-dev, or dnf install gcc glibc-devel (exercises compile C)"
+    return Capability("C compiler", bool(found), found or "none", "" if found else advice)
+
+
+def _namespaces() -> Capability:
+    try:
+        why = why_no_lab()
+    except OSError as error:
+        why = str(error)
+    if why is None:
+        return Capability("user namespaces", True, "a laboratory can be made without root")
+    finding, _, fix = why.partition("; to allow it: ")
+    return Capability("user namespaces", False, finding, fix)
+
+
+def _raw_sockets() -> Capability:
+    if has_net_raw():
+        return Capability("raw sockets", True, "on the machine itself and in a laboratory")
+    return Capability(
+        "raw sockets", None, "in a laboratory only: an ordinary user has none on the machine itself"
+    )
+
+
+def _netem() -> Capability:
+    modules = Path("/lib/modules") / platform.release()
+    there = any(modules.rglob("sch_netem.ko*")) if modules.is_dir() else False
+    finding = "module present" if there else "not in this kernel"
+    return Capability("sch_netem", None, f"{finding}; the course brings its own wire")
+
+
+def _congestion_control() -> Capability:
+    directory = Path("/proc/sys/net/ipv4")
+    default = (directory / "tcp_congestion_control").read_text().strip()
+    offered = (directory / "tcp_available_congestion_control").read_text().split()
+    finding = f"default {default}, available {' '.join(sorted(offered))}"
+    if "cubic" not in offered:
+        return Capability("congestion control", False, finding, "sudo modprobe tcp_cubic")
+    return Capability("congestion control", True, f"{finding}; experiments pin cubic")

@@ -1,0 +1,140 @@
+"""One module an experiment: ``measure(...) -> Result``, pure of display.
+
+Lessons, tests, demos and graders all call the same ``measure``. A result is data: rows of plain
+numbers under the names of their columns, and the provenance without which they mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol
+
+from tcplab.lab import Lab, Loopback
+from tcplab.tables import Column, Table
+
+__all__ = ["EXPERIMENTS", "Result", "as_json", "load", "provenance", "spread", "table"]
+
+#: Name on the command line -> module.
+EXPERIMENTS: Final[Mapping[str, str]] = {
+    "small-writes": "tcplab.experiments.small_writes",
+    "write-patterns": "tcplab.experiments.write_patterns",
+}
+
+
+class Result(Protocol):
+    """What every experiment returns."""
+
+    experiment: ClassVar[str]
+    columns: ClassVar[Sequence[Column]]
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Kernel, link, settings, losses of the recording: see :func:`provenance`."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row of plain data a variant; each has the key "variant"."""
+
+
+class Experiment(Protocol):
+    """What every module in this package offers."""
+
+    SUMMARY: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Its options on the command line."""
+
+    def from_arguments(self, arguments: argparse.Namespace) -> Result:
+        """``measure`` with the options of the command line."""
+
+
+def load(name: str) -> Experiment:
+    """The experiment's module.
+
+    Raises:
+        KeyError: no experiment has this name.
+    """
+    module: Any = importlib.import_module(EXPERIMENTS[name])
+    return module  # type: ignore[no-any-return]
+
+
+def as_json(result: Result) -> str:
+    """One JSON object: experiment, rows, provenance."""
+    return json.dumps(
+        {
+            "experiment": result.experiment,
+            "rows": result.rows(),
+            "provenance": dict(result.provenance),
+        }
+    )
+
+
+def table(result: Result) -> Table:
+    """The rows under the columns that the result declares."""
+    return Table(result.columns, result.rows())
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Minimum, median and maximum, the three that a table of repeated measurements shows."""
+    ordered = sorted(values)
+    return {"min": ordered[0], "median": statistics.median(ordered), "max": ordered[-1]}
+
+
+def provenance(place: Lab | Loopback, **details: Any) -> dict[str, Any]:
+    """What a number depends on: machine, kernel, compiler, the place and its settings.
+
+    Args:
+        place: where the experiment ran.
+        **details: what the experiment adds (repetitions, capture drops, options of the programs).
+    """
+    return {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tcplab": _version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        **_place(place),
+        **details,
+    }
+
+
+def _place(place: Lab | Loopback) -> dict[str, Any]:
+    pinned = ("tcp_rmem", "tcp_wmem", "tcp_autocorking", "tcp_congestion_control")
+    link = place.link.parameters if isinstance(place, Lab) else None
+    return {
+        "place": "lab" if isinstance(place, Lab) else "loopback",
+        "link": link,
+        "mtu": place.mtu,
+        "offload": place.offload,
+        "sysctls": {name: place.client.sysctl(f"net.ipv4.{name}") for name in pinned},
+    }
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("tcplab")
+
+
+def _cpu_model() -> str:
+    described = dict(
+        line.replace("\t", "").split(":", 1)
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    )
+    name = described.get("model name", described.get("Model", "")).strip()
+    if len(name) > 1:
+        return name
+    # Some virtual machines hide the name; the numbers still tell machines apart.
+    keys = ("vendor_id", "cpu family", "model")
+    return " ".join(described.get(key, "?").strip() for key in keys)

@@ -1,0 +1,322 @@
+"""Small writes: what it costs to send one message in pieces, by how the pieces are handed to TCP.
+
+The experiment of "TCP_NODELAY and TCP_CORK" in Red Hat Enterprise Linux for Real Time: 15 writes of
+2 bytes, then a wait for a reply of 2 bytes. Nagle's algorithm (RFC 896) sends the first piece and
+holds the rest until it is acknowledged; the receiver delays that ACK (RFC 1122, 4.2.3.2), since its
+application has nothing to answer yet. Each waits for the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
+
+from tcplab.experiments import provenance
+from tcplab.lab import Lab, Loopback
+from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
+from tcplab.programs import small_writes as run_program
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.capture import Capture
+    from tcplab.timeline import Timeline
+
+__all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
+
+SUMMARY = "15 small writes and one reply: default, TCP_NODELAY, TCP_CORK and writev"
+
+VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
+
+#: The text's own figures: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
+#: 850.80 ms.
+BOOK_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
+    "default": 40.0129781250,
+    "no_delay": 0.1649771240,
+    "cork": 0.0850796448,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of handing the pieces to TCP, and what was seen of it.
+
+    Attributes:
+        mode: the variant's name.
+        result: what the programs measured.
+        log: the client's writes and replies, on the clock of the segments.
+        server_log: what the server read and answered.
+        segments: the segments on the client's interface (see tcplab.segments), None where nothing
+            could be recorded (plain loopback).
+        server_segments: the same on the server's interface.
+        drops: packets that the recorders lost; None where nothing was recorded.
+    """
+
+    mode: SmallWritesMode
+    result: SmallWritesResult
+    log: Sequence[Event]
+    server_log: Sequence[Event]
+    segments: npt.NDArray[np.void] | None
+    server_segments: npt.NDArray[np.void] | None
+    drops: int | None
+
+    @property
+    def ms_per_message(self) -> float:
+        """Median time of a message with its reply: one that was disturbed does not move it."""
+        return self.result.message_us.median / 1e3
+
+    @property
+    def data_segment_sizes(self) -> list[int] | None:
+        """Payload bytes of each data segment from client to server, in order; None if unseen.
+
+        What was sent again is counted by `retransmissions` and not here.
+        """
+        if self.segments is None:
+            return None
+        sent = self.segments[self._data() & ~self.segments["is_retransmission"]]
+        return [int(size) for size in sent["payload_bytes"]]
+
+    @property
+    def retransmissions(self) -> int | None:
+        """Data segments that the client sent again; None if unseen."""
+        if self.segments is None:
+            return None
+        return int((self._data() & self.segments["is_retransmission"]).sum())
+
+    def _data(self) -> npt.NDArray[np.bool_]:
+        assert self.segments is not None
+        mask: npt.NDArray[np.bool_] = self.segments["direction"] == 0
+        return mask & (self.segments["payload_bytes"] > 0)
+
+    def segments_per_message(self) -> list[int] | None:
+        """Data segments of each message in order: those whose first byte is of it."""
+        sizes = self.data_segment_sizes
+        if sizes is None:
+            return None
+        counts = [0] * self.result.messages
+        message_bytes = self.result.bytes // self.result.messages
+        sent_bytes = 0
+        for size in sizes:
+            counts[sent_bytes // message_bytes] += 1
+            sent_bytes += size
+        return counts
+
+    def message_ms(self) -> list[float]:
+        """Of each message in order, from its first write to its reply, in ms."""
+        times: list[float] = []
+        start_ns: int | None = None
+        for event in self.log:
+            if event.name == "reply" and start_ns is not None:
+                times.append((event.time_ns - start_ns) / 1e6)
+                start_ns = None
+            elif start_ns is None:
+                start_ns = event.time_ns
+        return times
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs on one clock, with the reason for each wait.
+
+        Raises:
+            ValueError: nothing was recorded (plain loopback).
+        """
+        from tcplab.timeline import explain
+
+        if self.segments is None:
+            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
+        return explain(
+            self.log,
+            self.segments,
+            self.result.options,
+            peer_log=self.server_log,
+            peer_segments=self.server_segments,
+            tcp_info=self.result.tcp_info,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """The variant as one row of plain data.
+
+        Times and segments per message are medians over the messages. A connection's first ones are
+        special: they are acknowledged at once, and no more may leave than the initial congestion
+        window allows.
+        """
+        counts = self.segments_per_message()
+        return {
+            "variant": self.mode,
+            "messages": self.result.messages,
+            "ms_per_message": self.ms_per_message,
+            "mean_ms_per_message": self.result.ms_per_message,
+            "p99_us": self.result.message_us.p99,
+            "bytes_per_ms": self.result.bytes_per_ms,
+            "data_segments_per_message": counts and statistics.median(counts),
+            "data_segments_first_message": counts and counts[0],
+            "retransmissions": self.retransmissions,
+            "system_calls_per_message": self.result.system_calls / self.result.messages,
+            "book_ms_per_message": BOOK_MS_PER_MESSAGE.get(self.mode),
+            "congestion": self.result.options.congestion,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SmallWrites:
+    """The variants, measured in one laboratory, one after the other."""
+
+    experiment: ClassVar[str] = "small-writes"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "variant"),
+        Column("ms_per_message", "ms/message", ".3f"),
+        Column("mean_ms_per_message", "mean", ".3f"),
+        Column("book_ms_per_message", "Red Hat's mean", ".3f"),
+        Column("bytes_per_ms", "bytes/ms", ".2f"),
+        Column("data_segments_per_message", "segments/message", "g"),
+        Column("data_segments_first_message", "of the first", "g"),
+        Column("system_calls_per_message", "calls/message", "g"),
+    )
+
+    variants: Sequence[Variant]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, mode: str) -> Variant:
+        for variant in self.variants:
+            if variant.mode == mode:
+                return variant
+        raise KeyError(mode)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a variant."""
+        return [variant.row() for variant in self.variants]
+
+
+def measure(
+    messages: int = 20,
+    writes: int = 15,
+    size_bytes: int = 2,
+    rtt_ms: float = 0.0,
+    quickack: QuickAck = "on",
+    variants: Sequence[SmallWritesMode] = VARIANTS,
+    place: Lab | Loopback | None = None,
+) -> SmallWrites:
+    """Runs every variant and records its segments as they leave the client.
+
+    Args:
+        messages: logical packets a variant, 1 to 100 000.
+        writes: pieces in each.
+        size_bytes: bytes in each piece.
+        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        quickack: "on" for the kernel's own choice of when the server acknowledges, "off" for always
+            as late as it may.
+        variants: which, in this order.
+        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+
+    Raises:
+        ValueError: a number is out of range, or no such variant.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    _check(messages, writes, size_bytes, variants)
+    with ExitStack() as stack:
+        if place is None:
+            place = stack.enter_context(Lab(rtt_ms=rtt_ms))
+        # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
+        cpu = min(os.sched_getaffinity(0))
+        shape = {"writes": writes, "size_bytes": size_bytes, "quickack": quickack, "cpu": cpu}
+        measured = [_measure_one(place, mode, messages, shape) for mode in variants]
+        drops = [each.drops for each in measured if each.drops is not None]
+        return SmallWrites(
+            measured,
+            provenance(
+                place,
+                messages=messages,
+                writes=writes,
+                size_bytes=size_bytes,
+                quickack=quickack,
+                pinned_to_cpu=cpu,
+                congestion=measured[0].result.options.congestion,
+                capture_drops=sum(drops) if drops else None,
+            ),
+        )
+
+
+def _check(messages: int, writes: int, size_bytes: int, variants: Sequence[str]) -> None:
+    limits = {"messages": (messages, 100_000), "writes": (writes, 1024)}
+    limits["size_bytes"] = (size_bytes, 1 << 20)
+    for name, (value, most) in limits.items():
+        if not 1 <= value <= most:
+            raise ValueError(f"{name}={value} must be from 1 to {most}")
+    known = get_args(SmallWritesMode)
+    for name in variants:
+        if name not in known:
+            raise ValueError(f"variant {name!r} is not one of {', '.join(known)}")
+    if not variants:
+        raise ValueError(f"variants is empty; give some of {', '.join(known)}")
+
+
+def _measure_one(
+    place: Lab | Loopback, mode: SmallWritesMode, messages: int, shape: Mapping[str, Any]
+) -> Variant:
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+        log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
+        captures = []
+        if isinstance(place, Lab):
+            captures = [
+                stack.enter_context(host.capture()) for host in (place.client, place.server)
+            ]
+        result = run_program(
+            place,
+            mode,
+            messages,
+            congestion=place.congestion,
+            log=log,
+            server_log=server_log,
+            **shape,
+        )
+        stack.close()  # the recordings are complete from here on
+        near, far = [_taken(each) for each in captures] or (None, None)
+        drops = sum(each.drops or 0 for each in captures) if captures else None
+        return Variant(mode, result, read_log(log), read_log(server_log), near, far, drops)
+
+
+def _taken(capture: Capture) -> npt.NDArray[np.void]:
+    """The segments, and the file is let go of."""
+    with capture:
+        return capture.segments
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab run small-writes`."""
+    parser.add_argument("--messages", type=int, default=20, help="a variant (default 20)")
+    parser.add_argument("--writes", type=int, default=15, help="pieces in a message (default 15)")
+    parser.add_argument("--size", type=int, default=2, help="bytes in a piece (default 2)")
+    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
+    parser.add_argument("--quickack", choices=get_args(QuickAck), default="on", help="server's")
+    parser.add_argument(
+        "--variants", nargs="+", choices=get_args(SmallWritesMode), default=VARIANTS
+    )
+    parser.add_argument(
+        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
+    )
+
+
+def from_arguments(arguments: argparse.Namespace) -> SmallWrites:
+    """`measure` with the options of the command line."""
+    with ExitStack() as stack:
+        place = stack.enter_context(Loopback()) if arguments.loopback else None
+        return measure(
+            messages=arguments.messages,
+            writes=arguments.writes,
+            size_bytes=arguments.size,
+            rtt_ms=arguments.rtt_ms,
+            quickack=cast(QuickAck, arguments.quickack),
+            variants=arguments.variants,
+            place=place,
+        )

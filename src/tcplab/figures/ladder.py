@@ -1,0 +1,207 @@
+"""The ladder: sender and peer as two posts, time downwards, each packet a rung."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tcplab.figures import style
+from tcplab.figures.lanes import View, side_by_side
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, ms
+from tcplab.models import Reason
+from tcplab.timeline import Ack, Segment, Stretch, Timeline
+from tcplab.timeline.words import writes_carried
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ladder"]
+
+_SENDER, _PEER = 0.33, 0.66  # where the posts stand
+_ROW: Final = 0.037  # height of a line of small type
+
+
+def ladder(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
+    """Draws the packets of some messages as arrows between sender and peer, time downwards.
+
+    Args:
+        timeline: of tcplab.timeline.explain.
+        first_message: number of the first message, from 1; a typical one unless given.
+        messages: how many, from there on.
+
+    Raises:
+        ValueError: there is no such message, the timeline has no log, or too much happens in it.
+    """
+    view = View.of(timeline, first_message, messages)
+    figure = style.new_figure()
+    style.title(figure, view.finding())
+    axes = figure.add_axes((0.01, 0.02, 0.98, 0.86))
+    _Rungs(axes, view).paint()
+    alt = "Ladder diagram. " + view.alt()
+    return Picture(figure, view.finding(), alt, view.table())
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """Words beside a post, where they belong."""
+
+    y: float
+    text: str
+    colour: str
+    size: float = SMALL
+
+    @property
+    def height(self) -> float:
+        """In units of the axes."""
+        lines = self.text.count("\n") + 1
+        return _ROW * lines * self.size / SMALL
+
+
+class _Rungs:
+    """Draws a view into axes from 0 to 1, time from top to bottom."""
+
+    def __init__(self, axes: Axes, view: View) -> None:
+        self.axes = axes
+        self.view = view
+        self._sender_labels: list[_Label] = []
+        self._peer_labels: list[_Label] = []
+        self._named: set[Style] = set()  # kinds of waits that have a label by now
+
+    def y(self, time_ns: float) -> float:
+        return 0.93 - 0.91 * self.view.scale.x(time_ns)
+
+    def paint(self) -> None:
+        axes, timeline = self.axes, self.view.timeline
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.axis("off")
+        sender, _, peer = timeline.connection.partition(" -> ")
+        for x, name, where in ((_SENDER, "sender", sender), (_PEER, "peer", peer)):
+            axes.plot([x, x], [0.01, 0.94], color="black", lw=2.5)
+            axes.text(x, 0.955, f"{name} {where}", ha="center", fontsize=TEXT, fontweight="bold")
+        self._quiet_times()
+        waits = [
+            each
+            for each in self.view.stretches()
+            if each.place != "wire" and each.reason is not Reason.APPLICATION_IDLE
+        ]
+        columns = side_by_side(waits)
+        for i, column in enumerate(columns):
+            width = 0.05 / len(columns)
+            for stretch in sorted(column, key=lambda each: -each.duration_ms):
+                self._wait(stretch, _SENDER - 0.012 - (i + 1) * width, width - 0.003)
+        for ack in timeline.acks:
+            self._ack(ack)
+        for segment in timeline.segments:
+            self._segment(segment)
+        self._write_labels(self._sender_labels, _SENDER - 0.075, "right")
+        self._write_labels(self._peer_labels, _PEER + 0.075, "left")
+
+    def _quiet_times(self) -> None:
+        for piece in self.view.scale.pieces:
+            if piece.busy:
+                continue
+            top, bottom = self.y(piece.start_ns), self.y(piece.end_ns)
+            self.axes.axhspan(bottom, top, color=style.PALE, lw=0, zorder=0)
+            text = f"{ms((piece.end_ns - piece.start_ns) / 1e6)}, shortened"
+            self.axes.text(
+                (_SENDER + _PEER) / 2,
+                (top + bottom) / 2,
+                text,
+                ha="center",
+                va="center",
+                fontsize=12,
+                color=style.GREY,
+            )
+
+    def _segment(self, segment: Segment) -> None:
+        start, end = segment.time_ns, self.view.arrival_ns(segment)
+        again = segment.reason is Reason.RETRANSMISSION
+        look = style.SENT_AGAIN if again else style.SENT
+        lost = segment.arrived_ns is None and self.view.seen_at_peer
+        self._rung((_SENDER, start), (_PEER, end), look, lost=lost)
+        carried = writes_carried(self.view.timeline, segment)
+        text = f"{count(segment.payload_bytes, 'byte')}" + f" ({carried})" * bool(carried)
+        when = f"{self.view.ms(start):.3f} ms  "
+        self._sender_labels.append(_Label(self.y(start), when + text, look.colour))
+        if lost:
+            self._peer_labels.append(_Label(self.y(end), "(lost)", style.BLACK))
+
+    def _ack(self, ack: Ack) -> None:
+        look = style.REPLY if ack.payload_bytes else style.ACK
+        left = self.view.departure_ns(ack)
+        self._rung((_PEER, left), (_SENDER, ack.time_ns), look)
+        what = f"{count(ack.payload_bytes, 'byte')}, ACK" if ack.payload_bytes else "ACK"
+        late = ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None
+        delay = f", delayed {ms(ack.delay_ms or 0)}" * late
+        text = f"{what} {ack.ack}{delay}  {self.view.ms(left):.3f} ms"
+        self._peer_labels.append(_Label(self.y(left), text, look.colour))
+
+    def _rung(
+        self,
+        start: tuple[float, int],
+        end: tuple[float, int],
+        look: Line,
+        *,
+        lost: bool = False,
+    ) -> None:
+        x0, x1, y0, y1 = start[0], end[0], self.y(start[1]), self.y(end[1])
+        if lost:
+            x1, y1 = (x0 + x1) / 2, (y0 + y1) / 2
+            self.axes.plot([x1], [y1], "x", ms=14, mew=3.5, color=style.BLACK, zorder=5)
+        style.arrow(self.axes, (x0, y0), (x1, y1), look)
+
+    def _wait(self, stretch: Stretch, left: float, width: float) -> None:
+        """A bar along the sender's post."""
+        top, bottom = self.y(stretch.start_ns), self.y(stretch.end_ns)
+        look = HOLD_STYLES[stretch.reason]
+        style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004))
+        size = count(stretch.waiting_bytes, "byte") if stretch.waiting_bytes else ""
+        how_long = ms(stretch.duration_ms)
+        lines = [each for each in (size, *textwrap.wrap(look.name, 20), how_long) if each]
+        middle = (top + bottom) / 2
+        if top - bottom > 0.045 * len(lines):
+            self._sender_labels.append(_Label(middle, "\n".join(lines), "black", TEXT))
+            self._named.add(look)
+        elif look not in self._named:
+            text = f"{size} {look.name} {how_long}".strip()
+            self._sender_labels.append(_Label(middle, text, "black", SMALL))
+            self._named.add(look)
+
+    def _write_labels(self, labels: list[_Label], x: float, align: str) -> None:
+        """Beside a post: large ones where they belong, the others as near as there is room."""
+        taken: list[tuple[float, float]] = []
+        for label in sorted(labels, key=lambda each: (-each.size, -each.y)):
+            y = _free_place(label, taken)
+            if y is None:
+                continue
+            taken.append((y - label.height / 2, y + label.height / 2))
+            if label.size == SMALL:
+                post = x + (0.013 if align == "right" else -0.07)
+                near = x + 0.003 if align == "right" else x - 0.003
+                self.axes.plot([near, post], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
+            weight = "bold" if label.size > SMALL else "normal"
+            self.axes.text(
+                x,
+                y,
+                label.text,
+                ha=align,
+                va="center",
+                fontsize=label.size,
+                fontweight=weight,
+                color=label.colour,
+                zorder=4,
+            )
+
+
+def _free_place(label: _Label, taken: list[tuple[float, float]]) -> float | None:
+    """The free height that is nearest to where a label belongs; None if there is none."""
+    half = label.height / 2
+    steps = [0.0, *(sign * i * 0.004 for i in range(1, 250) for sign in (-1, 1))]
+    for step in steps:
+        low, high = label.y + step - half, label.y + step + half
+        if low < 0.0 or high > 0.94:
+            continue
+        if all(high <= other[0] or low >= other[1] for other in taken):
+            return label.y + step
+    return None

@@ -1,0 +1,158 @@
+"""A time axis that stretches the busy moments and shortens the quiet times between them.
+
+Fifteen writes take 20 µs, the wait after them 40 ms: on one linear scale nobody would see the
+writes. The axis is linear in pieces, and each piece says how long it is.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final
+
+__all__ = ["Piece", "TimeScale"]
+
+#: The axis is broken only if all busy moments together become so short a part of the whole; with
+#: as few breaks as that takes.
+BUSY_SHARES: Final = (0.02, 0.1)
+#: Share of the width that quiet times get together, if there are any.
+QUIET_SHARE: Final = 0.42
+MAX_CUTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the axis with one scale.
+
+    Attributes:
+        start_ns: where it begins.
+        end_ns: where it ends.
+        left: its left edge on the axis, 0 to 1.
+        right: its right edge.
+        busy: something happens in it.
+    """
+
+    start_ns: int
+    end_ns: int
+    left: float
+    right: float
+    busy: bool
+
+
+class TimeScale:
+    """Maps times to positions from 0 to 1.
+
+    Args:
+        times_ns: of everything that happens; at least one.
+    """
+
+    def __init__(self, times_ns: Iterable[int]) -> None:
+        times = sorted(set(times_ns))
+        if not times:
+            raise ValueError("nothing happens in this figure: no event was recorded")
+        self.start_ns, self.end_ns = times[0], times[-1]
+        self.pieces = _layout(_bursts(times))
+        self._starts = [piece.start_ns for piece in self.pieces]
+
+    @property
+    def broken(self) -> bool:
+        """The scale is not the same everywhere."""
+        return len(self.pieces) > 1
+
+    def x(self, time_ns: float) -> float:
+        """The position of a time; times outside lie outside 0 to 1 or on the edge."""
+        i = max(bisect.bisect_right(self._starts, time_ns) - 1, 0)
+        piece = self.pieces[i]
+        share = (time_ns - piece.start_ns) / (piece.end_ns - piece.start_ns)
+        return piece.left + min(max(share, 0.0), 1.0) * (piece.right - piece.left)
+
+    def ticks(self, piece: Piece, room: float) -> list[tuple[float, str]]:
+        """Positions and labels of ticks of a piece; room is the width of one label."""
+        many = max(int((piece.right - piece.left) / room), 1)
+        span = piece.end_ns - piece.start_ns
+        step = _nice(span / many)
+        start = piece.start_ns - self.start_ns
+        ticks = []
+        value = max(math.ceil(start / step), 0) * step
+        while value <= start + span:
+            ticks.append((self.x(self.start_ns + value), _label(value, step)))
+            value += step
+        return ticks
+
+
+def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
+    """Start and end of each busy moment: the longest gaps are taken out, if that helps."""
+    gaps = sorted(
+        ((after - before, i) for i, (before, after) in enumerate(pairwise(times))),
+        reverse=True,
+    )
+    span = times[-1] - times[0]
+    remaining = list(accumulate((-gap for gap, _i in gaps[:MAX_CUTS]), initial=span))
+    many = 0
+    for limit in BUSY_SHARES:
+        many = next((k for k, busy in enumerate(remaining) if busy <= limit * span), many)
+        if many:
+            break
+    cuts = sorted(i for _gap, i in gaps[:many])
+    edges = [-1, *cuts, len(times) - 1]
+    return [(times[a + 1], times[b]) for a, b in pairwise(edges)]
+
+
+def _layout(bursts: Sequence[tuple[int, int]]) -> list[Piece]:
+    """Busy moments widened a little, and the quiet times between them, with their places."""
+    longest = max(end - start for start, end in bursts) or 1000
+    spans = []
+    for i, (start, end) in enumerate(bursts):
+        margin = max(int(0.08 * (end - start)), int(0.03 * longest), 500)
+        spans.append((start - margin, end + margin, True))
+        if i + 1 < len(bursts):
+            spans.append((end + margin, bursts[i + 1][0] - max(margin, 500), False))
+    if any(end <= start for start, end, _busy in spans):  # no room for a break
+        return _layout([(bursts[0][0], bursts[-1][1])])
+    spans = _mended(spans)
+    widths = _widths(spans)
+    pieces, left = [], 0.0
+    for (start, end, busy), width in zip(spans, widths, strict=True):
+        pieces.append(Piece(start, end, left, left + width, busy))
+        left += width
+    return pieces
+
+
+def _mended(spans: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
+    """Each begins where the one before ends."""
+    result = [spans[0]]
+    for start, end, busy in spans[1:]:
+        result[-1] = (result[-1][0], start, result[-1][2])
+        result.append((start, max(end, start + 1), busy))
+    return result
+
+
+def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
+    quiet = sum(not busy for _start, _end, busy in spans)
+    if not quiet:
+        return [1.0]
+    # The root, so that a burst of 10 µs beside one of 300 µs still has room for its labels.
+    weights = [math.sqrt(end - start) for start, end, _busy in spans]
+    total = {
+        flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)
+        for flag in (True, False)
+    }
+    share = {True: 1 - QUIET_SHARE, False: QUIET_SHARE}
+    return [
+        share[busy] * weight / total[busy]
+        for weight, (_start, _end, busy) in zip(weights, spans, strict=True)
+    ]
+
+
+def _nice(value: float) -> int:
+    """The next of 1, 2, 5, 10, 20, 50 … at or above a number of ns."""
+    power = 10 ** math.floor(math.log10(max(value, 1)))
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
+
+
+def _label(value_ns: int, step_ns: int) -> str:
+    decimals = max(0, 6 - int(math.log10(step_ns) + 1e-9))
+    return f"{value_ns / 1e6:.{decimals}f}"

@@ -1,0 +1,509 @@
+"""When a receiver acknowledges: Linux's delayed ACKs, and the classic rule.
+
+:class:`DelayedAckReceiver` follows net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux
+6.18; :class:`ClassicReceiver` is the rule that RFC 1122 (4.2.3.2) and the Winsock text describe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tcplab.models.checks import number, whole
+from tcplab.models.kernel import DELACK_MAX_MS, DELACK_MIN_MS, RTO_MIN_MS, Clock
+from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, MAX_TIME_MS
+from tcplab.models.window import OfferedWindow
+
+MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
+FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at full segments
+SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
+TCP_HEADER_BYTES: Final = 32  # with timestamps
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """An acknowledgement that leaves on its own.
+
+    Attributes:
+        time_ms: when.
+        upto: all bytes before this sequence number have arrived.
+        delayed_ms: since the oldest of them arrived.
+        why: the rule that sent it.
+    """
+
+    time_ms: float
+    upto: int
+    delayed_ms: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverState:
+    """What can be seen inside a receiver between two events.
+
+    Attributes:
+        unacked_bytes: arrived, not yet acknowledged.
+        unread_bytes: arrived, not yet read by the application.
+        interactive: Linux's "pingpong" mode: data have gone the other way, so an ACK may ride.
+        quick_acks_left: how many segments will still be acknowledged at once.
+        ato_ms: the estimate of the time between segments that sets the delay.
+        full_segment_bytes: what the receiver takes for a full segment.
+        timer_ms: when a delayed ACK is due, or None.
+    """
+
+    unacked_bytes: int
+    unread_bytes: int
+    interactive: bool
+    quick_acks_left: int
+    ato_ms: float
+    full_segment_bytes: int
+    timer_ms: float | None
+
+
+class Receiver(Protocol):
+    """What a simulated connection asks of a receiver."""
+
+    next_seq: int
+
+    def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
+        """A segment has arrived; no decision yet, since data may leave first and carry the ACK."""
+
+    def check(self, at_ms: float) -> Ack | None:
+        """The decision about what :meth:`accept` took."""
+
+    def read(self, at_ms: float) -> Ack | None:
+        """The application has read everything."""
+
+    def answer_fin(self, at_ms: float) -> Ack | None:
+        """The peer's FIN has come after our own: the last ACK of the connection."""
+
+    def data_sent(self, at_ms: float) -> None:
+        """Data leave in the other direction and carry the acknowledgement."""
+
+    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+        """TCP_QUICKACK."""
+
+    def timer(self, at_ms: float) -> Ack | None:
+        """The timer of next_timer_ms, if it is due."""
+
+    @property
+    def next_timer_ms(self) -> float | None:
+        """When a delayed ACK is due, or None."""
+
+    @property
+    def window_bytes(self) -> int:
+        """The window in the last packet that left."""
+
+
+class DelayedAckReceiver:
+    """The acknowledging half of a Linux TCP connection, one event at a time.
+
+    An ACK leaves at once when
+
+    1. more than one full segment is un-ACKed (RFC 9293: at least each second full segment);
+    2. the connection is in quick-ACK mode: the first 16 segments, and 16 more after a silence
+       longer than the retransmission timeout, unless the connection is interactive;
+    3. the application has read everything, the last segment was small or pushed, and the
+       connection is not interactive; or two such segments came, even if it is.
+
+    Otherwise it rides on data that go the other way, or waits for the timer: 40 ms at first, then
+    the estimated time between segments, between 40 and 200 ms, but not more than the RTT if that is
+    above 40 ms. Interactive ("pingpong" in the source) is a connection that has answered within
+    that time, or whose owner set TCP_QUICKACK to 0; a delayed ACK that its timer had to send ends
+    it.
+
+    Two side effects are easily overlooked: each segment that lets the window grow is acknowledged
+    at once, so a bulk transfer gets more than 16 quick ACKs; and a receiver whose application does
+    not read holds back the ACKs of rule 1 while it cannot offer as much window as before.
+
+    Left out: ECN, out-of-order data, SO_RCVLOWAT, memory pressure.
+
+    Args:
+        mss_bytes: the largest segment this end has announced, less options.
+        window: the window that this end offers; None for that of a default buffer.
+        rtt_ms: measured during the handshake; None if unknown.
+        handshake_ms: when the connection was established.
+        clock: the kernel's tick.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        mss_bytes: int = 1448,
+        window: OfferedWindow | None = None,
+        rtt_ms: float | None = 0.05,
+        handshake_ms: float = 0.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._mss = whole("mss_bytes", mss_bytes, 1, 65535, fix="1448 on Ethernet")
+        self._window = window or OfferedWindow(DEFAULT_WINDOW_BYTES)
+        if rtt_ms is not None:
+            number("rtt_ms", rtt_ms, 0, 60_000, fix="give the handshake's round trip in ms")
+        self._rtt_ms = rtt_ms
+        self.clock = clock or Clock()
+        self.next_seq = 0
+        self._acked = self._unread = 0
+        guess = min(self._mss, self._window.offered_bytes // 2, FIRST_RCV_MSS_BYTES)
+        self._full = max(guess, SMALLEST_MSS_BYTES)
+        self._last_size = 0
+        self._quick = 0
+        self._interactive = False
+        self._ato: int | None = None  # ticks; None before the first segment
+        self._last_arrival = self.clock.jiffies(handshake_ms)
+        self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
+        self._waiting_since = 0.0
+        self._timer_ms: float | None = None
+        self._timer_ticks = 0
+        self._now = handshake_ms
+
+    # ---- events ----
+
+    def segment(
+        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
+    ) -> Ack | None:
+        """A data segment arrives, and nothing leaves the other way; the ACK, if it leaves at once.
+
+        Raises:
+            ValueError: time goes back, or data are missing before it.
+        """
+        self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
+        return self.check(at_ms)
+
+    def accept(
+        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
+    ) -> None:
+        """A segment has arrived; no decision yet, since data may leave first and carry the ACK.
+
+        Raises:
+            ValueError: time goes back, or data are missing before it.
+        """
+        self._advance(at_ms)
+        whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
+        whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
+        if not payload_bytes and not fin:
+            return
+        if not self._scheduled:
+            self._waiting_since = at_ms
+        self._scheduled = True
+        if seq < self.next_seq:
+            self._accept_duplicate()
+            return
+        self.next_seq += payload_bytes + fin
+        if payload_bytes:
+            self._accept_data(payload_bytes, push)
+        # After a FIN there is only one direction left, whose data may carry the ACK.
+        self._interactive |= fin
+
+    def _accept_data(self, payload: int, push: bool) -> None:
+        self._unread += payload
+        self._window.charge(payload)
+        self._measure(payload, push)
+        self._update_ato()
+        if self._window.grow(payload, self._full):
+            self._quick |= 1
+
+    def check(self, at_ms: float) -> Ack | None:
+        """The decision about what :meth:`accept` took.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        if not self._scheduled:
+            return None
+        if self._duplicate:
+            return self._send("the segment had come before: the sender must know (RFC 2883)")
+        if self.next_seq - self._acked > self._full and self._may_offer_as_much():
+            return self._send("more than one full segment is un-ACKed")
+        if self._quick and not self._interactive:
+            return self._send(f"quick-ACK mode, {self._quick} left")
+        return self._delay()
+
+    def read(self, at_ms: float) -> Ack | None:
+        """The application reads all that has come.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        copied, self._unread = self._unread, 0
+        self._window.read(copied, self._rtt_ms or 0.0, at_ms)
+        if copied and self._window.is_worth_an_update(self.next_seq):
+            return self._send("a window update: the application has made room")
+        if not self._scheduled or not copied:
+            return None
+        if self.next_seq - self._acked > self._full:
+            return self._send("the application has read more than one full segment")
+        if self._pushed_twice:
+            return self._send("the application has read everything, two small segments of it")
+        if self._pushed and not self._interactive:
+            return self._send("the application has read everything, and has nothing to answer")
+        return None
+
+    def answer_fin(self, at_ms: float) -> Ack | None:
+        """The peer's FIN has come after our own: the last ACK of the connection.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        return self._send("both ends have finished") if self._scheduled else None
+
+    def data_sent(self, at_ms: float) -> None:
+        """Data leave in the other direction and carry the acknowledgement.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        self._acknowledge()
+        # An answer within the expected time between segments: this is a conversation.
+        if self._ato and self.clock.jiffies(at_ms) - self._last_arrival < self._ato:
+            self._interactive = True
+
+    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+        """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7)).
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        self._interactive = not on
+        if not on or not self._scheduled:
+            return None
+        self._pushed = True
+        if self._unread and self.next_seq - self._acked <= self._full:
+            return None
+        return self._send("TCP_QUICKACK was set")
+
+    def timer(self, at_ms: float) -> Ack | None:
+        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        if self._timer_ms is None or self._timer_ms > at_ms:
+            return None
+        self._timer_ms = None
+        if not self._scheduled:
+            return None
+        if self._interactive:
+            self._interactive = False
+            self._ato = self.clock.ticks(DELACK_MIN_MS)
+        else:
+            self._ato = min((self._ato or 0) << 1, self.clock.ticks(self._rto_ms()))
+        return self._send("the delayed-ACK timer")
+
+    # ---- what can be seen ----
+
+    @property
+    def next_timer_ms(self) -> float | None:
+        """When a delayed ACK is due, or None."""
+        return self._timer_ms
+
+    @property
+    def window_bytes(self) -> int:
+        """The window in the last packet that left."""
+        return self._window.offered_bytes
+
+    @property
+    def state(self) -> ReceiverState:
+        """All that decides what happens next."""
+        return ReceiverState(
+            unacked_bytes=self.next_seq - self._acked,
+            unread_bytes=self._unread,
+            interactive=self._interactive,
+            quick_acks_left=self._quick,
+            ato_ms=(self._ato or 0) * self.clock.tick_ms,
+            full_segment_bytes=self._full,
+            timer_ms=self._timer_ms,
+        )
+
+    # ---- the rules ----
+
+    def _advance(self, at_ms: float) -> None:
+        number("at_ms", at_ms, self._now, MAX_TIME_MS, fix="events must come in order of time")
+        self._now = at_ms
+
+    def _rto_ms(self) -> float:
+        return (self._rtt_ms or 0.0) + RTO_MIN_MS if self._rtt_ms is not None else 1000.0
+
+    def _may_offer_as_much(self) -> bool:
+        return not self._unread or self._window.would_offer() >= self._window.offered_bytes
+
+    def _accept_duplicate(self) -> None:
+        """Data that came before: a probe, or an ACK was lost. Wake up and say so at once."""
+        self._duplicate = True
+        self._quick = max(self._quick, self._quick_acks())
+        self._interactive = False
+        self._ato = self.clock.ticks(DELACK_MIN_MS)
+
+    def _quick_acks(self) -> int:
+        return min(self._window.offered_bytes // (2 * self._full) or 2, MAX_QUICKACKS)
+
+    def _measure(self, payload: int, push: bool) -> None:
+        """tcp_measure_rcv_mss: what is a full segment of this sender's?"""
+        before, self._last_size = self._last_size, 0
+        if payload >= self._full:
+            if payload != self._full:
+                self._window.measure(payload)
+            self._full = min(payload, self._mss)
+            self._pushed |= push
+            return
+        with_header = payload + TCP_HEADER_BYTES
+        plausible = with_header >= FIRST_RCV_MSS_BYTES + 20 or (
+            with_header >= SMALLEST_MSS_BYTES + 20 and not push
+        )
+        if plausible:
+            self._last_size = payload
+            if payload == before:
+                self._full = payload
+                return
+        self._pushed_twice |= self._pushed
+        self._pushed = True
+
+    def _update_ato(self) -> None:
+        """tcp_event_data_recv: the time between segments, in ticks."""
+        now = self.clock.jiffies(self._now)
+        least = self.clock.ticks(DELACK_MIN_MS)
+        if self._ato is None:
+            self._quick = max(self._quick, self._quick_acks())
+            self._ato = least
+        else:
+            gap = now - self._last_arrival
+            if gap <= least // 2:
+                self._ato = self._ato // 2 + least // 2
+            elif gap < self._ato:
+                self._ato = min(self._ato // 2 + gap, self.clock.ticks(self._rto_ms()))
+            elif gap > self.clock.ticks(self._rto_ms()):
+                self._quick = max(self._quick, self._quick_acks())
+        self._last_arrival = now
+
+    def _delay(self) -> Ack | None:
+        """tcp_send_delayed_ack: sets the timer, or sends if an earlier one is about to fire."""
+        ticks = self._ato or 0
+        least = self.clock.ticks(DELACK_MIN_MS)
+        if ticks > least:
+            longest = self.clock.ticks(
+                DELACK_MAX_MS if self._interactive or self._pushed else 500.0
+            )
+            if self._rtt_ms is not None:
+                longest = min(longest, max(self.clock.ticks(self._rtt_ms), least))
+            ticks = min(ticks, longest)
+        ticks = min(ticks, self.clock.ticks(DELACK_MAX_MS) - 1)
+        due = self.clock.jiffies(self._now) + ticks
+        if self._timer_ms is not None:
+            if self._timer_ticks <= self.clock.jiffies(self._now) + ticks // 4:
+                return self._send("the delayed-ACK timer was about to fire")
+            due = min(due, self._timer_ticks)
+        self._timer_ticks = due
+        self._timer_ms = self.clock.expiry_ms(self._now, due - self.clock.jiffies(self._now))
+        return None
+
+    def _send(self, why: str) -> Ack:
+        ack = Ack(self._now, self.next_seq, self._now - self._waiting_since, why)
+        self._acknowledge()
+        return ack
+
+    def _acknowledge(self) -> None:
+        if self._scheduled and self._quick:
+            self._quick -= 1
+            if not self._quick:
+                self._ato = self.clock.ticks(DELACK_MIN_MS)
+        if self._window.is_short_of_space():
+            self._quick = 0
+        self._acked = self.next_seq
+        self._window.offer(self.next_seq)
+        self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
+        self._timer_ms = None
+
+
+class ClassicReceiver:
+    """The rule of the older texts: each second segment, riding on data, or a timer.
+
+    As "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
+    describes Windows: a timer of 200 ms starts with a segment; the next segment within it is
+    acknowledged at once, as is one that data can carry; else the timer sends the ACK. Reading
+    changes nothing. BSD's fast timer did the same each 200 ms.
+
+    Args:
+        delay_ms: the timer.
+        segments_per_ack: an ACK at the latest with so many segments un-ACKed; RFC 9293 demands 2.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    def __init__(self, *, delay_ms: float = 200.0, segments_per_ack: int = 2) -> None:
+        self._delay_ms = number("delay_ms", delay_ms, 0, 500, fix="RFC 1122 forbids 0.5 s and more")
+        self._every = whole("segments_per_ack", segments_per_ack, 1, fix="2 is the standard")
+        self.next_seq = 0
+        self._waiting = 0
+        self._since = 0.0
+        self._now = 0.0
+
+    def accept(
+        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
+    ) -> None:
+        """A segment has arrived."""
+        del push
+        self._now = at_ms
+        if not payload_bytes and not fin:
+            return
+        if seq < self.next_seq:
+            self._waiting = self._every  # a duplicate is acknowledged at once
+            return
+        if not self._waiting:
+            self._since = at_ms
+        self._waiting += self._every if fin else 1
+        self.next_seq += payload_bytes + fin
+
+    def check(self, at_ms: float) -> Ack | None:
+        """At once if it is the second segment; else the timer runs."""
+        if self._waiting < self._every:
+            return None
+        return self._send(at_ms, f"{self._every} segments are un-ACKed")
+
+    def read(self, at_ms: float) -> Ack | None:
+        """Changes nothing."""
+        del at_ms
+        return None
+
+    def answer_fin(self, at_ms: float) -> Ack | None:
+        """The peer's FIN has come after our own."""
+        return self._send(at_ms, "both ends have finished") if self._waiting else None
+
+    def data_sent(self, at_ms: float) -> None:
+        """Data carry the acknowledgement."""
+        del at_ms
+        self._waiting = 0
+
+    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+        """There is no such option."""
+        del on, at_ms
+        return None
+
+    def timer(self, at_ms: float) -> Ack | None:
+        """The timer, if it is due."""
+        due = self.next_timer_ms
+        if due is None or due > at_ms:
+            return None
+        return self._send(at_ms, "the delayed-ACK timer")
+
+    @property
+    def next_timer_ms(self) -> float | None:
+        """When a delayed ACK is due, or None."""
+        return self._since + self._delay_ms if self._waiting else None
+
+    @property
+    def window_bytes(self) -> int:
+        """Never a limit here."""
+        return 1 << 30
+
+    def _send(self, at_ms: float, why: str) -> Ack:
+        self._waiting = 0
+        return Ack(at_ms, self.next_seq, at_ms - self._since, why)

@@ -1,0 +1,252 @@
+"""What moving a byte costs besides the wire: copies by the CPU, and system calls.
+
+Counted is each time a CPU copies (or makes) the byte on its way from one end's page cache or memory
+to the other end's program. The network card's own transfers (DMA) cost no CPU time and do not
+count.
+
+Sources: sendfile(2), splice(2), vmsplice(2), tee(2), recv(2) on MSG_TRUNC; the kernel's
+Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice", lesson 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.models.checks import choice, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The work for each byte at one end.
+
+    Attributes:
+        copies: how often the CPU copies or produces each byte.
+        calls_per_block: system calls for each block.
+        note: what is special about it.
+    """
+
+    copies: int
+    calls_per_block: int
+    note: str = ""
+
+
+#: How a file or memory gets into a TCP socket.
+SENDERS: Final = {
+    "read+send": Cost(2, 2, "page cache to program, program to socket"),
+    "mmap+send": Cost(1, 1, "no copy out of the page cache, but a page fault now and then"),
+    "sendfile": Cost(0, 1, "the socket holds the page cache's own pages"),
+    "splice": Cost(0, 2, "pages pass through a pipe"),
+    "vmsplice": Cost(0, 2, "the program's pages pass through a pipe; it must not touch them"),
+    "zerocopy": Cost(0, 1, "MSG_ZEROCOPY pins the program's pages; a completion to read later"),
+    "write": Cost(1, 1, "memory that is there already, no file to read"),
+}
+
+#: What a receiver does with the bytes.
+RECEIVERS: Final = {
+    "recv": Cost(1, 1, "socket to program"),
+    "recv+write": Cost(2, 2, "socket to program, program to page cache"),
+    "recv+/dev/null": Cost(1, 2, "writing to /dev/null copies nothing"),
+    "discard": Cost(0, 1, "recv with MSG_TRUNC throws the bytes away in the kernel"),
+    "splice": Cost(0, 2, "socket to pipe to file; moves pages where it can"),
+}
+
+PATHS: Final = ("network", "same machine")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCount:
+    """Copies of each byte from end to end.
+
+    Attributes:
+        sender: at the sending end.
+        transit: on the way; only MSG_ZEROCOPY to the same machine has one.
+        receiver: at the receiving end.
+        total: their sum.
+    """
+
+    sender: int
+    transit: int
+    receiver: int
+
+    @property
+    def total(self) -> int:
+        """All copies of a byte."""
+        return self.sender + self.transit + self.receiver
+
+
+def copies_per_byte(
+    sender: str, receiver: str = "recv", path: str = "network", *, scatter_gather: bool = True
+) -> CopyCount:
+    """How often the CPUs copy each byte.
+
+    With MSG_ZEROCOPY to the same machine (loopback, veth) the kernel makes a private copy after
+    all, and says so in the completion (msg_zerocopy.rst, "Loopback"). Without scatter-gather, the
+    interface's feature that sends from several places of memory, every zero-copy way falls back to
+    copying once.
+
+    Args:
+        sender: one of SENDERS.
+        receiver: one of RECEIVERS.
+        path: "network" or "same machine".
+        scatter_gather: the sending interface has it (`ethtool -k`).
+
+    Raises:
+        ValueError: a name is not known.
+    """
+    choice("sender", sender, tuple(SENDERS))
+    choice("receiver", receiver, tuple(RECEIVERS))
+    choice("path", path, PATHS)
+    copies = SENDERS[sender].copies
+    if not scatter_gather:
+        copies = max(copies, 1)
+    transit = int(sender == "zerocopy" and path == "same machine" and scatter_gather)
+    return CopyCount(copies, transit, RECEIVERS[receiver].copies)
+
+
+def copy_ratio(slow: CopyCount, fast: CopyCount) -> float:
+    """How many times as many copies one way needs as another: the most that can be gained.
+
+    It is an upper bound for the ratio of speeds when copying is the whole cost; system calls,
+    protocol work and wake-ups bring both closer together.
+
+    Raises:
+        ValueError: the fast way makes no copy at all, so there is no ratio.
+    """
+    if fast.total == 0:
+        raise ValueError("fast=0 copies must be at least 1; compare with a receiver that copies")
+    return slow.total / fast.total
+
+
+#: The stages of a shell pipeline, by what they do to each byte. A pipe is written and read: the
+#: copies are counted at the program that makes them.
+STAGES: Final = {
+    "dd /dev/zero": Cost(2, 2, "the kernel writes zeros, dd writes them to a pipe"),
+    "dd file": Cost(2, 2, "page cache to dd, dd to a pipe"),
+    "cat file": Cost(2, 2, "page cache to cat, cat to a pipe"),
+    "pv": Cost(2, 2, "pipe to pv, pv to a pipe (pv 1.6 and newer may splice: then none)"),
+    "nc from pipe": Cost(2, 2, "pipe to nc, nc to the socket"),
+    "nc < file": Cost(2, 2, "page cache to nc, nc to the socket"),
+    "nc to pipe": Cost(2, 2, "socket to nc, nc to a pipe"),
+    "nc > /dev/null": Cost(1, 2, "socket to nc; /dev/null takes it without a copy"),
+    "nc > file": Cost(2, 2, "socket to nc, nc to page cache"),
+    "pv > /dev/null": Cost(1, 2, "pipe to pv; /dev/null takes it without a copy"),
+    "tcpsource": Cost(1, 1, "memory to the socket"),
+    "tcpsink": Cost(1, 1, "socket to memory"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCost:
+    """What a byte costs on its way through several programs.
+
+    Attributes:
+        copies: by the CPU, over all stages.
+        calls_per_block: system calls for each block, over all stages.
+        processes: that must share the CPUs.
+    """
+
+    copies: int
+    calls_per_block: int
+    processes: int
+
+
+def chain_cost(*stages: str) -> ChainCost:
+    """The cost of a pipeline of programs on one machine.
+
+    Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6: it takes a write
+    to /dev/null for a copy), "nc < file → nc" 3 times, so the second can be 1.7 times as fast on
+    one core; the text measured 1074 against 580 MB/s, 1.85 times.
+
+    Args:
+        *stages: names from STAGES, sender's end first.
+
+    Raises:
+        ValueError: no stage, or one that is not known.
+    """
+    if not stages:
+        raise ValueError("stages=() must name at least one; use names from STAGES")
+    for stage in stages:
+        choice("stage", stage, tuple(STAGES))
+    costs = [STAGES[stage] for stage in stages]
+    return ChainCost(
+        sum(cost.copies for cost in costs),
+        sum(cost.calls_per_block for cost in costs),
+        len(costs),
+    )
+
+
+# ---- system calls --------------------------------------------------------------------------------
+
+UDP_MAX_SEGMENTS: Final = 128  # include/linux/udp.h; 64 on older kernels
+MAX_UDP_PAYLOAD_BYTES: Final = 65507  # 65535 - 20 - 8
+SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How much one system call, and one trip through the network stack, carries.
+
+    Attributes:
+        bytes_per_call: data that one system call hands over.
+        packets_per_call: packets on the wire that come of it.
+        trips_per_call: times that the whole stack is walked for it; with segmentation left to the
+            end of the stack (GSO), one trip carries many packets.
+        bytes_per_trip: data on each trip: the figure that decides the throughput of small writes.
+    """
+
+    bytes_per_call: float
+    packets_per_call: float
+    trips_per_call: float
+
+    @property
+    def bytes_per_trip(self) -> float:
+        """Data on each trip through the stack."""
+        return self.bytes_per_call / self.trips_per_call
+
+
+def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
+    """Bytes, packets and trips through the stack for each system call of a UDP sender.
+
+    sendmmsg saves system calls but no trips; UDP_SEGMENT saves both (udp(7); commit bec1f6f6,
+    which measured 876 and 2139 MB/s on one core, with 1470 and 61 818 bytes a call).
+
+    Args:
+        datagram_bytes: data in each datagram.
+        method: "sendto", "sendmmsg" or "udp_segment".
+        batch: datagrams in each call of the latter two; cut to what UDP_SEGMENT allows.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    choice("method", method, ("sendto", "sendmmsg", "udp_segment"))
+    whole("datagram_bytes", datagram_bytes, 1, MAX_UDP_PAYLOAD_BYTES, fix="see udp(7)")
+    whole("batch", batch, 1, SENDMMSG_MAX, fix="sendmmsg(2) takes at most 1024 messages")
+    if method == "sendto":
+        return Batching(datagram_bytes, 1, 1)
+    if method == "sendmmsg":
+        return Batching(datagram_bytes * batch, batch, batch)
+    packets = min(batch, UDP_MAX_SEGMENTS, MAX_UDP_PAYLOAD_BYTES // datagram_bytes)
+    return Batching(datagram_bytes * packets, packets, 1)
+
+
+def tcp_batching(write_bytes: int, mss: int, *, offload: bool, gso_bytes: int = 65536) -> Batching:
+    """The same for a bulk TCP sender, which collects small writes into full segments.
+
+    While the connection is busy, writes gather in the send queue, so a trip through the stack
+    carries a super-segment of up to gso_bytes with TSO or GSO, and one segment without.
+
+    Args:
+        write_bytes: data in each write.
+        mss: full segment.
+        offload: TSO or GSO is on.
+        gso_bytes: largest super-segment (`ip -d link`: gso_max_size).
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    whole("write_bytes", write_bytes, 1, fix="give the size of each write")
+    whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
+    whole("gso_bytes", gso_bytes, mss, fix="a super-segment holds at least one segment")
+    per_trip = gso_bytes // mss * mss if offload else mss
+    return Batching(write_bytes, write_bytes / mss, write_bytes / per_trip)

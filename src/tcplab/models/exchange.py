@@ -1,0 +1,574 @@
+"""A conversation played through on paper: sender, receiver, application and wire together.
+
+:func:`predict` takes a schedule of calls and says which segments will be on the wire, when, and
+why. Nothing here touches the network.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from tcplab.models.acks import Ack, ClassicReceiver, DelayedAckReceiver, Receiver
+from tcplab.models.checks import choice, number, whole
+from tcplab.models.kernel import Clock
+from tcplab.models.links import (
+    INITIAL_CWND_SEGMENTS,
+    TCP_ON_ETHERNET,
+    Encapsulation,
+    mss_bytes,
+    serialisation_ms,
+)
+from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, Reason, Segment
+from tcplab.models.window import OfferedWindow
+
+Kind: TypeAlias = Literal[
+    "write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown"
+]
+_KINDS: Final = ("write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown")
+_OPTIONS: Final = ("cork", "nodelay", "quickack")
+MAX_EVENTS: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the application.
+
+    Attributes:
+        kind: "write", "more" (a write with MSG_MORE), "read" (waits for so many bytes), "cork",
+            "nodelay", "quickack" (value 0 or 1), "drain" (waits until all is acknowledged, as a
+            Winsock send without a send buffer does), "shutdown".
+        value: bytes, or 0 and 1 for an option.
+        delay_ms: after the moment at which the call before was due or, after a wait, ended.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    kind: Kind
+    value: int = 0
+    delay_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        choice("kind", self.kind, _KINDS)
+        number("delay_ms", self.delay_ms, 0, 1e8, fix="a call cannot come before the one before")
+        if self.kind in _OPTIONS:
+            whole("value", self.value, 0, 1, fix=f"{self.kind} is 0 or 1")
+        elif self.kind in ("write", "more", "read"):
+            whole("value", self.value, 1, 1 << 30, fix=f"{self.kind} at least one byte")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end: how its application reads and answers, how its kernel acknowledges.
+
+    Attributes:
+        reply_every_bytes: it answers each so many bytes; 0 for never.
+        reply_bytes: the size of an answer.
+        quickack: "on" leaves it to the kernel when to acknowledge; "off" and "always" set
+            TCP_QUICKACK to 0 or 1 anew after each read, as the course's programs do.
+        reads: False for an application that reads nothing before the client has shut down.
+        acks: "linux", or "classic" for the older texts' rule (see ClassicReceiver).
+        classic_delay_ms: the timer of the latter.
+        other_connection: answers come on a second connection, and carry no ACKs for the first.
+        nodelay: TCP_NODELAY is set on the sockets of its answers.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    reply_every_bytes: int = 0
+    reply_bytes: int = 1
+    quickack: str = "on"
+    reads: bool = True
+    acks: str = "linux"
+    classic_delay_ms: float = 200.0
+    other_connection: bool = False
+    nodelay: bool = False
+
+    def __post_init__(self) -> None:
+        choice("acks", self.acks, ("linux", "classic"))
+        choice("quickack", self.quickack, ("on", "off", "always"))
+        whole("reply_every_bytes", self.reply_every_bytes, 0, fix="0 is for no answer")
+        whole("reply_bytes", self.reply_bytes, 1, fix="an answer has at least one byte")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What lies between the two ends, and how fast the ends are.
+
+    Attributes:
+        rtt_ms: of the empty path.
+        rate_mbit: of each direction, or None for infinitely fast.
+        mtu_bytes: of the path.
+        around: headers and framing.
+        call_ms: what a system call takes.
+        wakeup_ms: from the arrival of data until the application that waits for them has read.
+        clock: the kernels' tick.
+        cwnd_segments: initial congestion window of both ends.
+        window_bytes: receive window of both ends.
+        nagle: "minshall" or "rfc896".
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    rtt_ms: float = 0.0
+    rate_mbit: float | None = None
+    mtu_bytes: int = 1500
+    around: Encapsulation = TCP_ON_ETHERNET
+    call_ms: float = 0.002
+    wakeup_ms: float = 0.02
+    clock: Clock = field(default_factory=Clock)
+    cwnd_segments: int = INITIAL_CWND_SEGMENTS
+    window_bytes: int = DEFAULT_WINDOW_BYTES
+    nagle: str = "minshall"
+
+    def __post_init__(self) -> None:
+        number("rtt_ms", self.rtt_ms, 0, 60_000, fix="give the round-trip time in ms")
+        number("call_ms", self.call_ms, 1e-6, 1000, fix="a system call takes some time")
+        number("wakeup_ms", self.wakeup_ms, 0, 1000, fix="give the time to wake up, in ms")
+        if self.rate_mbit is not None:
+            number("rate_mbit", self.rate_mbit, 1e-6, fix="None is for infinitely fast")
+
+    @property
+    def mss(self) -> int:
+        """Full segments on this path."""
+        return mss_bytes(self.mtu_bytes, self.around)
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet on the wire, as a capture at the sender's interface shows it.
+
+    Attributes:
+        connection: 0, or 1 for the second one of Peer.other_connection.
+        outgoing: from the client to the peer.
+        time_ms: when it passes the client's interface.
+        segment: the data, with the reason; None for an ACK alone.
+        ack: acknowledgement number.
+        why: for an ACK alone, the rule that sent it.
+    """
+
+    connection: int
+    outgoing: bool
+    time_ms: float
+    segment: Segment | None
+    ack: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What will happen.
+
+    Attributes:
+        packets: in the order in which they pass the client's interface.
+        call_ms: when each call of the schedule began.
+        delivered: (time_ms, sequence number) each time that the peer's application has read.
+        end_ms: of the last event.
+    """
+
+    packets: tuple[Packet, ...]
+    call_ms: tuple[float, ...]
+    delivered: tuple[tuple[float, int], ...]
+    end_ms: float
+
+    @property
+    def data(self) -> tuple[Segment, ...]:
+        """Data segments that the client sends on the first connection, resent ones too."""
+        return tuple(
+            packet.segment
+            for packet in self.packets
+            if packet.outgoing and packet.connection == 0 and packet.segment
+            if packet.segment.payload_bytes
+        )
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Payload sizes of the client's new data segments, in order."""
+        return tuple(s.payload_bytes for s in self.data if s.reason != Reason.RETRANSMISSION)
+
+
+# ---- the machinery -------------------------------------------------------------------------------
+
+
+class _World:
+    """The events to come, in order of time; events of one moment in the order of their making."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def at(self, time_ms: float, work: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (max(time_ms, self.now), next(self._numbers), work))
+
+    def run(self, end_ms: float) -> None:
+        for _ in range(MAX_EVENTS):
+            if not self._events or self._events[0][0] > end_ms:
+                return
+            self.now, _number, work = heapq.heappop(self._events)
+            work()
+        raise ValueError(
+            f"schedule=… makes more than {MAX_EVENTS} events; predict fewer messages at a time"
+        )
+
+
+class _Line:
+    """One direction of the path: a queue before a rate, then a delay."""
+
+    def __init__(self, world: _World, path: Path) -> None:
+        self._world = world
+        self._path = path
+        self._free_ms = 0.0
+
+    def carry(self, payload_bytes: int, arrive: Callable[[], None]) -> None:
+        leaves_ms = max(self._world.now, self._free_ms)
+        if self._path.rate_mbit is not None:
+            leaves_ms += serialisation_ms(payload_bytes, self._path.rate_mbit, self._path.around)
+        self._free_ms = leaves_ms
+        self._world.at(leaves_ms + self._path.rtt_ms / 2, arrive)
+
+
+class _End:
+    """One end of a connection: a sender and a receiver that share the wire."""
+
+    def __init__(
+        self,
+        world: _World,
+        line: _Line,
+        sender: NagleSender,
+        receiver: Receiver,
+        established: float,
+    ) -> None:
+        self.world = world
+        self.line = line
+        self.sender = sender
+        self.receiver = receiver
+        self.other: _End = self
+        self.note: Callable[[Segment | None, Ack | None], None] = lambda _segment, _ack: None
+        self.readable: Callable[[], None] = lambda: None
+        self.acked: Callable[[], None] = lambda: None
+        self.unread = 0
+        self.ended = False
+        self._set_timers: set[float] = set()
+        self.established_ms = established
+
+    # What leaves.
+
+    def emit(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            self.receiver.data_sent(self.world.now)
+            self._launch(segment, None)
+        self._watch_timers()
+
+    def answer(self, ack: Ack | None) -> None:
+        if ack:
+            self._launch(None, ack)
+        self._watch_timers()
+
+    def _launch(self, segment: Segment | None, ack: Ack | None) -> None:
+        upto, window = self.receiver.next_seq, self.receiver.window_bytes
+        self.note(segment, ack)
+        size = segment.payload_bytes if segment else 0
+        self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
+
+    # What arrives: the acknowledgement first, then the data, then what the ACK set free leaves
+    # and may carry the ACK of the data; only then is it decided whether an ACK goes alone.
+
+    def arrive(self, segment: Segment | None, upto: int, window: int) -> None:
+        now = self.world.now
+        before = self.receiver.next_seq
+        if segment:
+            self.receiver.accept(
+                segment.seq, segment.payload_bytes, now, push=segment.push, fin=segment.fin
+            )
+        self.emit(self.sender.ack(upto, now, window))
+        if segment and segment.fin and self.sender.is_closed:
+            self.answer(self.receiver.answer_fin(now))
+        self.answer(self.receiver.check(now))
+        if self.sender.is_drained:
+            self.acked()
+        if segment and self.receiver.next_seq > before:
+            self.unread += segment.payload_bytes
+            self.ended |= segment.fin
+            self.readable()
+
+    # Timers.
+
+    def _watch_timers(self) -> None:
+        for due in (self.sender.next_timer_ms, self.receiver.next_timer_ms):
+            if due is not None and due not in self._set_timers:
+                self._set_timers.add(due)
+                self.world.at(due, lambda due=due: self._tick(due))  # type: ignore[misc]
+
+    def _tick(self, due: float) -> None:
+        self._set_timers.discard(due)
+        self.answer(self.receiver.timer(self.world.now))
+        self.emit(self.sender.timer(self.world.now))
+        self._watch_timers()
+
+
+_Script: TypeAlias = Generator[float | str, None, None]
+
+
+class _Client:
+    """Plays the schedule; waits where it says so."""
+
+    def __init__(self, world: _World, path: Path, end: _End, inbox: _End, calls: Sequence[Call]):
+        self._world, self._path, self._end, self._inbox = world, path, end, inbox
+        self._calls = calls
+        self.began: list[float] = []
+        self._waiting = ""
+        self._script = self._play()
+        inbox.readable = lambda: self._wake("read")
+        end.acked = lambda: self._wake("drain")
+        world.at(0.0, self._step)
+
+    def _step(self) -> None:
+        try:
+            wanted = next(self._script)
+        except StopIteration:
+            return
+        if isinstance(wanted, str):
+            self._waiting = wanted
+        else:
+            self._world.at(wanted, self._step)
+
+    def _wake(self, event: str) -> None:
+        if self._waiting == event:
+            self._waiting = ""
+            self._world.at(self._world.now + self._path.wakeup_ms, self._step)
+
+    def _play(self) -> _Script:
+        due = 0.0
+        for call in self._calls:
+            due += call.delay_ms
+            if due > self._world.now:
+                yield due
+            self.began.append(self._world.now)
+            if call.kind == "read":
+                yield from self._read(call.value)
+                due = self._world.now
+            elif call.kind == "drain":
+                while not self._end.sender.is_drained:
+                    yield "drain"
+                due = self._world.now
+            else:
+                self._do(call)
+                yield self._world.now + self._path.call_ms
+
+    def _read(self, size: int) -> _Script:
+        while size > 0:
+            while not self._inbox.unread:
+                yield "read"
+            size -= self._inbox.unread
+            self._inbox.unread = 0
+            self._inbox.answer(self._inbox.receiver.read(self._world.now))
+        yield self._world.now + self._path.call_ms
+
+    def _do(self, call: Call) -> None:
+        end, now, on = self._end, self._world.now, bool(call.value)
+        if call.kind == "write" or call.kind == "more":
+            end.emit(end.sender.write(call.value, now, more=call.kind == "more"))
+        elif call.kind == "cork":
+            end.emit(end.sender.set_cork(on, now))
+        elif call.kind == "nodelay":
+            end.emit(end.sender.set_nodelay(on, now))
+        elif call.kind == "quickack":
+            end.answer(end.receiver.set_quickack(on, now))
+        else:
+            end.emit(end.sender.close(now))
+
+
+class _Server:
+    """Reads whatever comes as soon as it has woken up, and answers."""
+
+    def __init__(self, world: _World, path: Path, peer: Peer, end: _End, outbox: _End):
+        self._world, self._path, self._peer = world, path, peer
+        self._end, self._outbox = end, outbox
+        self._unanswered = 0
+        self._busy = False
+        self.delivered: list[tuple[float, int]] = []
+        end.readable = self._notice
+        if peer.quickack != "on":
+            world.at(end.established_ms + path.wakeup_ms, self._set_quickack)
+
+    def _notice(self) -> None:
+        if not self._busy and (self._peer.reads or self._end.ended):
+            self._busy = True
+            self._world.at(self._world.now + self._path.wakeup_ms, self._read)
+
+    def _set_quickack(self) -> None:
+        on = self._peer.quickack == "always"
+        self._end.answer(self._end.receiver.set_quickack(on, self._world.now))
+
+    def _read(self) -> None:
+        got, self._end.unread = self._end.unread, 0
+        self._end.answer(self._end.receiver.read(self._world.now))
+        self.delivered.append((self._world.now, self._end.receiver.next_seq))
+        if self._peer.quickack != "on":
+            self._set_quickack()
+        self._unanswered += got
+        self._world.at(self._world.now + self._path.call_ms, self._reply)
+
+    def _reply(self) -> None:
+        peer = self._peer
+        if peer.reply_every_bytes and self._unanswered >= peer.reply_every_bytes:
+            self._unanswered -= peer.reply_every_bytes
+            sender = self._outbox.sender
+            self._outbox.emit(sender.write(peer.reply_bytes, self._world.now))
+            self._world.at(self._world.now + self._path.call_ms, self._reply)
+            return
+        self._busy = False
+        if self._end.unread:
+            self._busy = True
+            self._read()
+        elif self._end.ended:
+            self._outbox.emit(self._outbox.sender.close(self._world.now))
+
+
+def predict(
+    calls: Sequence[Call],
+    path: Path | None = None,
+    peer: Peer | None = None,
+    *,
+    nodelay: bool = False,
+    cork: bool = False,
+    end_ms: float = 1e7,
+) -> Prediction:
+    """Plays a schedule of calls through both ends of a connection.
+
+    Time 0 is the end of the client's connect(). What the two halves leave out is left out here, see
+    NagleSender and DelayedAckReceiver; besides, nothing is lost and nothing overtakes.
+
+    Args:
+        calls: what the client does.
+        path: the wire and the machines.
+        peer: the other end.
+        nodelay: TCP_NODELAY is set on the client's socket from the start.
+        cork: TCP_CORK likewise.
+        end_ms: events later than this are not played.
+
+    Raises:
+        ValueError: a value is out of range, or the schedule has too many events.
+    """
+    path, peer = path or Path(), peer or Peer()
+    world = _World()
+    packets: list[Packet] = []
+    first = _connect(world, path, peer, 0, packets, nodelay=nodelay, cork=cork)
+    second = first
+    if peer.other_connection:
+        second = _connect(world, path, peer, 1, packets)
+    client = _Client(world, path, first[0], second[0], calls)
+    server = _Server(world, path, peer, first[1], second[1])
+    world.run(end_ms)
+    return Prediction(
+        tuple(sorted(packets, key=lambda packet: packet.time_ms)),
+        tuple(client.began),
+        tuple(server.delivered),
+        world.now,
+    )
+
+
+def _connect(
+    world: _World,
+    path: Path,
+    peer: Peer,
+    number_: int,
+    packets: list[Packet],
+    *,
+    nodelay: bool = False,
+    cork: bool = False,
+) -> tuple[_End, _End]:
+    lines = (_Line(world, path), _Line(world, path))
+    ends = []
+    for side, line in enumerate(lines):
+        established = side * path.rtt_ms / 2
+        sender = NagleSender(
+            mss_bytes=path.mss,
+            nodelay=peer.nodelay if side else nodelay,
+            cork=cork and side == 0,
+            nagle=path.nagle,
+            cwnd_segments=path.cwnd_segments,
+            window_bytes=path.window_bytes,
+            rtt_ms=path.rtt_ms + path.wakeup_ms,
+            clock=path.clock,
+        )
+        receiver: Receiver = DelayedAckReceiver(
+            mss_bytes=path.mss,
+            window=OfferedWindow(path.window_bytes),
+            rtt_ms=path.rtt_ms + path.wakeup_ms,
+            handshake_ms=0.0,
+            clock=path.clock,
+        )
+        if peer.acks == "classic":
+            receiver = ClassicReceiver(delay_ms=peer.classic_delay_ms)
+        ends.append(_End(world, line, sender, receiver, established))
+    client, server = ends
+    client.other, server.other = server, client
+
+    def note(outgoing: bool, end: _End) -> Callable[[Segment | None, Ack | None], None]:
+        late_ms = 0.0 if outgoing else path.rtt_ms / 2
+
+        def add(segment: Segment | None, ack: Ack | None) -> None:
+            why = ack.why if ack else ""
+            seen_ms = world.now + late_ms
+            packets.append(Packet(number_, outgoing, seen_ms, segment, end.receiver.next_seq, why))
+
+        return add
+
+    client.note, server.note = note(True, client), note(False, server)
+    return client, server
+
+
+def outcomes(
+    calls: Sequence[Call],
+    path: Path | None = None,
+    peer: Peer | None = None,
+    *,
+    late_ms: float = 2.0,
+    nodelay: bool = False,
+    cork: bool = False,
+) -> tuple[Prediction, ...]:
+    """The predictions that differ in their segments when the machine or the wire is a bit late.
+
+    One means that the outcome is settled. Several mean a race: a write against an ACK, the reader
+    against the next segment, a timer against either; which of them happens is chance.
+
+    Args:
+        calls: what the client does.
+        path: the wire and the machines.
+        peer: the other end.
+        late_ms: how much later than planned readers may wake up and packets arrive (and half of
+            that: how much later the calls may be made).
+        nodelay: TCP_NODELAY is set on the client's socket from the start.
+        cork: TCP_CORK likewise.
+
+    Raises:
+        ValueError: a value is out of range, or the schedule has too many events.
+    """
+    path = path or Path()
+    number("late_ms", late_ms, 0, 1000, fix="give how late the machine may be, in ms")
+    variants = (
+        path,
+        replace(path, wakeup_ms=0.0),
+        replace(path, wakeup_ms=path.wakeup_ms + late_ms),
+        # The calls are late, which is as if the ACKs were early.
+        replace(path, rtt_ms=max(path.rtt_ms - late_ms / 2, 0.0)),
+        replace(path, rtt_ms=path.rtt_ms + late_ms / 2),
+        replace(path, rtt_ms=path.rtt_ms + late_ms, call_ms=path.call_ms * 10),
+        replace(path, clock=Clock(path.clock.hz, path.clock.tick_ms * 0.9)),
+        # Segments that come one by one, so that the reader wakes up between any two of them.
+        replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
+        replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
+    )
+    found: dict[tuple[int, ...], Prediction] = {}
+    for variant in variants:
+        result = predict(calls, variant, peer, nodelay=nodelay, cork=cork)
+        found.setdefault(result.boundaries, result)
+    return tuple(found.values())

@@ -1,0 +1,122 @@
+"""The kernel's clock tick and round-trip estimate, which its TCP timers stand on.
+
+Sources: kernel/time/timer.c (the timer wheel), net/ipv4/tcp_input.c (tcp_rtt_estimator),
+include/net/tcp.h; RFC 6298.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.models.checks import number, whole
+
+#: Ticks per second (CONFIG_HZ) of Debian's and, until 24.04, Ubuntu's kernels; Fedora and newer
+#: Ubuntu kernels have 1000. time.clock_getres(6), CLOCK_MONOTONIC_COARSE, tells a tick's length.
+DEFAULT_HZ: Final = 250
+
+RTO_MIN_MS: Final = 200.0  # net.ipv4.tcp_rto_min_us
+PROBE_SLACK_MS: Final = 2.0  # TCP_TIMEOUT_MIN_US
+RTO_MAX_MS: Final = 120_000.0
+DELACK_MIN_MS: Final = 40.0  # also TCP_ATO_MIN, the first estimate
+DELACK_MAX_MS: Final = 200.0
+
+_FIRST_LEVEL_TICKS: Final = 63  # LVL_START(1)
+_LEVEL_BITS: Final = 3  # each level of the wheel is 8 times as coarse as the one below
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Jiffies: the time in which the kernel sets and measures its TCP timers.
+
+    Attributes:
+        hz: ticks per second.
+        phase_ms: when a tick falls, relative to the model's time 0.
+    """
+
+    hz: int = DEFAULT_HZ
+    phase_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        whole("hz", self.hz, 24, 10_000, fix="CONFIG_HZ is 100, 250, 300 or 1000")
+        number("phase_ms", self.phase_ms, 0, self.tick_ms, fix="give a part of one tick")
+
+    @property
+    def tick_ms(self) -> float:
+        """Length of a tick."""
+        return 1000 / self.hz
+
+    def jiffies(self, now_ms: float) -> int:
+        """Ticks so far."""
+        return int((now_ms - self.phase_ms) // self.tick_ms)
+
+    def ticks(self, duration_ms: float) -> int:
+        """A duration in ticks, rounded up as usecs_to_jiffies() does."""
+        return -int(-round(duration_ms * 1e6) // round(self.tick_ms * 1e6))
+
+    def expiry_ms(self, now_ms: float, delay_ticks: int) -> float:
+        """When a timer set now for so many ticks fires.
+
+        Never early, so at least one tick late when armed just after a tick: 10 ticks of 4 ms set
+        right after a tick are 44 ms, right before one 40 ms. A timer of 63 ticks or more goes to a
+        coarser level of the wheel, 8 ticks a slot, and may be so much later.
+        """
+        level = 0
+        while delay_ticks >= _FIRST_LEVEL_TICKS << _LEVEL_BITS * level:
+            level += 1
+        shift = _LEVEL_BITS * level
+        slot = (self.jiffies(now_ms) + delay_ticks + (1 << shift)) >> shift
+        return (slot << shift) * self.tick_ms + self.phase_ms
+
+
+class RttEstimator:
+    """Smoothed round-trip time and retransmission timeout as Linux computes them.
+
+    The difference to RFC 6298 that matters here: the variance term is never below 200 ms, so the
+    timeout is the smoothed RTT plus at least 200 ms.
+
+    Attributes:
+        srtt_ms: smoothed RTT, None before the first sample.
+        min_rtt_ms: the smallest sample.
+    """
+
+    def __init__(self, rtt_ms: float | None = None) -> None:
+        self.srtt_ms: float | None = None
+        self.min_rtt_ms = float("inf")
+        self._deviation_ms = 0.0  # four times the mean deviation, as in tp->mdev_us
+        self._variance_ms = RTO_MIN_MS
+        self._max_deviation_ms = RTO_MIN_MS
+        self._window_end = 0
+        if rtt_ms is not None:
+            self.sample(rtt_ms, acked=0, sent=0)
+
+    def sample(self, rtt_ms: float, acked: int, sent: int) -> None:
+        """Takes a measured RTT; acked and sent are the sequence numbers SND.UNA and SND.NXT."""
+        rtt_ms = max(rtt_ms, 0.001)
+        self.min_rtt_ms = min(self.min_rtt_ms, rtt_ms)
+        if self.srtt_ms is None:
+            self.srtt_ms = rtt_ms
+            self._deviation_ms = 2 * rtt_ms
+            self._variance_ms = self._max_deviation_ms = max(self._deviation_ms, RTO_MIN_MS)
+            self._window_end = sent
+            return
+        error = rtt_ms - self.srtt_ms
+        self.srtt_ms += error / 8
+        change = abs(error) - self._deviation_ms / 4
+        # A falling RTT must not look like a varying one.
+        self._deviation_ms += change / 8 if error < 0 and change > 0 else change
+        if self._deviation_ms > self._max_deviation_ms:
+            self._max_deviation_ms = self._deviation_ms
+            self._variance_ms = max(self._variance_ms, self._max_deviation_ms)
+        if acked > self._window_end:
+            if self._max_deviation_ms < self._variance_ms:
+                self._variance_ms -= (self._variance_ms - self._max_deviation_ms) / 4
+            self._window_end = sent
+            self._max_deviation_ms = RTO_MIN_MS
+
+    @property
+    def rto_ms(self) -> float:
+        """Retransmission timeout, without backoff; 1 s before the first sample (RFC 6298)."""
+        if self.srtt_ms is None:
+            return 1000.0
+        return min(self.srtt_ms + self._variance_ms, RTO_MAX_MS)

@@ -1,0 +1,309 @@
+"""What a link can carry: headers, segment sizes, goodput, windows and loss.
+
+Rates are in Mbit/s (10^6 bits per second) or MB/s (10^6 bytes per second), sizes in bytes, times in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.models.checks import choice, number, whole
+
+IP_HEADER_BYTES: Final = {4: 20, 6: 40}  # RFC 791, RFC 8200
+TCP_HEADER_BYTES: Final = 20  # RFC 9293
+UDP_HEADER_BYTES: Final = 8  # RFC 768
+TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10, and two of padding
+MAX_TCP_OPTIONS_BYTES: Final = 40
+VLAN_TAG_BYTES: Final = 4  # IEEE 802.1Q
+ETHERNET_HEADER_BYTES: Final = 14
+#: What surrounds the header and the packet on an Ethernet (IEEE 802.3): preamble and start
+#: delimiter 8, frame check sequence 4, gap between frames 12.
+ETHERNET_FRAMING_BYTES: Final = 8 + 4 + 12
+ETHERNET_MIN_PACKET_BYTES: Final = 46  # a shorter packet is padded
+INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
+
+
+@dataclass(frozen=True, slots=True)
+class Encapsulation:
+    """What is wrapped around each piece of the application's data.
+
+    Attributes:
+        transport: "tcp" or "udp".
+        ip_version: 4 or 6.
+        timestamps: the TCP timestamps option, on by default on every common system.
+        tcp_options_bytes: further TCP options in each segment (SACK blocks, for example).
+        vlan_tags: 802.1Q tags in the frame.
+        link: "ethernet" counts all that occupies the cable; "frame" only what a capture shows (the
+            Ethernet header, no framing); "none" stops at the IP packet, as on loopback.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    transport: str = "tcp"
+    ip_version: int = 4
+    timestamps: bool = True
+    tcp_options_bytes: int = 0
+    vlan_tags: int = 0
+    link: str = "ethernet"
+
+    def __post_init__(self) -> None:
+        choice("transport", self.transport, ("tcp", "udp"))
+        choice("link", self.link, ("ethernet", "frame", "none"))
+        if self.ip_version not in IP_HEADER_BYTES:
+            raise ValueError(f"ip_version={self.ip_version!r} is not known; use 4 or 6")
+        whole("vlan_tags", self.vlan_tags, 0, 2, fix="802.1ad allows two")
+        room = MAX_TCP_OPTIONS_BYTES - TIMESTAMPS_OPTION_BYTES * self.timestamps
+        whole(
+            "tcp_options_bytes",
+            self.tcp_options_bytes,
+            0,
+            room,
+            fix="a TCP header has room for 40 bytes of options in all",
+        )
+
+    @property
+    def packet_header_bytes(self) -> int:
+        """IP and transport headers with their options: what the MTU must leave room for."""
+        ip = IP_HEADER_BYTES[self.ip_version]
+        if self.transport == "udp":
+            return ip + UDP_HEADER_BYTES
+        timestamps = TIMESTAMPS_OPTION_BYTES if self.timestamps else 0
+        return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
+
+    def wire_bytes(self, payload_bytes: int) -> int:
+        """What one packet with this payload occupies, padding and framing included."""
+        packet = self.packet_header_bytes + payload_bytes
+        if self.link == "none":
+            return packet
+        header = ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES * self.vlan_tags
+        if self.link == "frame":
+            return header + packet
+        # A tag counts towards the shortest frame (802.3, 4.2.3.2.2), so there is less to pad.
+        padded = max(packet, ETHERNET_MIN_PACKET_BYTES - VLAN_TAG_BYTES * self.vlan_tags)
+        return header + padded + ETHERNET_FRAMING_BYTES
+
+
+TCP_ON_ETHERNET: Final = Encapsulation()
+
+
+def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
+    """The most data that one packet carries: 1500 - 20 - 20 - 12 = 1448; 16384 gives 16332.
+
+    For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
+    count TCP options (RFC 6691): see :func:`announced_mss_bytes`.
+
+    Raises:
+        ValueError: the MTU has no room for the headers and one byte.
+    """
+    least = around.packet_header_bytes + 1
+    whole("mtu_bytes", mtu_bytes, least, 65536, fix=f"the headers alone take {least - 1} bytes")
+    return mtu_bytes - around.packet_header_bytes
+
+
+def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
+    """The MSS option of the SYN: the MTU less the fixed headers, no options (RFC 6691, RFC 9293).
+
+    Raises:
+        ValueError: the MTU has no room for the headers and one byte.
+    """
+    bare = Encapsulation(ip_version=ip_version, timestamps=False)
+    return min(mss_bytes(mtu_bytes, bare), 65535)
+
+
+def goodput_mbyte_s(
+    rate_mbit: float,
+    mtu_bytes: int = 1500,
+    around: Encapsulation = TCP_ON_ETHERNET,
+    payload_bytes: int | None = None,
+) -> float:
+    """The application's bytes per second through a link that is always busy, in MB/s.
+
+    1000 Mbit/s with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
+    programming in practice", lesson 2); jumbo frames (9000) give 123.76.
+
+    Args:
+        rate_mbit: the link's rate, 10^6 bit/s.
+        mtu_bytes: the IP packets are at most this long.
+        around: headers and framing.
+        payload_bytes: the data in each packet; as much as fits unless given.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
+    payload = _payload(payload_bytes, mtu_bytes, around)
+    return rate_mbit / 8 * payload / around.wire_bytes(payload)
+
+
+def header_share(
+    payload_bytes: int, mtu_bytes: int = 1500, around: Encapsulation = TCP_ON_ETHERNET
+) -> float:
+    """The part of the wire that carries no data, 0 to 1, when each packet has this payload.
+
+    RFC 896 counts "4000 % overhead" for one byte: 40 bytes of headers for one of data. As a share
+    of the wire that is 0.976, and with all that today's Ethernet adds 0.989.
+
+    Raises:
+        ValueError: a value is out of range, or the payload does not fit in the MTU.
+    """
+    payload = _payload(payload_bytes, mtu_bytes, around)
+    return 1 - payload / around.wire_bytes(payload)
+
+
+def packets_per_second(
+    rate_mbit: float, payload_bytes: int, around: Encapsulation = TCP_ON_ETHERNET
+) -> float:
+    """How many packets with this payload a busy link carries in a second.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
+    whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
+    return rate_mbit * 1e6 / 8 / around.wire_bytes(payload_bytes)
+
+
+def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
+    """How many full packets, and a last one, a bulk transfer needs: 65536 bytes are 46 of 1448.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    whole("data_bytes", data_bytes, 0, fix="give the number of bytes to send")
+    return -(-data_bytes // mss_bytes(mtu_bytes, around))
+
+
+def serialisation_ms(
+    payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
+) -> float:
+    """How long one packet occupies the wire.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("rate_mbit", rate_mbit, 1e-6, fix="give the link's rate in 10^6 bit/s")
+    whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
+    return around.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def bdp_bytes(rate_mbit: float, rtt_ms: float) -> float:
+    """Bandwidth-delay product: the bytes in flight that keep a link busy (RFC 1072, 7323).
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
+    number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
+    return rate_mbit * 1e6 / 8 * rtt_ms / 1e3
+
+
+def window_limit_mbit(window_bytes: float, rtt_ms: float) -> float:
+    """Throughput ≤ window / RTT (RFC 7323, section 1.1): 32 KiB at 100 ms give 2.6 Mbit/s.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("window_bytes", window_bytes, 0, fix="give the window in bytes")
+    number("rtt_ms", rtt_ms, 1e-6, fix="without a round-trip time there is no limit")
+    return window_bytes * 8 / (rtt_ms * 1000)
+
+
+def throughput_mbit(
+    window_bytes: float,
+    rtt_ms: float,
+    rate_mbit: float,
+    mtu_bytes: int = 1500,
+    around: Encapsulation = TCP_ON_ETHERNET,
+) -> float:
+    """A long transfer's rate: the smaller of window / RTT and the link's goodput.
+
+    The knee is where the window is the bandwidth-delay product of the goodput. The RTT grows by
+    the time that a full segment and its acknowledgement occupy the wire.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    goodput = goodput_mbyte_s(rate_mbit, mtu_bytes, around) * 8
+    number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
+    if rate_mbit == 0:
+        return 0.0
+    full = mss_bytes(mtu_bytes, around)
+    busy_ms = serialisation_ms(full, rate_mbit, around) + serialisation_ms(0, rate_mbit, around)
+    return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
+
+
+#: Constants of the Mathis formula, by what the model assumes of the losses and the receiver.
+MATHIS_CONSTANTS: Final = {
+    "periodic": math.sqrt(3 / 2),  # a loss each 1/p packets, an ACK each packet: 1.22
+    "periodic, delayed ack": math.sqrt(3 / 4),  # an ACK each second packet: 0.87
+    "random": 1.31,
+    "random, delayed ack": 0.93,
+}
+
+
+def mathis_mbit(
+    mss: int, rtt_ms: float, loss: float, assume: str = "periodic, delayed ack"
+) -> float:
+    """The rate that Reno's congestion avoidance reaches with random loss: MSS/RTT × C/√p.
+
+    Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
+    algorithm", CCR 27(3), 1997 (table 1 has the constants). It holds for small loss rates, no
+    timeouts, and a window that nothing else limits; cubic is faster where RTT × rate is large
+    (RFC 9438, section 5).
+
+    Args:
+        mss: full segment, bytes.
+        rtt_ms: round-trip time.
+        loss: probability that a packet is lost, above 0 and at most 0.1.
+        assume: one of MATHIS_CONSTANTS.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    choice("assume", assume, tuple(MATHIS_CONSTANTS))
+    whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
+    number("loss", loss, 1e-12, 0.1, fix="beyond it timeouts rule, which the formula ignores")
+    return window_limit_mbit(mss * MATHIS_CONSTANTS[assume] / math.sqrt(loss), rtt_ms)
+
+
+def transfer_ms(
+    data_bytes: int,
+    rtt_ms: float,
+    rate_mbit: float,
+    mtu_bytes: int = 1500,
+    around: Encapsulation = TCP_ON_ETHERNET,
+    initial_cwnd: int = INITIAL_CWND_SEGMENTS,
+) -> float:
+    """From the first byte sent to the last one arrived, without loss: slow start, then the link.
+
+    The congestion window doubles each round trip (RFC 5681) until the link is busy. The three-way
+    handshake is not counted: it adds one RTT.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
+    full = mss_bytes(mtu_bytes, around)
+    per_segment_ms = serialisation_ms(full, rate_mbit, around)
+    left = packet_count(data_bytes, mtu_bytes, around)
+    cwnd = whole("initial_cwnd", initial_cwnd, 1, fix="a sender may send at least one segment")
+    elapsed_ms = 0.0
+    while left > cwnd and cwnd * per_segment_ms < rtt_ms + per_segment_ms:
+        elapsed_ms += rtt_ms + per_segment_ms
+        left -= cwnd
+        cwnd *= 2
+    return elapsed_ms + left * per_segment_ms + rtt_ms / 2
+
+
+def _payload(payload_bytes: int | None, mtu_bytes: int, around: Encapsulation) -> int:
+    most = mss_bytes(mtu_bytes, around)
+    if payload_bytes is None:
+        return most
+    return whole("payload_bytes", payload_bytes, 1, most, fix=f"MTU {mtu_bytes} has no room")

@@ -1,0 +1,186 @@
+"""Messages written in pieces: what they cost, and which segments they become."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tcplab.models.checks import choice, whole
+from tcplab.models.exchange import Call, Path, Peer, Prediction, predict
+from tcplab.models.links import INITIAL_CWND_SEGMENTS
+from tcplab.models.nagle import NagleSender, Segment
+
+OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write")
+
+
+def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
+    """The calls that send one message written in pieces.
+
+    "default" and "no_delay" are one write a piece; "cork" wraps them in TCP_CORK on and off;
+    "msg_more" flags all but the last; "writev" and "one write" hand all over at once.
+
+    Raises:
+        ValueError: no pieces, an empty piece or an unknown option.
+    """
+    choice("option", option, OPTIONS)
+    if not writes:
+        raise ValueError("writes=[] must hold at least one size; a message has at least one byte")
+    if option in ("writev", "one write"):
+        return (Call("write", sum(writes)),)
+    if option == "msg_more":
+        return (*(Call("more", size) for size in writes[:-1]), Call("write", writes[-1]))
+    pieces = tuple(Call("write", size) for size in writes)
+    return (Call("cork", 1), *pieces, Call("cork", 0)) if option == "cork" else pieces
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCost:
+    """What one message costs, on average after the first few.
+
+    Attributes:
+        ms_per_message: from the first write of a message to that of the next.
+        delivered_ms: from the first write until the peer's application has all of it.
+        data_segments_per_message: that the client sends.
+        acks_per_message: packets without data, in both directions.
+        wire_bytes_per_message: all packets of both directions, headers and framing included.
+        system_calls_per_message: of the client: writes, options and the read of the reply.
+        first_ms: of the first message, which quick ACKs favour.
+        reasons: what the client's segments had waited for, with how many there were a message.
+    """
+
+    ms_per_message: float
+    delivered_ms: float
+    data_segments_per_message: float
+    acks_per_message: float
+    wire_bytes_per_message: float
+    system_calls_per_message: int
+    first_ms: float
+    reasons: dict[str, float]
+
+
+def message_cost(
+    writes: Sequence[int],
+    option: str = "default",
+    *,
+    reply_bytes: int = 2,
+    path: Path | None = None,
+    peer: Peer | None = None,
+    messages: int = 40,
+    warm_up: int = 20,
+) -> MessageCost:
+    """The loop of lesson 5: write a message in pieces, wait for the reply, again.
+
+    The Red Hat text's 15 writes of 2 bytes and a 2-byte reply, on one machine with 250 ticks a
+    second: 44 ms by default (its own figure is 40.0), and microseconds with TCP_NODELAY, TCP_CORK
+    or one writev. The last two figures are those of `path.call_ms` and `path.wakeup_ms`, no more.
+
+    Args:
+        writes: the sizes of the pieces.
+        option: one of OPTIONS.
+        reply_bytes: size of the reply; 0 for none: then the loop waits until all is acknowledged,
+            as in the Winsock text's first case.
+        path: the wire and the machines.
+        peer: how the other end acknowledges; its reply settings are set from the arguments.
+        messages: how many to average over.
+        warm_up: how many to leave out before: the first 16 segments are acknowledged at once.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    path, peer = path or Path(), peer or Peer()
+    whole("messages", messages, 1, 10_000, fix="average over at least one")
+    whole("warm_up", warm_up, 0, 10_000, fix="0 counts the first message too")
+    whole("reply_bytes", reply_bytes, 0, 1 << 20, fix="0 is for no reply")
+    body = message_calls(writes, option)
+    wait = Call("read", reply_bytes) if reply_bytes else Call("drain")
+    total = sum(writes)
+    peer = replace(
+        peer, reply_every_bytes=total if reply_bytes else 0, reply_bytes=max(reply_bytes, 1)
+    )
+    count = warm_up + messages
+    # One more message, so that the last one measured has an end; it is not looked at.
+    result = predict((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
+    starts = result.call_ms[:: len(body) + 1]
+    ends = _delivery_times(result, [total * (i + 1) for i in range(count)])
+    begin_ms, end_ms = starts[warm_up], starts[count]
+    packets = [p for p in result.packets if begin_ms <= p.time_ms < end_ms]
+    data = [p.segment for p in packets if p.segment and p.outgoing]
+    waits: dict[str, float] = {}
+    for segment in data:
+        if segment.waited_for:
+            waits[segment.waited_for] = waits.get(segment.waited_for, 0.0) + 1 / messages
+    return MessageCost(
+        ms_per_message=(end_ms - begin_ms) / messages,
+        delivered_ms=sum(ends[i] - starts[i] for i in range(warm_up, count)) / messages,
+        data_segments_per_message=len(data) / messages,
+        acks_per_message=sum(p.segment is None for p in packets) / messages,
+        wire_bytes_per_message=sum(
+            path.around.wire_bytes(p.segment.payload_bytes if p.segment else 0) for p in packets
+        )
+        / messages,
+        system_calls_per_message=len(body) + bool(reply_bytes),
+        first_ms=starts[1] - starts[0],
+        reasons=waits,
+    )
+
+
+def _delivery_times(result: Prediction, ends: Sequence[int]) -> list[float]:
+    reads = deque(result.delivered)
+    times = []
+    for end in ends:
+        while reads and reads[0][1] < end:
+            reads.popleft()
+        times.append(reads[0][0] if reads else float("inf"))
+    return times
+
+
+def segment_sizes(
+    writes: Sequence[int],
+    option: str = "default",
+    *,
+    mss: int = 1448,
+    nagle: str = "minshall",
+    cwnd_segments: int = INITIAL_CWND_SEGMENTS,
+    window_bytes: int = 1 << 20,
+) -> tuple[tuple[int, ...], ...]:
+    """The segments that writes in quick succession become, ACK by ACK.
+
+    The first element holds what leaves before any ACK has come, the next what the ACK of that sets
+    free, and so on.
+
+    >>> segment_sizes([4, 100])
+    ((4,), (100,))
+    >>> segment_sizes([1448, 100]), segment_sizes([1448, 100], nagle="rfc896")
+    (((1448, 100),), ((1448,), (100,)))
+
+    Args:
+        writes: the sizes.
+        option: one of OPTIONS.
+        mss: full segment.
+        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293.
+        cwnd_segments: initial congestion window.
+        window_bytes: the peer's window.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    sender = NagleSender(
+        mss_bytes=mss,
+        nodelay=option == "no_delay",
+        nagle=nagle,
+        cwnd_segments=cwnd_segments,
+        window_bytes=window_bytes,
+    )
+    flight: list[Segment] = []
+    for call in message_calls(writes, option):
+        if call.kind == "cork":
+            flight += sender.set_cork(bool(call.value), 0.0)
+        else:
+            flight += sender.write(call.value, 0.0, more=call.kind == "more")
+    flights = []
+    while flight:
+        flights.append(tuple(segment.payload_bytes for segment in flight))
+        flight = sender.ack(sender.next_seq, 0.0)
+    return tuple(flights)

@@ -1,0 +1,647 @@
+"""When Linux sends what was written, and when it holds it back: an executable model.
+
+:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event: a write,
+an acknowledgement, a timer, an option in; segments out, each with the reason why it left now.
+tests/models compares it with the running kernel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tcplab.models.checks import choice, number, whole
+from tcplab.models.kernel import (
+    PROBE_SLACK_MS,
+    RTO_MAX_MS,
+    RTO_MIN_MS,
+    Clock,
+    RttEstimator,
+)
+from tcplab.models.links import INITIAL_CWND_SEGMENTS
+
+DEFAULT_WINDOW_BYTES: Final = 65160  # a receiver with Linux's default buffer: 45 segments of 1448
+MAX_TIME_MS: Final = 1e9
+#: Largest super-segment that TCP builds, before the headers' room is taken off.
+_GSO_MAX_BYTES: Final = 65536
+#: Slow start is left at this window, in segments: cubic's own growth is not modelled.
+_NO_THRESHOLD: Final = 1 << 30
+
+
+class Reason(StrEnum):
+    """Why a segment left when it did, or why bytes are waiting."""
+
+    SENT_AT_ONCE = "sent-at-once"
+    FULL_SIZED = "full-sized"
+    HELD_BY_NAGLE = "held-by-nagle"
+    RELEASED_BY_ACK = "released-by-ack"
+    ACK_DELAYED_BY_PEER = "ack-delayed-by-peer"
+    CORKED = "corked"
+    UNCORKED = "uncorked"
+    CORK_TIMEOUT = "cork-timeout-200ms"
+    MSG_MORE = "msg-more"
+    AUTOCORKED = "autocorked"
+    NODELAY_SET = "nodelay-set"
+    TAIL_LOSS_PROBE = "tail-loss-probe"
+    SHUTDOWN = "shutdown"
+    WINDOW_LIMITED = "window-limited"
+    CWND_LIMITED = "cwnd-limited"
+    SNDBUF_LIMITED = "sndbuf-limited"
+    APPLICATION_IDLE = "application-idle"
+    RETRANSMISSION = "retransmission"
+    RATE_LIMITED = "rate-limited-by-wire"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment that left the sender.
+
+    Attributes:
+        time_ms: when.
+        seq: sequence number of its first byte; the first byte of the connection is 0.
+        payload_bytes: data in it.
+        reason: why it left now.
+        waited_for: what had held its first byte back, or None.
+        waited_ms: since the write of its first byte.
+        push: the PSH flag.
+        fin: the FIN flag; a FIN takes one sequence number after the payload.
+    """
+
+    time_ms: float
+    seq: int
+    payload_bytes: int
+    reason: Reason
+    waited_for: Reason | None = None
+    waited_ms: float = 0.0
+    push: bool = True
+    fin: bool = False
+
+    @property
+    def end_seq(self) -> int:
+        """Sequence number after its last byte (and FIN)."""
+        return self.seq + self.payload_bytes + self.fin
+
+
+@dataclass(frozen=True, slots=True)
+class SenderState:
+    """What can be seen inside a sender between two events.
+
+    Attributes:
+        time_ms: of the last event.
+        queued_bytes: written, not yet sent.
+        unacked_bytes: sent, not yet acknowledged.
+        packets_out: segments sent, not yet acknowledged.
+        small_outstanding: Minshall's question: is a segment shorter than the MSS un-ACKed?
+        corked: TCP_CORK is set.
+        nodelay: TCP_NODELAY is set.
+        cwnd_segments: congestion window.
+        window_bytes: the peer's window.
+        rto_ms: retransmission timeout; also how long a cork holds.
+        timer: which timer runs ("retransmit", "loss-probe", "probe"), or None.
+        timer_ms: when it fires, or None.
+        held_because: why the queued bytes wait, or None if there are none.
+        why: the same as a sentence.
+    """
+
+    time_ms: float
+    queued_bytes: int
+    unacked_bytes: int
+    packets_out: int
+    small_outstanding: bool
+    corked: bool
+    nodelay: bool
+    cwnd_segments: int
+    window_bytes: int
+    rto_ms: float
+    timer: str | None
+    timer_ms: float | None
+    held_because: Reason | None
+    why: str
+
+
+@dataclass(slots=True)
+class _InFlight:
+    seq: int
+    end_seq: int
+    sent_ms: float
+    retransmitted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What tp->nonagle, or the flags of one call, say of a last small segment."""
+
+    cork: bool = False
+    nodelay: bool = False
+    push: bool = False  # send now, whatever the cork says
+
+
+class NagleSender:
+    """The sending half of a Linux TCP connection, one event at a time.
+
+    Each event takes the time at which it happens and returns the segments that leave; times must
+    not go back. Between events, :attr:`state` says what waits and why.
+
+    >>> sender = NagleSender()
+    >>> [s.payload_bytes for s in sender.write(2, 0.0)]
+    [2]
+    >>> sender.write(2, 0.1), sender.write(26, 0.2)
+    ([], [])
+    >>> sender.state.why
+    '28 bytes wait: less than a full segment of 1448, and a small segment is un-ACKed (Nagle)'
+    >>> [(s.payload_bytes, str(s.reason)) for s in sender.ack(2, 40.0)]
+    [(28, 'released-by-ack')]
+
+    The rules, in the order in which they are asked, for the bytes at the head of the queue:
+
+    1. the congestion window and the peer's window must have room;
+    2. full segments go;
+    3. a last, small piece goes if TCP_NODELAY was just set or a cork just pulled with it set;
+    4. it waits while TCP_CORK is set, or its last write had MSG_MORE (until the next event only:
+       an ACK that arrives sends it);
+    5. it goes with TCP_NODELAY;
+    6. it waits while a *small* segment is un-ACKed (Minshall's modification of Nagle's algorithm,
+       draft-minshall-nagle-01; with nagle="rfc896": while *anything* is un-ACKed, full segments of
+       the same write too);
+    7. when nothing at all is un-ACKed and bytes still wait, a timer of one RTO sends them. This is
+       the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT and 200 ms (and at first at
+       least 3 RTT);
+    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, when an ACK is
+       overdue: after 2 RTT + 2 ms if two or more segments are un-ACKed.
+
+    Left out: loss recovery (a timeout resends the first segment, no more), congestion windows
+    beyond slow start, autocorking (it needs packets that wait in the sender's own interface queue),
+    TSO deferral, the limit of 17 memory fragments for each buffer, urgent data, a full send buffer.
+
+    Args:
+        mss_bytes: full segment (TCP_MAXSEG, less options).
+        nodelay: TCP_NODELAY at the start.
+        cork: TCP_CORK at the start.
+        nagle: "minshall" as Linux does it, or "rfc896" as RFC 896 and RFC 9293 have it.
+        cwnd_segments: initial congestion window.
+        window_bytes: the peer's window.
+        rtt_ms: measured during the handshake; None if unknown.
+        clock: the kernel's tick.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        mss_bytes: int = 1448,
+        nodelay: bool = False,
+        cork: bool = False,
+        nagle: str = "minshall",
+        cwnd_segments: int = INITIAL_CWND_SEGMENTS,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        rtt_ms: float | None = 0.05,
+        clock: Clock | None = None,
+    ) -> None:
+        self.mss_bytes = whole("mss_bytes", mss_bytes, 1, 65535, fix="1448 on Ethernet")
+        self._minshall = choice("nagle", nagle, ("minshall", "rfc896")) == "minshall"
+        self._cwnd = self._initial_cwnd = whole(
+            "cwnd_segments", cwnd_segments, 1, fix="a sender may send at least one segment"
+        )
+        self._window = whole("window_bytes", window_bytes, 0, fix="give the peer's window")
+        if rtt_ms is not None:
+            number("rtt_ms", rtt_ms, 0, 60_000, fix="give the handshake's round trip in ms")
+        self.clock = clock or Clock()
+        self.rtt = RttEstimator(rtt_ms)
+        self._cork, self._nodelay, self._push_all = cork, nodelay, False
+        self._una = self._nxt = self._written = 0
+        self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
+        self._in_flight: deque[_InFlight] = deque()
+        self._writes: deque[tuple[int, float]] = deque()  # (end of a write, its time), unsent
+        self._tail_push = False
+        self._closed = self._fin_sent = False
+        self._held: Reason | None = None
+        self._timer: tuple[str, float] | None = None
+        self._backoff = 0
+        self._probed_at: int | None = None  # SND.NXT when a tail loss probe left
+        self._last_sent_ms = 0.0
+        self._max_out, self._usage_end, self._cwnd_was_full = 0, 0, False
+        self._now = 0.0
+
+    # ---- events ----
+
+    def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[Segment]:
+        """The application writes; more is MSG_MORE. A writev is one write of the sum.
+
+        Raises:
+            ValueError: not a positive number of bytes, time goes back, or after close().
+        """
+        whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
+        if self._closed:
+            raise ValueError("write after close(): make a new sender, the FIN has been queued")
+        self._advance(at_ms)
+        if not self._queued:
+            self._begin_buffer()
+        self._written += size_bytes
+        self._writes.append((self._written, at_ms))
+        self._tail_push = not more
+        rules = _Rules(cork=True) if more else self._rules()
+        cause = Reason.MSG_MORE if more else Reason.SENT_AT_ONCE
+        return self._push(cause, rules)
+
+    def ack(self, upto: int, at_ms: float, window_bytes: int | None = None) -> list[Segment]:
+        """An acknowledgement of all bytes before sequence number upto arrives.
+
+        Raises:
+            ValueError: it acknowledges what was never sent, or time goes back.
+        """
+        whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
+        self._advance(at_ms)
+        if window_bytes is not None:
+            self._window = whole("window_bytes", window_bytes, 0, fix="give the peer's window")
+        if upto > self._una:
+            self._take_ack(upto)
+        elif self._timer and self._timer[0] == "probe":
+            self._timer = None  # the peer lives and has room: the wait begins anew
+        return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
+
+    def set_nodelay(self, on: bool, at_ms: float) -> list[Segment]:
+        """TCP_NODELAY; setting it, even again, sends all that waits, through a cork too (tcp(7)).
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        self._nodelay = on
+        if not on:
+            return []
+        self._push_all = True
+        return self._push(Reason.NODELAY_SET, self._rules())
+
+    def set_cork(self, on: bool, at_ms: float) -> list[Segment]:
+        """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        self._cork = on
+        if on:
+            return []
+        if self._nodelay:
+            self._push_all = True
+        return self._push(Reason.UNCORKED, self._rules())
+
+    def close(self, at_ms: float) -> list[Segment]:
+        """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        if self._closed:
+            return []
+        self._closed = True
+        return self._push(Reason.SHUTDOWN, _Rules(nodelay=True))
+
+    def timer(self, at_ms: float) -> list[Segment]:
+        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
+
+        Raises:
+            ValueError: time goes back.
+        """
+        self._advance(at_ms)
+        if self._timer is None or self._timer[1] > at_ms:
+            return []
+        name, self._timer = self._timer[0], None
+        if name == "probe":
+            return self._fire_probe()
+        if name == "loss-probe":
+            return self._fire_loss_probe()
+        return self._fire_retransmit()
+
+    # ---- what can be seen ----
+
+    @property
+    def next_timer_ms(self) -> float | None:
+        """When the next timer fires, or None."""
+        return self._timer[1] if self._timer else None
+
+    @property
+    def is_drained(self) -> bool:
+        """All that was written has been acknowledged."""
+        return self._una >= self._written
+
+    @property
+    def is_closed(self) -> bool:
+        """close() has been called."""
+        return self._closed
+
+    @property
+    def next_seq(self) -> int:
+        """SND.NXT: the sequence number that the next new byte on the wire has."""
+        return self._nxt
+
+    @property
+    def written_seq(self) -> int:
+        """The sequence number after the last byte written."""
+        return self._written
+
+    @property
+    def state(self) -> SenderState:
+        """All that decides what happens next."""
+        return SenderState(
+            time_ms=self._now,
+            queued_bytes=self._queued,
+            unacked_bytes=self._nxt - self._una,
+            packets_out=len(self._in_flight),
+            small_outstanding=self._small_is_out(),
+            corked=self._cork,
+            nodelay=self._nodelay,
+            cwnd_segments=self._cwnd,
+            window_bytes=self._window,
+            rto_ms=self.rtt.rto_ms,
+            timer=self._timer[0] if self._timer else None,
+            timer_ms=self.next_timer_ms,
+            held_because=self._held if self._queued else None,
+            why=self._why(),
+        )
+
+    def _why(self) -> str:
+        if not self._queued:
+            return "nothing waits"
+        waiting = f"{self._queued} byte{'s wait' if self._queued > 1 else ' waits'}"
+        small = f"less than a full segment of {self.mss_bytes}"
+        out = "a small segment is" if self._minshall else "earlier data are"
+        until = f"until {self._timer[1]:.0f} ms" if self._timer else "until the next ACK"
+        sentences = {
+            Reason.HELD_BY_NAGLE: f"{small}, and {out} un-ACKed (Nagle)",
+            Reason.CORKED: f"{small}, and the socket is corked, {until} at most",
+            Reason.MSG_MORE: f"{small}, and the last write said MSG_MORE, {until} at most",
+            Reason.CWND_LIMITED: f"the congestion window of {self._cwnd} segments is full",
+            Reason.WINDOW_LIMITED: f"the peer's window of {self._window} bytes has no room",
+        }
+        return f"{waiting}: {sentences[self._held]}" if self._held in sentences else waiting
+
+    # ---- the queue ----
+
+    @property
+    def _queued(self) -> int:
+        return self._written - (self._nxt - self._fin_sent)
+
+    def _advance(self, at_ms: float) -> None:
+        number("at_ms", at_ms, self._now, MAX_TIME_MS, fix="events must come in order of time")
+        self._now = at_ms
+
+    def _rules(self) -> _Rules:
+        # A queued FIN says that no more will come, so there is nothing to wait for.
+        if self._closed:
+            return _Rules(nodelay=True)
+        return _Rules(self._cork, self._nodelay, self._push_all)
+
+    def _begin_buffer(self) -> None:
+        """tcp_skb_entail: a new buffer forgets the urge to push, and an idle window shrinks."""
+        self._push_all = False
+        idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
+        if not self._in_flight and self._nxt:
+            while idle_ms > 0 and self._cwnd > self._initial_cwnd:
+                self._cwnd = max(self._cwnd // 2, self._initial_cwnd)
+                idle_ms -= self.rtt.rto_ms
+
+    def _small_is_out(self) -> bool:
+        return self._una < self._small_end <= self._nxt
+
+    def _must_wait(self, rules: _Rules) -> Reason | None:
+        """tcp_nagle_check, for a segment that is not full."""
+        if rules.cork:
+            return Reason.CORKED
+        if rules.nodelay or not self._in_flight:
+            return None
+        if self._small_is_out() or not self._minshall:
+            return Reason.HELD_BY_NAGLE
+        return None
+
+    # ---- sending ----
+
+    def _push(self, cause: Reason, rules: _Rules) -> list[Segment]:
+        """tcp_write_xmit: sends what the rules allow, then sees to the timers and the window."""
+        segments: list[Segment] = []
+        limit: Reason | None = None
+        while self._queued and limit is None:
+            limit, size = self._next_piece(rules)
+            if size:
+                segments += self._send(size, cause)
+        if self._closed and not self._fin_sent and not self._queued:
+            segments = self._send_fin(segments)
+        if limit is Reason.CORKED and cause is Reason.MSG_MORE and not self._cork:
+            limit = Reason.MSG_MORE
+        self._held = limit
+        full = len(self._in_flight) >= self._cwnd
+        if segments or full:
+            self._note_usage(full)
+        if segments:
+            self._arm_loss_probe()
+        elif self._queued and not self._in_flight and self._timer is None:
+            self._arm("probe", max(self.rtt.rto_ms, RTO_MIN_MS))
+        return segments
+
+    def _next_piece(self, rules: _Rules) -> tuple[Reason | None, int]:
+        """What stops the head of the queue (or None), and how much of it may go."""
+        queued, mss = self._queued, self.mss_bytes
+        if len(self._in_flight) >= self._cwnd:
+            return Reason.CWND_LIMITED, 0
+        room = self._una + self._window - self._nxt
+        if min(queued, mss) > room:
+            return Reason.WINDOW_LIMITED, 0
+        if queued < mss and not rules.push and (wait := self._must_wait(rules)):
+            return wait, 0
+        if queued <= mss:
+            return None, queued
+        reach = min(queued, room)
+        burst = self._burst_segments() * mss
+        if burst <= reach:
+            return None, burst
+        small = reach % mss
+        # Linux asks once for all that it sends together; the letter of the RFC, for each segment.
+        by_letter = not (self._minshall or rules.nodelay or rules.push)
+        return None, reach - small if small and (by_letter or self._must_wait(rules)) else reach
+
+    def _burst_segments(self) -> int:
+        """Segments in one super-segment: half the window at most, and about 1 ms at the rate.
+
+        tcp_cwnd_test and tcp_tso_autosize. It matters at the edge of a window only.
+        """
+        quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
+        if self.rtt.srtt_ms is None:
+            return quota
+        rate_per_ms = 2 * self._cwnd * self.mss_bytes / self.rtt.srtt_ms
+        goal = rate_per_ms * 1000 / 1024
+        shift = int(self.rtt.min_rtt_ms * 1000) >> 9
+        goal = min(goal + (_GSO_MAX_BYTES >> min(shift, 32)), _GSO_MAX_BYTES - 321)
+        return min(quota, max(int(goal) // self.mss_bytes, 2))
+
+    def _send(self, size: int, cause: Reason) -> list[Segment]:
+        segments = []
+        for start in range(0, size, self.mss_bytes):
+            segments.append(self._send_one(min(self.mss_bytes, size - start), cause))
+        if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
+            # The timer's own way of sending does not look back at what it sent.
+            self._small_end = self._nxt
+        return segments
+
+    def _send_one(self, size: int, cause: Reason) -> Segment:
+        seq = self._nxt
+        since = self._writes[0][1]
+        waited_ms = self._now - since
+        last = seq + size == self._written
+        segment = Segment(
+            self._now,
+            seq,
+            size,
+            self._reason(size, cause),
+            self._held if waited_ms > 0 else None,
+            waited_ms,
+            push=last and (self._tail_push or cause is Reason.CORK_TIMEOUT),
+        )
+        self._nxt += size
+        while self._writes and self._writes[0][0] <= self._nxt:
+            self._writes.popleft()
+        self._track(seq, self._nxt)
+        return segment
+
+    def _track(self, seq: int, end_seq: int) -> None:
+        self._in_flight.append(_InFlight(seq, end_seq, self._now))
+        if len(self._in_flight) == 1:
+            self._arm("retransmit", self.rtt.rto_ms)
+        self._last_sent_ms = self._now
+
+    def _reason(self, size: int, cause: Reason) -> Reason:
+        if cause in (Reason.SENT_AT_ONCE, Reason.MSG_MORE):
+            return Reason.FULL_SIZED if size == self.mss_bytes else Reason.SENT_AT_ONCE
+        return cause
+
+    def _send_fin(self, segments: list[Segment]) -> list[Segment]:
+        """The FIN rides on the last segment of this push, or goes alone."""
+        self._fin_sent = True
+        self._nxt += 1
+        if not segments:
+            self._track(self._nxt - 1, self._nxt)
+            return [Segment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)]
+        last = segments[-1]
+        self._in_flight[-1].end_seq = self._nxt
+        fin = Segment(
+            last.time_ms,
+            last.seq,
+            last.payload_bytes,
+            last.reason,
+            last.waited_for,
+            last.waited_ms,
+            last.push,
+            fin=True,
+        )
+        return [*segments[:-1], fin]
+
+    # ---- acknowledgements ----
+
+    def _take_ack(self, upto: int) -> None:
+        acked: list[_InFlight] = []
+        while self._in_flight and self._in_flight[0].end_seq <= upto:
+            acked.append(self._in_flight.popleft())
+        if self._in_flight:
+            self._in_flight[0].seq = max(self._in_flight[0].seq, upto)
+        self._una = upto
+        self._backoff = 0
+        if self._probed_at is not None and upto >= self._probed_at:
+            self._probed_at = None
+        if acked and not any(segment.retransmitted for segment in acked):
+            self.rtt.sample(self._now - acked[0].sent_ms, self._una, self._nxt)
+        # Slow start, as far as the window was used (tcp_is_cwnd_limited).
+        if self._cwnd_was_full or self._cwnd < 2 * self._max_out:
+            self._cwnd = min(self._cwnd + len(acked), _NO_THRESHOLD)
+        self._timer = None
+        if self._in_flight:
+            self._arm_loss_probe(advancing=True)
+
+    def _note_usage(self, full: bool) -> None:
+        """tcp_cwnd_validate: the most that was out in this round trip."""
+        out = len(self._in_flight)
+        fresh = self._una >= self._usage_end
+        if fresh or full or (not self._cwnd_was_full and out > self._max_out):
+            self._cwnd_was_full = full
+            self._max_out = out
+            self._usage_end = self._nxt
+
+    # ---- timers ----
+
+    def _arm(self, name: str, delay_ms: float) -> None:
+        self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
+
+    def _arm_loss_probe(self, *, advancing: bool = False) -> None:
+        """tcp_schedule_loss_probe: two round trips, and time for a delayed ACK if one is out.
+
+        Never later than the retransmission timeout, which an ACK of new data starts anew.
+        """
+        started_ms = self._now if advancing else self._in_flight[0].sent_ms
+        timeout_ms = started_ms + self._rto_ms() - self._now
+        if self.rtt.srtt_ms is None:
+            self._arm("retransmit", max(timeout_ms, 0))
+            return
+        probe_ms = 2 * self.rtt.srtt_ms
+        probe_ms += RTO_MIN_MS if len(self._in_flight) == 1 else PROBE_SLACK_MS
+        self._arm("loss-probe", min(probe_ms, timeout_ms) if timeout_ms > 0 else probe_ms)
+
+    def _rto_ms(self) -> float:
+        return min(self.rtt.rto_ms * (1 << min(self._backoff, 16)), RTO_MAX_MS)
+
+    def _fire_probe(self) -> list[Segment]:
+        """tcp_write_wakeup: one segment of what waits, as much as the window allows."""
+        if self._in_flight or not self._queued:
+            return []
+        size = min(self._queued, self.mss_bytes, self._una + self._window - self._nxt)
+        if size <= 0:
+            self._backoff += 1
+            wait_ms = max(self.rtt.rto_ms, RTO_MIN_MS) * (1 << min(self._backoff, 16))
+            self._arm("probe", min(wait_ms, RTO_MAX_MS))
+            return []
+        return self._send(size, Reason.CORK_TIMEOUT)
+
+    def _fire_loss_probe(self) -> list[Segment]:
+        """tcp_send_loss_probe: new data if there are any, corked or not; else the last segment."""
+        if not self._in_flight:
+            return []
+        segments: list[Segment] = []
+        if self._probed_at is None:
+            segments = self._probe()
+            self._probed_at = self._nxt
+        self._arm("retransmit", self._rto_ms())
+        return segments
+
+    def _probe(self) -> list[Segment]:
+        # The probe may exceed the congestion window by one segment, the peer's window never.
+        limit, size = self._next_piece(_Rules(nodelay=True)) if self._queued else (None, 0)
+        if limit is Reason.CWND_LIMITED:
+            size = min(self._queued, self.mss_bytes)
+            if size > self._una + self._window - self._nxt:
+                size = 0
+        if size:
+            return self._send(size, Reason.TAIL_LOSS_PROBE)
+        return [self._resend(self._in_flight[-1])]
+
+    def _fire_retransmit(self) -> list[Segment]:
+        if not self._in_flight:
+            return []
+        self._backoff += 1
+        self._arm("retransmit", self._rto_ms())
+        return [self._resend(self._in_flight[0])]
+
+    def _resend(self, lost: _InFlight) -> Segment:
+        lost.retransmitted = True
+        fin = self._fin_sent and lost.end_seq == self._nxt
+        return Segment(
+            self._now,
+            lost.seq,
+            lost.end_seq - lost.seq - fin,
+            Reason.RETRANSMISSION,
+            Reason.ACK_DELAYED_BY_PEER,
+            self._now - lost.sent_ms,
+            fin=fin,
+        )

@@ -1,0 +1,180 @@
+"""The window that a Linux receiver offers, segment by segment.
+
+Sources: net/ipv4/tcp_input.c (tcp_grow_window, tcp_measure_rcv_mss, tcp_rcvbuf_grow) and
+tcp_output.c (__tcp_select_window) of Linux 6.18.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tcplab.models.checks import whole
+
+DEFAULT_RCVBUF_BYTES: Final = 131072  # second value of net.ipv4.tcp_rmem
+DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value, on most distributions and in the lab
+FIRST_RATIO: Final = 128  # half of the buffer, in 1/256
+ANNOUNCED_MSS_BYTES: Final = 1460
+_HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
+_OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
+_SK_BUFF_BYTES: Final = 256
+
+
+def truesize_bytes(payload_bytes: int) -> int:
+    """What the kernel charges for a packet that a veth, without offloads, delivers.
+
+    The buffer comes from a slab of 640, 1024, 2048, … bytes; struct sk_buff takes 256 more. Drivers
+    that receive into pages charge other amounts.
+    """
+    needed = payload_bytes + _HEADERS_BYTES + _OVERHEAD_BYTES
+    slab = 640
+    while slab < needed:
+        slab = 1024 if slab == 640 else slab * 2
+    return slab + _SK_BUFF_BYTES
+
+
+class OfferedWindow:
+    """The receive buffer and the window made of it.
+
+    The window starts at half the buffer; the first full segment shows which share of a buffer is
+    payload; each further one raises the limit by two segments as long as there is room; and
+    autotuning enlarges the buffer when the application reads more than ever before in one RTT.
+
+    It decides when ACKs leave, and is exact enough for that. Where the window of a receiver that
+    does not read closes, it knows within two segments or so: the kernel merges small packets in its
+    queue, which this model does not.
+
+    Args:
+        window_bytes: in the SYN.
+        buffer_bytes: SO_RCVBUF.
+        window_scale: in the SYN.
+        autotuned: nobody has set SO_RCVBUF.
+        buffer_max_bytes: how far autotuning may go: third value of net.ipv4.tcp_rmem.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    def __init__(
+        self,
+        window_bytes: int,
+        buffer_bytes: int = DEFAULT_RCVBUF_BYTES,
+        window_scale: int = 7,
+        *,
+        autotuned: bool = True,
+        buffer_max_bytes: int = DEFAULT_RMEM_MAX_BYTES,
+    ) -> None:
+        whole("window_bytes", window_bytes, 1, 1 << 30, fix="give the window in the SYN")
+        whole("buffer_bytes", buffer_bytes, 1, 1 << 30, fix="give what getsockopt returned")
+        whole("window_scale", window_scale, 0, 14, fix="RFC 7323 allows 0 to 14")
+        self._buffer = buffer_bytes
+        self._buffer_max = buffer_max_bytes if autotuned else 0
+        self._unit = 1 << window_scale
+        self._ratio = FIRST_RATIO
+        self._clamp = self._from_space(buffer_bytes)
+        self._limit = min(window_bytes, self._clamp)  # rcv_ssthresh
+        self._offered = window_bytes
+        self._offered_at = 0  # the sequence number that the offer counts from
+        self._charged: list[int] = []  # truesize of each unread packet
+        self._read_in_rtt, self._most_read = 0, 10 * ANNOUNCED_MSS_BYTES
+        self._rtt_began_ms = 0.0
+
+    @property
+    def offered_bytes(self) -> int:
+        """The window in the last packet that left."""
+        return self._offered
+
+    def measure(self, payload: int) -> None:
+        """A segment as large as none before it: the share of payload is measured anew."""
+        ratio = max((payload << 8) // truesize_bytes(payload), 1)
+        if ratio == self._ratio:
+            return
+        self._ratio = ratio
+        clamp = self._from_space(self._buffer)
+        if clamp < self._clamp:
+            self._limit = min(self._limit, clamp)
+        else:
+            self._limit = max(min(self._offered, clamp), self._limit)
+        self._clamp = clamp
+
+    def charge(self, payload: int) -> None:
+        """A segment enters the buffer."""
+        self._charged.append(truesize_bytes(payload))
+
+    def grow(self, payload: int, full_segment: int) -> bool:
+        """Whether a segment of 128 bytes or more raises the limit."""
+        room = min(self._clamp, self._free()) - self._limit
+        if payload < 128 or room <= 0:
+            return False
+        step = self._step(payload, full_segment)
+        self._limit += min(room, max(step, 2 * payload)) if step else 0
+        return step > 0
+
+    def _step(self, payload: int, full_segment: int) -> int:
+        size = self._from_space(truesize_bytes(payload))
+        if size <= payload:
+            return 2 * ANNOUNCED_MSS_BYTES
+        size >>= 1
+        window = self._from_space(max(self._buffer_max, self._buffer)) >> 1
+        while self._limit <= window:
+            if size <= payload:
+                return 2 * full_segment
+            size >>= 1
+            window >>= 1
+        return 0
+
+    def would_offer(self) -> int:
+        """The window that an ACK would carry now."""
+        free = self._free()
+        full = min(self._clamp, self._from_space(self._buffer))
+        if free < full >> 1:
+            free = free // self._unit * self._unit
+            if free < self._from_space(self._buffer) >> 4 or free < ANNOUNCED_MSS_BYTES:
+                return 0
+        free = min(free, self._limit)
+        return -(-free // self._unit) * self._unit if self._unit > 1 else free
+
+    def is_short_of_space(self) -> bool:
+        """Less than half of the buffer is free: no quick ACKs, the sender shall slow down."""
+        return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
+
+    def offer(self, next_seq: int) -> int:
+        """An ACK leaves: the window in it; an offer once made is never taken back."""
+        current = max(self._offered_at + self._offered - next_seq, 0)
+        window = self.would_offer()
+        if window < current:
+            window = -(-current // self._unit) * self._unit
+        self._offered, self._offered_at = window, next_seq
+        return window
+
+    def is_worth_an_update(self, next_seq: int) -> bool:
+        """After a read: the window has at least doubled, and was small."""
+        current = max(self._offered_at + self._offered - next_seq, 0)
+        if 2 * current > self._clamp:
+            return False
+        now = self.would_offer()
+        return now > 0 and now >= 2 * current
+
+    def read(self, size: int, rtt_ms: float, now_ms: float) -> None:
+        """The application has read everything: room again, and perhaps a larger buffer."""
+        self._charged.clear()
+        self._read_in_rtt += size
+        if now_ms - self._rtt_began_ms < rtt_ms:
+            return
+        if self._read_in_rtt > self._most_read:
+            self._enlarge()
+        self._read_in_rtt, self._rtt_began_ms = 0, now_ms
+
+    def _enlarge(self) -> None:
+        most, self._most_read = self._most_read, self._read_in_rtt
+        window = 2 * self._read_in_rtt
+        window += 2 * window * (self._read_in_rtt - most) // most
+        buffer = min((window << 8) // self._ratio, self._buffer_max)
+        if buffer > self._buffer:
+            self._buffer = buffer
+            self._clamp = self._from_space(buffer)
+
+    def _from_space(self, space: int) -> int:
+        return space * self._ratio >> 8
+
+    def _free(self) -> int:
+        return self._from_space(self._buffer - sum(self._charged))

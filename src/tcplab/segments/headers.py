@@ -1,0 +1,300 @@
+"""From packets to rows: the headers of many packets at once, layer by layer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tcplab.capture import files
+from tcplab.capture.files import Records
+from tcplab.segments.table import (
+    ACK,
+    DTYPE,
+    FIN,
+    ROW_BYTES,
+    RST,
+    SYN,
+    TCP,
+    UDP,
+    Array,
+    BoolArray,
+    Int64Array,
+)
+
+if TYPE_CHECKING:
+    from tcplab.segments.connections import EndpointTable
+
+__all__ = ["Decoder", "Packets"]
+
+
+@dataclasses.dataclass(slots=True)
+class Packets:
+    """Packets on their way through the layers; those that are not for us are left behind."""
+
+    index: Int64Array  # in the capture
+    at: Int64Array  # where in the file the current layer's header begins
+    end: Int64Array  # where the captured bytes end
+    wire_end: Int64Array  # where the packet would end, had all of it been kept
+
+    def keep(self, which: BoolArray) -> Packets:
+        """Those of them that a mask selects."""
+        if which.all():
+            return self
+        return Packets(self.index[which], self.at[which], self.end[which], self.wire_end[which])
+
+
+class Decoder:
+    """Reads the headers of many packets at once, layer by layer."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.u8 = records.data
+        self.u16 = files.integers(records.data, ">u2")
+        self.u32 = files.integers(records.data, ">u4")
+        self.link_types = records.link_types()
+
+    def decode(self, start: int, stop: int, table: EndpointTable) -> Array:
+        """Rows for the packets start to stop; `connection` and `direction` as table.enter says."""
+        offset = self.records.offset[start:stop]
+        packets = Packets(
+            index=np.arange(start, stop),
+            at=offset,
+            end=offset + self.records.captured_bytes[start:stop],
+            wire_end=offset + self.records.original_bytes[start:stop],
+        )
+        parts = []
+        for version, network in self._networks(packets, self.link_types[start:stop]):
+            transport, protocol, network = (self._ipv4 if version == 4 else self._ipv6)(network)
+            for number, decode in ((TCP, self._tcp), (UDP, self._udp)):
+                ours = protocol == number
+                rows, headers = decode(transport.keep(ours), network.keep(ours))
+                table.enter(rows, version, self, headers)
+                parts.append(rows)
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
+        # As plain bytes, since numpy would lay out the columns anew.
+        joined = np.concatenate([np.empty(0, ROW_BYTES), *(part.view(ROW_BYTES) for part in parts)])
+        order = np.argsort(joined.view(DTYPE)["packet"], kind="stable")
+        return joined[order].view(DTYPE)
+
+    # -- link --
+
+    def _networks(self, packets: Packets, link_types: Int64Array) -> Iterator[tuple[int, Packets]]:
+        """The packets of each IP version, at their IP header."""
+        found: dict[int, list[Packets]] = {4: [], 6: []}
+        for link_type in np.unique(link_types):
+            read = _LINKS.get(int(link_type))
+            if read is None:
+                continue
+            of_it = packets.keep(link_types == link_type)
+            inner, ethertype = read(self, of_it)
+            found[4].append(inner.keep(ethertype == 0x0800))
+            found[6].append(inner.keep(ethertype == 0x86DD))
+        for version, parts in found.items():
+            if sum(len(part.index) for part in parts):
+                yield version, _join(parts)
+
+    def _tagged(self, packets: Packets, header: int, type_at: int) -> tuple[Packets, Int64Array]:
+        """A link header with an EtherType in it, and perhaps VLAN tags behind it (IEEE 802.1Q)."""
+        packets = packets.keep(packets.end - packets.at >= header)
+        ethertype = self.u16[packets.at + type_at].astype(np.int64)
+        at = packets.at + header
+        for _ in range(8):  # more tags than anybody uses; a packet of nothing but tags is hostile
+            tagged = np.flatnonzero(
+                ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))
+                & (at + 4 <= packets.end)
+            )
+            if not len(tagged):
+                break
+            ethertype[tagged] = self.u16[at[tagged] + 2]
+            at[tagged] += 4
+        return dataclasses.replace(packets, at=at), ethertype
+
+    def _ethernet(self, packets: Packets) -> tuple[Packets, Int64Array]:
+        return self._tagged(packets, 14, 12)
+
+    def _sll(self, packets: Packets) -> tuple[Packets, Int64Array]:
+        return self._tagged(packets, 16, 14)
+
+    def _sll2(self, packets: Packets) -> tuple[Packets, Int64Array]:
+        return self._tagged(packets, 20, 0)
+
+    def _raw(self, packets: Packets) -> tuple[Packets, Int64Array]:
+        """The version in the IP header itself says what it is."""
+        packets = packets.keep(packets.end > packets.at)
+        version = self.u8[packets.at] >> 4
+        return packets, np.select([version == 4, version == 6], [0x0800, 0x86DD], 0)
+
+    def _loopback(self, packets: Packets) -> tuple[Packets, Int64Array]:
+        """An address family, in the byte order of who recorded it: the IP header says as much."""
+        packets = packets.keep(packets.end - packets.at > 4)
+        return self._raw(dataclasses.replace(packets, at=packets.at + 4))
+
+    # -- network --
+
+    def _ipv4(self, packets: Packets) -> tuple[Packets, Array, Packets]:
+        """The packets at their transport header, its protocol, and again at their IP header."""
+        packets = packets.keep(packets.end - packets.at >= 20)
+        first = self.u8[packets.at]
+        header = (first & 15).astype(np.int64) * 4
+        # A fragment but the first has no transport header.
+        whole = (first >> 4 == 4) & (header >= 20) & (self.u16[packets.at + 6] & 0x1FFF == 0)
+        packets, header = packets.keep(whole), header[whole]
+        total = self.u16[packets.at + 2].astype(np.int64)
+        # 0 is how Linux shows a super-segment of more than 65 535 bytes.
+        wire_end = np.where(
+            total == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + total)
+        )
+        transport = dataclasses.replace(packets, at=packets.at + header, wire_end=wire_end)
+        return transport, self.u8[packets.at + 9], packets
+
+    def _ipv6(self, packets: Packets) -> tuple[Packets, Array, Packets]:
+        """As _ipv4; extension headers are stepped over (RFC 8200, section 4)."""
+        packets = packets.keep(packets.end - packets.at >= 40)
+        packets = packets.keep(self.u8[packets.at] >> 4 == 6)
+        length = self.u16[packets.at + 4].astype(np.int64)
+        # 0 stands for a length in a jumbo payload option (RFC 2675).
+        wire_end = np.where(
+            length == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + 40 + length)
+        )
+        protocol, at = self.u8[packets.at + 6], packets.at + 40
+        for _ in range(8):
+            extended = np.flatnonzero(_IS_EXTENSION[protocol] & (at + 8 <= packets.end))
+            if not len(extended):
+                break
+            here, kind = at[extended], protocol[extended]
+            length = self.u8[here + 1].astype(np.int64)
+            at[extended] += np.select([kind == 44, kind == 51], [8, 4 * length + 8], 8 * length + 8)
+            later = (kind == 44) & (self.u16[here + 2] >> 3 != 0)
+            protocol[extended] = np.where(later, _NO_NEXT_HEADER, self.u8[here])
+        return dataclasses.replace(packets, at=at, wire_end=wire_end), protocol, packets
+
+    # -- transport --
+
+    def _rows(self, packets: Packets, protocol: int) -> Array:
+        """Rows with the columns that all segments have."""
+        rows = np.zeros(len(packets.index), DTYPE)
+        rows["packet"] = packets.index
+        rows["interface"] = self.records.interface[packets.index]
+        rows["outbound"] = self.records.outbound[packets.index]
+        rows["time_ns"] = self.records.time_ns[packets.index]
+        rows["protocol"] = protocol
+        rows["src_port"] = self.u16[packets.at]
+        rows["dst_port"] = self.u16[packets.at + 2]
+        rows["wire_bytes"] = self.records.original_bytes[packets.index]
+        rows["wscale"] = rows["window_shift"] = -1
+        return rows
+
+    def _udp(self, packets: Packets, network: Packets) -> tuple[Array, Packets]:
+        fits = packets.end - packets.at >= 8
+        packets, network = packets.keep(fits), network.keep(fits)
+        length = self.u16[packets.at + 4].astype(np.int64)
+        # 0 is the length of a jumbogram (RFC 2675).
+        length = np.where(length == 0, packets.wire_end - packets.at, length)
+        good = length >= 8
+        packets, network, length = packets.keep(good), network.keep(good), length[good]
+        rows = self._rows(packets, UDP)
+        # In a first fragment the length is that of the whole datagram.
+        rows["payload_bytes"] = length - 8
+        rows["gso_count"] = length == 8
+        return rows, network
+
+    def _tcp(self, packets: Packets, network: Packets) -> tuple[Array, Packets]:
+        fits = packets.end - packets.at >= 20
+        packets, network = packets.keep(fits), network.keep(fits)
+        header = (self.u8[packets.at + 12] >> 4).astype(np.int64) * 4
+        payload = packets.wire_end - packets.at - header
+        good = (header >= 20) & (payload >= 0)
+        packets, network, header, payload = (
+            packets.keep(good),
+            network.keep(good),
+            header[good],
+            payload[good],
+        )
+        rows = self._rows(packets, TCP)
+        flags = self.u16[packets.at + 12] & 0x1FF
+        rows["payload_bytes"] = payload
+        rows["flags"] = flags
+        rows["seq"] = self.u32[packets.at + 4]
+        rows["ack"] = self.u32[packets.at + 8]
+        rows["window"] = window = self.u16[packets.at + 14]
+        quiet = flags & (SYN | FIN | RST) == 0
+        rows["is_pure_ack"] = quiet & (flags & ACK != 0) & (payload == 0)
+        rows["is_zero_window"] = quiet & (window == 0)
+        rows["gso_count"] = payload == 0
+        self._options(rows, packets, header)
+        return rows, network
+
+    def _options(self, rows: Array, packets: Packets, header: Int64Array) -> None:
+        # Nearly all have the same: no-op, no-op, timestamps (RFC 7323, appendix A).
+        usual = (header == 32) & (packets.end - packets.at >= 32)
+        at = np.where(usual, packets.at, 0)
+        usual &= self.u32[at + 20] == 0x0101080A
+        only_stamps = np.flatnonzero(usual)
+        at = packets.at[only_stamps]
+        rows["has_timestamps"][only_stamps] = True
+        rows["ts_val"][only_stamps] = self.u32[at + 24]
+        rows["ts_ecr"][only_stamps] = self.u32[at + 28]
+        others = np.flatnonzero(~usual & (header > 20))
+        if len(others):
+            stop = np.minimum(packets.at + header, packets.end)[others]
+            self._walk_options(rows, others, packets.at[others] + 20, stop)
+
+    def _walk_options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
+        """All option lists at once, an option of each a turn; a damaged list ends there."""
+        for _ in range(40):  # there is room for 40 no-ops
+            alive = at < stop
+            alive[alive] = self.u8[at[alive]] != 0  # the end of the list
+            row, at, stop = row[alive], at[alive], stop[alive]
+            if not len(row):
+                return
+            kind = self.u8[at]
+            has_length = (kind != 1) & (at + 1 < stop)
+            length = np.where(has_length, self.u8[np.where(has_length, at + 1, at)], 1)
+            good = (kind == 1) | (has_length & (length >= 2) & (at + length <= stop))
+            row, at, stop = row[good], at[good], stop[good]
+            kind, length = kind[good], length[good]
+            self._take_options(rows, row, at, kind, length)
+            at = at + length
+
+    def _take_options(
+        self, rows: Array, row: Int64Array, at: Int64Array, kind: Array, length: Array
+    ) -> None:
+        if (mss := (kind == 2) & (length == 4)).any():
+            rows["mss"][row[mss]] = self.u16[at[mss] + 2]
+        if (scale := (kind == 3) & (length == 3)).any():
+            rows["wscale"][row[scale]] = np.minimum(self.u8[at[scale] + 2], 14)
+        if (sack := kind == 5).any():
+            rows["sack_blocks"][row[sack]] = (length[sack] - 2) // 8
+        if (stamps := (kind == 8) & (length == 10)).any():
+            rows["has_timestamps"][row[stamps]] = True
+            rows["ts_val"][row[stamps]] = self.u32[at[stamps] + 2]
+            rows["ts_ecr"][row[stamps]] = self.u32[at[stamps] + 6]
+
+
+_NO_NEXT_HEADER: Final = 59
+_IS_EXTENSION: Final = np.isin(np.arange(256), (0, 43, 44, 51, 60, 135, 139, 140))
+
+_LINKS: Final = {
+    files.NULL: Decoder._loopback,
+    files.LOOP: Decoder._loopback,
+    files.ETHERNET: Decoder._ethernet,
+    files.SLL: Decoder._sll,
+    files.SLL2: Decoder._sll2,
+    files.RAW: Decoder._raw,
+    files.IPV4: Decoder._raw,
+    files.IPV6: Decoder._raw,
+    files.RAW_BSD: Decoder._raw,
+    files.RAW_OPENBSD: Decoder._raw,
+}
+
+
+def _join(parts: list[Packets]) -> Packets:
+    if len(parts) == 1:
+        return parts[0]
+    fields = zip(*((p.index, p.at, p.end, p.wire_end) for p in parts), strict=True)
+    return Packets(*map(np.concatenate, fields))

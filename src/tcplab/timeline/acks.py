@@ -1,0 +1,148 @@
+"""The peer's acknowledgements: which of them came late, and what shows it."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Final
+
+from tcplab.models import Reason
+from tcplab.timeline.evidence import Evidence, Packet
+from tcplab.timeline.records import Ack, Segment
+
+__all__ = ["explain_acks", "with_fates"]
+
+#: An ACK that leaves this long after the data came was delayed on purpose. Linux waits 40 ms or
+#: more, others from 25 ms (RFC 9293, 3.8.6.3: less than 500); one sent at once takes microseconds.
+DELAYED_NS: Final = 10_000_000
+
+
+def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
+    """Each segment of the peer that acknowledges, with what can be said of its delay."""
+    inspector = _Inspector(evidence, segments)
+    una, acks = 0, []
+    for packet in evidence.into:
+        newly = max(packet.ack - una, 0) if packet.has_ack else 0
+        plain = Ack(packet.time_ns, packet.ack, newly, packet.window, packet.payload_bytes)
+        key = packet.ack, packet.offset, packet.payload_bytes
+        acks.append(inspector.judge(plain, una, key) if newly else plain)
+        una = max(una, packet.ack)
+    return acks
+
+
+def with_fates(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with their arrival at the peer and the arrival of their ACK."""
+    arrivals = _Arrivals(evidence.peer_into)
+    highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
+    arrivals.learn(segments)
+    fates = []
+    for segment in segments:
+        i = bisect.bisect_left(highest, segment.end)
+        acked_ns = evidence.into[i].time_ns if i < len(highest) else None
+        arrived_ns = arrivals.of(segment)
+        fates.append(replace(segment, acked_ns=acked_ns, arrived_ns=arrived_ns))
+    return fates
+
+
+class _Arrivals:
+    """When the peer's interface saw a segment."""
+
+    def __init__(self, peer_into: Sequence[Packet] | None) -> None:
+        self._times: dict[tuple[int, int], list[int]] = {}
+        self._arrived: dict[int, int] = {}  # number of a segment -> time
+        for packet in peer_into or ():
+            key = packet.offset, packet.payload_bytes
+            self._times.setdefault(key, []).append(packet.time_ns)
+
+    def learn(self, segments: Sequence[Segment]) -> None:
+        """Gives each arrival to the last copy that can have made it: an earlier one was lost."""
+        copies: dict[tuple[int, int], list[Segment]] = {}
+        for segment in segments:
+            copies.setdefault((segment.offset, segment.payload_bytes), []).append(segment)
+        only = [
+            self._times[key][0] - sent[0].time_ns
+            for key, sent in copies.items()
+            if len(sent) == 1 and len(self._times.get(key, ())) == 1
+        ]
+        fastest = min(only, default=0) * 3 // 4  # this one may have been faster still
+        for key, sent in copies.items():
+            for time_ns in self._times.get(key, ()):
+                possible = [each for each in sent if each.time_ns + fastest <= time_ns]
+                if possible:
+                    self._arrived.setdefault(possible[-1].number, time_ns)
+
+    def of(self, segment: Segment) -> int | None:
+        """When it arrived; None if it did not, or nobody saw it."""
+        return self._arrived.get(segment.number)
+
+
+class _Inspector:
+    """Knows when each byte left, came to the peer, and was read there."""
+
+    def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
+        self._e = evidence
+        self._segments = [each for each in segments if each.reason is not Reason.RETRANSMISSION]
+        self._ends = [each.end for each in self._segments]
+        self._sent_again = [
+            (each.offset, each.end) for each in segments if each.reason is Reason.RETRANSMISSION
+        ]
+        self._departures = {
+            (p.ack, p.offset, p.payload_bytes): p.time_ns for p in reversed(evidence.peer_out or ())
+        }
+        self._arrivals = _Arrivals(evidence.peer_into)
+        self._arrivals.learn(segments)
+        acks = [packet for packet in evidence.into if packet.has_ack]
+        self._ack_times = [packet.time_ns for packet in acks]
+        self._acked = list(accumulate((packet.ack for packet in acks), max))
+        reads = [event for event in evidence.peer_log or () if event.name == "read"]
+        self._read_ends = list(accumulate(event.bytes for event in reads))
+        self._read_times = [event.time_ns for event in reads]
+
+    def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
+        """The delay from the arrival of the oldest byte that it is the first to acknowledge."""
+        i = bisect.bisect_right(self._ends, una)
+        if i >= len(self._segments) or self._was_sent_again(una, ack.ack):
+            return ack
+        oldest = self._segments[i]
+        sent_ns = self._departures.get(key)
+        half_rtt = (self._e.rtt_ns or 0) // 2
+        left_ns = sent_ns if sent_ns is not None else ack.time_ns - half_rtt
+        delay_ns, known_by = self._delay(oldest, left_ns, half_rtt)
+        if known_by is None:
+            ack = replace(ack, sent_ns=sent_ns)
+            if delay_ns < DELAYED_NS:
+                return replace(ack, reason=Reason.SENT_AT_ONCE)
+            missing = "a capture at the peer: it may have waited on the way"
+            return replace(ack, reason=Reason.UNKNOWN, missing=missing)
+        late = delay_ns >= DELAYED_NS
+        return replace(
+            ack,
+            sent_ns=sent_ns,
+            delay_ms=delay_ns / 1e6,
+            reason=Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE,
+            evidence=known_by,
+        )
+
+    def _was_sent_again(self, start: int, end: int) -> bool:
+        return any(first < end and start < last for first, last in self._sent_again)
+
+    def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
+        """How long the ACK waited at the peer, and what shows it (None: nothing does)."""
+        arrived_ns = self._arrivals.of(oldest)
+        if arrived_ns is not None:
+            return left_ns - arrived_ns, "by the capture at the peer"
+        estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)
+        i = bisect.bisect_left(self._read_ends, oldest.end)
+        if i < len(self._read_times) and left_ns - self._read_times[i] >= DELAYED_NS:
+            # Read before the ACK left: it was there, and the way cannot be to blame.
+            return estimate, "the peer's application had read the data long before"
+        if self._alone(oldest):
+            return estimate, "nothing else was in flight, so no queue of ours was in the way"
+        return estimate, None
+
+    def _alone(self, segment: Segment) -> bool:
+        """Nothing of ours was in flight when it left."""
+        i = bisect.bisect_left(self._ack_times, segment.time_ns)
+        return (self._acked[i - 1] if i else 0) >= segment.offset

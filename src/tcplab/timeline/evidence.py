@@ -1,0 +1,403 @@
+"""The evidence of a timeline: what was recorded, brought into one form and checked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tcplab.programs import Event, SocketOptions, TcpInfo
+from tcplab.segments.table import ACK, FIN, SYN, TCP
+
+__all__ = ["PSH", "WRITES", "Evidence", "Packet", "gather"]
+
+PSH: Final = 8
+
+SegmentRows = npt.NDArray[np.void]
+
+#: Names of events in a log, in which the application hands bytes to TCP.
+WRITES: Final = ("write", "more")
+
+#: How far clocks that are the same may seem to differ: a log is written, and a packet stamped, a
+#: moment after what they tell of.
+CLOCK_NOISE_NS: Final = 1_000_000
+
+#: tcpi_snd_ssthresh before slow start has been left (TCP_INFINITE_SSTHRESH).
+_NO_THRESHOLD: Final = 0x7FFFFFFF
+
+#: What a TCP timestamps option takes from the payload of each segment.
+_TIMESTAMPS_BYTES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A row of a SegmentArray as plain numbers; offsets count from the first byte of data."""
+
+    index: int
+    packet: int
+    time_ns: int
+    offset: int
+    payload_bytes: int
+    ack: int
+    window: int
+    flags: int
+    gso_count: int
+    wire_bytes: int
+    sack_blocks: int
+    is_retransmission: bool
+    has_ack: bool
+
+    @property
+    def end(self) -> int:
+        """Offset after its last byte."""
+        return self.offset + self.payload_bytes
+
+    @property
+    def fin(self) -> bool:
+        """The FIN flag."""
+        return bool(self.flags & FIN)
+
+    @property
+    def syn(self) -> bool:
+        """The SYN flag."""
+        return bool(self.flags & SYN)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known of one connection, from the side of one sender.
+
+    Attributes:
+        connection: its ends, the sender first.
+        log: the sender's events; None if there is no log.
+        peer_log: the peer's events; None if there is no log.
+        out: what left the sender, in order of time, as seen on its own interface.
+        into: what came to it.
+        peer_out: what left the peer, as seen on the peer's interface; None without a capture there.
+        peer_into: what came to the peer.
+        mss_bytes: from the SYNs, or from the options; None if neither tells it.
+        nodelay: at the start; None if nothing tells it.
+        sndbuf_bytes: SO_SNDBUF as read back, or None.
+        congestion: congestion control, or None.
+        tcp_info: the sender's at the end of the connection, or None.
+        samples: TCP_INFO now and then, each with time_ns, in order.
+        counters: by how much the sender's TcpExt counters grew, or None.
+        rate_mbit: of the wire, or None if it is not known.
+        saw_syn: the capture has the start of the connection.
+        rtt_ns: the smallest time from a segment to the first ACK of its last byte, or None.
+        end_ns: of the record.
+    """
+
+    connection: str
+    log: Sequence[Event] | None
+    peer_log: Sequence[Event] | None
+    out: Sequence[Packet]
+    into: Sequence[Packet]
+    peer_out: Sequence[Packet] | None
+    peer_into: Sequence[Packet] | None
+    mss_bytes: int | None
+    nodelay: bool | None
+    sndbuf_bytes: int | None
+    congestion: str | None
+    tcp_info: TcpInfo | None
+    samples: Sequence[Mapping[str, Any]]
+    counters: Mapping[str, int] | None
+    rate_mbit: float | None
+    saw_syn: bool
+    rtt_ns: int | None
+    end_ns: int
+
+    @property
+    def stayed_in_slow_start(self) -> bool:
+        """Without a loss, nothing but HyStart ends slow start, and the kernel tells if it did."""
+        never_left = (self.tcp_info or {}).get("snd_ssthresh") == _NO_THRESHOLD
+        return never_left or self.congestion == "reno"
+
+
+def gather(
+    log: Sequence[Event] | None,
+    segments: SegmentRows,
+    options: SocketOptions | None,
+    *,
+    peer_log: Sequence[Event] | None,
+    peer_segments: SegmentRows | None,
+    tcp_info: TcpInfo | None,
+    samples: Sequence[Mapping[str, Any]],
+    counters: Mapping[str, int] | None,
+    rate_mbit: float | None,
+    connection: int | None,
+    sender: str | None,
+    nodelay: bool | None,
+) -> Evidence:
+    """Chooses the connection and its sender, and checks that all the pieces belong together.
+
+    Raises:
+        ValueError: they don't; the message is one line and says why.
+    """
+    rows = _rows_of(segments, _choose(segments, options, connection))
+    direction = _direction(rows, options, sender)
+    out, into = _packets(rows, direction), _packets(rows, 1 - direction)
+    peer_out, peer_into = _peer_side(peer_segments, rows, direction)
+    for name, events in (("log", log), ("peer_log", peer_log)):
+        if events is not None:
+            _check_log(name, events)
+    for name, packets in (("segments", [*out, *into]), ("peer_segments", peer_into or ())):
+        _check_clock(name, packets)
+    _check_one_clock(out, peer_into)
+    if log is not None:
+        _check_belongs(log, out, into)
+    row = rows[rows["direction"] == direction][0] if len(out) else rows[0]
+    syns = rows[rows["flags"] & SYN != 0]
+    return Evidence(
+        connection=_name(row, segments, direction),
+        log=log,
+        peer_log=peer_log,
+        out=out,
+        into=into,
+        peer_out=peer_out,
+        peer_into=peer_into,
+        mss_bytes=_mss(syns, options, tcp_info),
+        nodelay=options.nodelay if options and nodelay is None else nodelay,
+        sndbuf_bytes=options.sndbuf_bytes if options else None,
+        congestion=options.congestion if options else None,
+        tcp_info=tcp_info,
+        samples=sorted(samples, key=lambda sample: int(sample["time_ns"])),
+        counters=counters,
+        rate_mbit=rate_mbit,
+        saw_syn=bool(len(syns)),
+        rtt_ns=_smallest_rtt(out, into),
+        end_ns=_end(out, into, log),
+    )
+
+
+# ---- which connection, and which side of it ------------------------------------------------------
+
+
+def _choose(segments: SegmentRows, options: SocketOptions | None, wanted: int | None) -> int:
+    tcp = segments[segments["protocol"] == TCP] if len(segments) else segments
+    if not len(tcp):
+        raise ValueError("the capture holds no TCP segment: was it taken on the right interface?")
+    numbers = np.unique(tcp["connection"]).tolist()
+    if wanted is not None:
+        if wanted not in numbers:
+            raise ValueError(f"connection={wanted} is not in the capture; it has {_some(numbers)}")
+        return wanted
+    if options is not None:
+        ports = {options.local_port, options.peer_port}
+        same = (np.isin(tcp["src_port"], list(ports))) & (np.isin(tcp["dst_port"], list(ports)))
+        numbers = np.unique(tcp["connection"][same]).tolist()
+        if not numbers:
+            raise ValueError(
+                f"the log does not belong to the capture: no connection between ports"
+                f" {options.local_port} and {options.peer_port} in it"
+            )
+        return int(numbers[-1])
+    if len(numbers) > 1:
+        with_data = np.unique(tcp["connection"][tcp["payload_bytes"] > 0]).tolist()
+        if len(with_data) != 1:
+            raise ValueError(
+                f"the capture holds {len(numbers)} connections; say which: connection="
+                f"{_some(numbers)}"
+            )
+        numbers = with_data
+    return int(numbers[0])
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    return shown + (", …" if len(numbers) > 8 else "")
+
+
+def _rows_of(segments: SegmentRows, connection: int) -> SegmentRows:
+    chosen: SegmentRows = segments[
+        (segments["connection"] == connection) & (segments["protocol"] == TCP)
+    ]
+    return chosen
+
+
+def _direction(rows: SegmentRows, options: SocketOptions | None, sender: str | None) -> int:
+    if sender is not None:
+        if sender not in ("client", "server"):
+            raise ValueError(f"sender={sender!r} must be 'client' or 'server'")
+        return 0 if sender == "client" else 1
+    if options is None:
+        return 0
+    from_local = rows[rows["src_port"] == options.local_port]
+    return int(from_local["direction"][0]) if len(from_local) else 0
+
+
+def _packets(rows: SegmentRows, direction: int) -> list[Packet]:
+    chosen = np.flatnonzero(rows["direction"] == direction)
+    some = rows[chosen]
+    # Relative numbers begin with the SYN at 0, so that the first byte of data has number 1.
+    columns = (
+        chosen.tolist(),
+        some["packet"].tolist(),
+        some["time_ns"].tolist(),
+        np.maximum(some["seq"] - 1, 0).tolist(),
+        some["payload_bytes"].tolist(),
+        (some["ack"] - 1).tolist(),
+        some["window"].tolist(),
+        some["flags"].tolist(),
+        np.maximum(some["gso_count"], 1).tolist(),
+        some["wire_bytes"].tolist(),
+        some["sack_blocks"].tolist(),
+        some["is_retransmission"].tolist(),
+        (some["flags"] & ACK != 0).tolist(),
+    )
+    return [Packet(*values) for values in zip(*columns, strict=True)]
+
+
+def _peer_side(
+    segments: SegmentRows | None, ours: SegmentRows, direction: int
+) -> tuple[list[Packet] | None, list[Packet] | None]:
+    if segments is None:
+        return None, None
+    ports = {int(ours["src_port"][0]), int(ours["dst_port"][0])}
+    wanted = list(ports)
+    same = segments[
+        (segments["protocol"] == TCP)
+        & np.isin(segments["src_port"], wanted)
+        & np.isin(segments["dst_port"], wanted)
+    ]
+    if not len(same):
+        raise ValueError(
+            "peer_segments do not belong to the capture: the connection between ports"
+            f" {' and '.join(map(str, sorted(ports)))} is not in them"
+        )
+    rows = _rows_of(same, int(same["connection"][-1]))
+    return _packets(rows, 1 - direction), _packets(rows, direction)
+
+
+def _name(row: np.void, segments: SegmentRows, direction: int) -> str:
+    connections = getattr(segments, "connections", ())
+    number = int(row["connection"])
+    if number < len(connections):
+        known = connections[number]
+        ends = (known.client, known.server) if direction == 0 else (known.server, known.client)
+        return " -> ".join(f"{address}:{port}" for address, port in ends)
+    ports = (int(row["src_port"]), int(row["dst_port"]))
+    return f"port {ports[0]} -> port {ports[1]}"
+
+
+# ---- what the SYNs and the options tell ----------------------------------------------------------
+
+
+def _mss(syns: SegmentRows, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
+    """The largest payload: the smaller of the MSS options, less the timestamps in each segment."""
+    offered = [int(mss) for mss in syns["mss"] if mss]
+    both = len({int(each) for each in syns["direction"]}) == 2
+    if both and offered:
+        timestamps = bool(syns["has_timestamps"].all())
+        return min(offered) - (_TIMESTAMPS_BYTES if timestamps else 0)
+    if tcp_info is not None and "snd_mss_bytes" in tcp_info:
+        return int(tcp_info["snd_mss_bytes"])
+    return options.mss_bytes if options else None
+
+
+def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
+    best: int | None = None
+    waiting: deque[tuple[int, int]] = deque()  # end and time of what is not acknowledged
+    events = [(packet.time_ns, packet.index, True, packet) for packet in out]
+    events += [(packet.time_ns, packet.index, False, packet) for packet in into]
+    for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
+        if outgoing:
+            if packet.is_retransmission:
+                waiting.clear()  # Karn's rule: whose ACK it will be cannot be told
+            elif packet.payload_bytes or packet.syn:
+                waiting.append((packet.end, time_ns))
+            continue
+        last: int | None = None
+        while packet.has_ack and waiting and waiting[0][0] <= packet.ack:
+            last = waiting.popleft()[1]
+        if last is not None and (best is None or time_ns - last < best):
+            best = time_ns - last
+    return best
+
+
+def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int:
+    times = [each[-1].time_ns for each in (out, into) if each]
+    return max([*times, log[-1].time_ns] if log else times)
+
+
+# ---- do the pieces belong together ---------------------------------------------------------------
+
+
+def _check_log(name: str, events: Sequence[Event]) -> None:
+    if not events:
+        raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
+    for before, after in pairwise(events):
+        if after.time_ns < before.time_ns - CLOCK_NOISE_NS:
+            raise ValueError(
+                f"the clock stepped back by {(before.time_ns - after.time_ns) / 1e6:.1f} ms in"
+                f" {name}, before its '{after.name}' at {after.time_ns}: record it again"
+            )
+
+
+def _check_clock(name: str, packets: Iterable[Packet]) -> None:
+    """Times of packets are those of one clock, in the order in which they passed."""
+    last = None
+    for packet in sorted(packets, key=lambda each: each.index):
+        if last is not None and packet.time_ns < last.time_ns - CLOCK_NOISE_NS:
+            raise ValueError(
+                f"the clock stepped back by {(last.time_ns - packet.time_ns) / 1e6:.1f} ms in"
+                f" {name}, before packet {packet.packet}: record it again"
+            )
+        last = packet
+
+
+def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
+    """Nothing arrives before it was sent."""
+    if peer_into is None:
+        return
+    sent: dict[tuple[int, int, int], int] = {}
+    for packet in out:
+        sent.setdefault((packet.offset, packet.payload_bytes, packet.flags), packet.time_ns)
+    for packet in peer_into:
+        left = sent.get((packet.offset, packet.payload_bytes, packet.flags))
+        if left is not None and packet.time_ns < left - CLOCK_NOISE_NS:
+            raise ValueError(
+                "segments and peer_segments are not on one clock: packet"
+                f" {packet.packet} arrives {(left - packet.time_ns) / 1e6:.1f} ms before it left"
+            )
+
+
+def _check_belongs(log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet]) -> None:
+    """Every byte was written before it left."""
+    writes = [event for event in log if event.name in WRITES]
+    written = sum(event.bytes for event in writes)
+    data = [packet for packet in out if packet.payload_bytes]
+    carried = max((packet.end for packet in data), default=0)
+    advice = "give the sender's log of this very run"
+    if carried > written:
+        raise ValueError(
+            f"the log does not belong to the capture: it has {written} bytes written, and"
+            f" {carried} were sent; {advice}"
+        )
+    packets = [*out, *into]
+    first, last = min(p.time_ns for p in packets), max(p.time_ns for p in packets)
+    if log[-1].time_ns < first - CLOCK_NOISE_NS or log[0].time_ns > last + CLOCK_NOISE_NS:
+        raise ValueError(
+            f"the log does not belong to the capture: it is from {log[0].time_ns} to"
+            f" {log[-1].time_ns}, the capture from {first} to {last}; {advice}"
+        )
+    _check_causes(writes, data, advice)
+
+
+def _check_causes(writes: Sequence[Event], data: Sequence[Packet], advice: str) -> None:
+    end, i = 0, -1
+    for packet in data:
+        while end < packet.end and i + 1 < len(writes):
+            i += 1
+            end += writes[i].bytes
+        if packet.time_ns < writes[i].time_ns - CLOCK_NOISE_NS:
+            early_ms = (writes[i].time_ns - packet.time_ns) / 1e6
+            raise ValueError(
+                f"the log does not belong to the capture, or the clock stepped: byte"
+                f" {packet.end - 1} was sent {early_ms:.1f} ms before it was written; {advice}"
+            )

@@ -1,0 +1,576 @@
+"""The record played again, event by event, asking before each segment what the kernel asks.
+
+Where the answer "it may go" and the segments disagree, something is at work that the record does
+not hold: the reason is then unknown, and the missing evidence is named.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from tcplab.models import Reason
+from tcplab.models.kernel import RTO_MIN_MS
+from tcplab.timeline.evidence import PSH, WRITES, Evidence, Packet
+from tcplab.timeline.records import Hold, Mark, Segment, Write
+from tcplab.timeline.rules import Sender, Why, count_bytes
+from tcplab.timeline.witness import Moment, Witness
+
+__all__ = ["Replay"]
+
+#: Two things that happen this close to each other may be one cause and its effect; the kernel needs
+#: some microseconds, a busy machine more.
+CLOSE_NS: Final = 1_000_000
+#: The kernel looks at a packet this long after it was recorded, at the latest.
+RACE_NS: Final = 20_000
+#: A segment that may go and leaves this late was kept by something.
+LATE_NS: Final = 5_000_000
+#: The same where the application has to be running, which may have to wait for a CPU.
+CALL_NS: Final = 20_000_000
+#: An application that writes nothing for so long is idle, also if it reads nothing meanwhile.
+IDLE_NS: Final = 1_000_000
+#: The timer that ends a cork runs for 200 ms or more; kernel ticks make it seem up to 10 ms less.
+CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
+#: An event that lets several segments go is the reason of all of them.
+_FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
+#: What setting TCP_NODELAY overrides.
+_FOR_SMALL_SEGMENTS: Final = (
+    Reason.HELD_BY_NAGLE,
+    Reason.CORKED,
+    Reason.MSG_MORE,
+    Reason.UNKNOWN,
+)
+
+#: Why a segment left, the hold that this ended, and the index of the ACK that did.
+Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A hold that has not ended.
+
+    Attributes:
+        start_ns: since when.
+        why: for all that is known so far.
+        opened_by: the event after which it began.
+        released_at: since when nothing is in the way, or None.
+        mystery: nothing recorded was in the way from the start.
+        in_call: the application's write had not returned.
+    """
+
+    start_ns: int
+    why: Why
+    opened_by: Moment
+    released_at: Moment | None = None
+    mystery: bool = False
+    in_call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """Since when the queue may go, and has not gone; what was in flight then.
+
+    Attributes:
+        since: the event that let it.
+        segments: in flight.
+        surely_bytes: in flight, or 0 if the congestion window may have been in the way after all.
+    """
+
+    since: Moment
+    segments: int
+    surely_bytes: int
+
+
+class Replay:
+    """Plays the evidence.
+
+    Attributes:
+        writes: what the application wrote.
+        marks: what else it did.
+        segments: each with its reason.
+        holds: each stretch of waiting in the sender, in order of its start.
+        gaps: ranges of offsets that were sent, and are not in the capture.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._e = evidence
+        self._sender = Sender(evidence)
+        self._witness = Witness(evidence, self._sender)
+        self._rtt_ns = evidence.rtt_ns or 0
+        self._open: _Open | None = None
+        self._free: _Free | None = None
+        self._chain: Verdict | None = None  # of the segment before, if no event came between
+        self._quiet_since: int | None = None  # bytes wait and nothing is in flight: a timer runs
+        self._empty_since: int | None = None
+        self._last_sent_ns: int | None = None
+        self._message, self._in_message, self._message_over = 0, 0, True
+        self._first_sent: tuple[list[int], list[int]] = ([], [])  # offsets, times; in order
+        self._write_at = 0  # index of the first write that is not sent as a whole
+        self._duplicate_acks = 0
+        self.writes: list[Write] = []
+        self.marks: list[Mark] = []
+        self.segments: list[Segment] = []
+        self.holds: list[Hold] = []
+        self.gaps: list[tuple[int, int]] = []
+
+    @property
+    def mss_bytes(self) -> int | None:
+        """The largest segment at the end."""
+        return self._sender.mss_bytes
+
+    def run(self) -> Replay:
+        """Plays all events."""
+        for moment in self._moments():
+            if moment.kind == "app" or self._free is None:
+                self._chain = None
+            if moment.kind == "app":
+                self._application(moment)
+            elif moment.kind == "in":
+                self._arrival(moment, self._e.into[moment.number])
+            else:
+                self._departure(moment, self._e.out[moment.number])
+        self._end()
+        self.holds.sort(key=lambda hold: hold.start_ns)
+        return self
+
+    def _moments(self) -> Iterator[Moment]:
+        # Of one moment, calls come first, for a write is logged before it is made; then packets in
+        # the order of the capture.
+        log = self._e.log or ()
+        moments = [(e.time_ns, -1, Moment(e.time_ns, "app", i)) for i, e in enumerate(log)]
+        for kind, packets in (("in", self._e.into), ("out", self._e.out)):
+            moments += [
+                (p.time_ns, p.index, Moment(p.time_ns, kind, i)) for i, p in enumerate(packets)
+            ]
+        return (moment for _time_ns, _index, moment in sorted(moments))
+
+    def _end(self) -> None:
+        """What still waits, waits to the end; an application that read last was idle until then."""
+        self._close(self._e.end_ns, ended=False)
+        if self._e.log and self._message_over and self._empty_since is not None:
+            self._end_idleness(self._e.log[-1].time_ns)
+
+    # ---- the queue ----
+
+    def _judge(self, moment: Moment) -> None:
+        """Asks again, after an event, and opens or closes a hold accordingly."""
+        if self._sender.queued <= 0:
+            self._close(moment.time_ns)
+            self._free = self._quiet_since = None
+            if self._empty_since is None:
+                self._empty_since = moment.time_ns
+            return
+        self._watch_timer(moment)
+        why = self._sender.obstacle()
+        if why is None:
+            self._let_go(moment)
+            return
+        self._free = None
+        if self._open and self._open.why.reason is why.reason:
+            # The evidence names the bytes that wait at last, not those that waited first.
+            self._open.why, self._open.released_at = why, None
+            return
+        self._close(moment.time_ns)
+        self._open = _Open(moment.time_ns, why, moment)
+
+    def _let_go(self, moment: Moment) -> None:
+        if self._open and self._open.released_at is None and not self._open.mystery:
+            self._open.released_at = moment
+        if self._free is None:
+            cwnd = self._sender.cwnd
+            surely_bytes = self._sender.unacked if cwnd.has_room else 0
+            self._free = _Free(moment, cwnd.in_flight, surely_bytes)
+
+    def _watch_timer(self, moment: Moment) -> None:
+        if self._sender.unacked > 0:
+            self._quiet_since = None
+        elif self._quiet_since is None or moment.kind == "in":
+            self._quiet_since = moment.time_ns
+
+    def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
+        """Ends the open hold; None if there was none, or it took no time."""
+        if self._open is None:
+            return None
+        opened, self._open = self._open, None
+        if time_ns <= opened.start_ns and ended:
+            return None
+        why = opened.why
+        if why.reason is Reason.UNKNOWN:
+            why = self._sampled(opened, time_ns) or why
+        hold = Hold(
+            opened.start_ns,
+            time_ns,
+            why.reason,
+            why.evidence,
+            why.missing,
+            max(self._sender.queued, 0),
+            ended,
+            "application" if why.reason is Reason.SNDBUF_LIMITED else "kernel",
+        )
+        self.holds.append(hold)
+        return hold
+
+    def _sampled(self, opened: _Open, end_ns: int) -> Why | None:
+        segments = self._free.segments if self._free else 0
+        return self._witness.sampled(opened.start_ns, end_ns, segments, in_call=opened.in_call)
+
+    # ---- the application ----
+
+    def _application(self, moment: Moment) -> None:
+        done = self._witness.called(moment)
+        if done.name == "wrote":
+            self._accepted(done.bytes)
+        self._call_ended()
+        if done.name in WRITES:
+            self._write(moment, done.bytes, more=done.name == "more")
+        else:
+            self._sender.set_option(done.name)
+            if done.name in ("reply", "read"):
+                self._message_over = True
+            # A cork that is put in before the first write of a message belongs to it.
+            begins = self._message_over and done.name in ("cork", "nodelay", "delay")
+            message = max(self._message + begins, 1)
+            self.marks.append(Mark(done.time_ns, done.name, done.bytes, message))
+        self._judge(moment)
+
+    def _call_ended(self) -> None:
+        """The call before has returned: bytes that might have gone and did not, something kept."""
+        if self._free is None or self._sender.queued <= 0 or self._open is not None:
+            return
+        since = self._free.since
+        self._open = _Open(since.time_ns, self._witness.mystery(), since, mystery=True)
+
+    def _write(self, moment: Moment, size: int, *, more: bool) -> None:
+        if self._message_over:
+            self._message, self._in_message, self._message_over = self._message + 1, 0, False
+        self._in_message += 1
+        self._end_idleness(moment.time_ns)
+        write = Write(
+            len(self.writes) + 1,
+            self._message,
+            self._in_message,
+            moment.time_ns,
+            self._sender.written,
+            size,
+            more,
+        )
+        self.writes.append(write)
+        if self._sender.queued <= 0 and self._last_sent_ns is not None:
+            self._sender.cwnd.idle(moment.time_ns - self._last_sent_ns, self._rtt_ns)
+        self._sender.write(size, more=more)
+
+    def _accepted(self, size: int) -> None:
+        """A write returned, and TCP had taken fewer bytes than it was given."""
+        if self.writes and size < self.writes[-1].bytes:
+            last = self.writes[-1]
+            self.writes[-1] = replace(last, bytes=size)
+            self._sender.written = max(last.offset + size, self._sender.nxt)
+
+    def _end_idleness(self, time_ns: int) -> None:
+        since, self._empty_since = self._empty_since, None
+        if since is None or not self.segments or self._sender.queued > 0:
+            return
+        meanwhile = (mark for mark in reversed(self.marks[-8:]) if mark.time_ns >= since)
+        read = next((mark for mark in meanwhile if mark.name in ("read", "reply")), None)
+        if read is None and time_ns - since < IDLE_NS:
+            return
+        evidence = "everything written had been sent"
+        if read is not None:
+            evidence += f"; the application waited for {count_bytes(read.bytes)} from the peer"
+        self.holds.append(
+            Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, place="application")
+        )
+
+    # ---- the peer ----
+
+    def _arrival(self, moment: Moment, packet: Packet) -> None:
+        if not packet.has_ack:
+            return
+        if packet.ack > self._sender.una:
+            self._duplicate_acks = 0
+        elif packet.ack == self._sender.una and packet.sack_blocks:
+            self._duplicate_acks += 1
+            self._lost()
+        self._witness.acknowledged(moment, packet)
+        self._sender.acknowledged(packet)
+        self._judge(moment)
+
+    def _lost(self) -> None:
+        self._sender.cwnd.forget()
+        self._witness.recovery_end = self._sender.nxt
+
+    # ---- segments ----
+
+    def _departure(self, moment: Moment, packet: Packet) -> None:
+        if packet.syn or not packet.payload_bytes:
+            return
+        if packet.offset < self._sender.nxt:
+            self._retransmission(moment, packet)
+            return
+        if packet.offset > self._sender.nxt:
+            self.gaps.append((self._sender.nxt, packet.offset))
+            self._sender.nxt = packet.offset
+        self._chain = why, hold, released_by = self._verdict(moment, packet)
+        self._append(packet, why, self._holds_of(packet, hold), released_by)
+        self._sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
+        self._last_sent_ns = packet.time_ns
+        self._first_sent[0].append(packet.offset)
+        self._first_sent[1].append(packet.time_ns)
+        self._free = None
+        self._judge(moment)
+
+    def _append(
+        self, packet: Packet, why: Why, holds: Sequence[Hold], released_by: int | None
+    ) -> None:
+        carried = self._carried(packet)
+        segment = Segment(
+            len(self.segments) + 1,
+            packet.packet,
+            packet.time_ns,
+            packet.offset,
+            packet.payload_bytes,
+            packet.gso_count,
+            why.reason,
+            why.evidence,
+            why.missing,
+            carried[0].message if carried else 0,
+            tuple(write.number for write in carried),
+            (packet.time_ns - carried[0].time_ns) / 1e6 if carried else None,
+            tuple(holds),
+            released_by,
+            bool(packet.flags & PSH),
+        )
+        self.segments.append(segment)
+
+    def _carried(self, packet: Packet) -> list[Write]:
+        """The writes with a byte in the segment."""
+        i = self._write_at
+        while i > 0 and self.writes[i - 1].end > packet.offset:  # sent again
+            i -= 1
+        while i < len(self.writes) and self.writes[i].end <= packet.offset:
+            i += 1
+        self._write_at = max(self._write_at, i)
+        carried = []
+        while i < len(self.writes) and self.writes[i].offset < packet.end:
+            carried.append(self.writes[i])
+            i += 1
+        return carried
+
+    def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
+        """The holds between the write of its first byte and its departure."""
+        carried = self._carried(packet)
+        if not carried:
+            return [hold] if hold else []
+        found = []
+        for each in reversed(self.holds):
+            if each.end_ns <= carried[0].time_ns:
+                break
+            if each.reason not in (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION):
+                found.append(each)
+        return found[::-1]
+
+    def _retransmission(self, moment: Moment, packet: Packet) -> None:
+        offsets, times = self._first_sent
+        i = bisect.bisect_right(offsets, packet.offset) - 1
+        first_ns = times[i] if i >= 0 else packet.time_ns
+        waited_ms = (packet.time_ns - first_ns) / 1e6
+        many = self._duplicate_acks
+        if many:
+            evidence = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
+            evidence += f" that something is missing (SACK), {waited_ms:.1f} ms after it first left"
+        else:
+            evidence = f"no ACK for {waited_ms:.1f} ms"
+        self._lost()
+        why = Why(Reason.RETRANSMISSION, evidence)
+        hold = Hold(first_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
+        self.holds.append(hold)
+        self._append(packet, why, [hold], None)
+        self._last_sent_ns = packet.time_ns
+        if packet.end > self._sender.nxt:  # new data behind the old
+            self._sender.sent(packet, by_timer=False)
+            self._judge(moment)
+
+    # ---- why a segment left ----
+
+    def _verdict(self, moment: Moment, packet: Packet) -> Verdict:
+        if self._e.log is None:
+            return self._without_log(packet), None, None
+        if self._open is None:
+            return self._not_held(moment, packet)
+        if self._open.released_at is not None or self._race(moment):
+            return self._released(moment, packet)
+        return self._in_spite_of(moment, packet)
+
+    def _without_log(self, packet: Packet) -> Why:
+        if self._sender.is_full(packet):
+            return self._sender.why_full(packet)
+        return Why(Reason.UNKNOWN, "", "the application's log: when were these bytes written?")
+
+    def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
+        """It left within the call, or as a further segment of what an event let go."""
+        since = self._free.since if self._free else moment
+        if (why := self._still_kept(since, moment)) is not None:
+            in_call = self._witness.in_call(moment)
+            self._open = _Open(since.time_ns, why, since, in_call=in_call)
+            return self._after_hold(moment, packet)
+        if self._chain is not None and self._chain[0].reason in _FURTHER:
+            return self._chain  # let go by the same event as the one before
+        return self._sender.why_at_once(packet), None, None
+
+    def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
+        """What let it go, when only the kernel's word tells what had kept it."""
+        hold, ack = self._close(moment.time_ns), self._witness.last_ack
+        by_cwnd = hold is not None and hold.reason is Reason.CWND_LIMITED
+        if by_cwnd and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
+            return self._witness.by_ack(ack, packet), hold, ack.number
+        return self._sender.why_at_once(packet), hold, None
+
+    def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
+        """Why it left so much later than it might have; None if it is not much."""
+        late_ns = moment.time_ns - since.time_ns
+        if late_ns <= CLOSE_NS:
+            # So short a wait is told only if the kernel itself was asked: ACKs that clock out data.
+            in_call = self._witness.in_call(moment)
+            opened = _Open(since.time_ns, self._witness.mystery(), since, in_call=in_call)
+            return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
+        in_flight = self._free.surely_bytes if self._free else 0
+        why = self._witness.blocked_call(moment, in_flight)
+        limit_ns = LATE_NS if since.kind == "in" else CALL_NS
+        return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
+
+    def _race(self, moment: Moment) -> bool:
+        """An ACK was recorded just before the write, and the kernel acted on it just after."""
+        opened, ack = self._open, self._witness.last_ack
+        if opened is None or ack is None or not opened.mystery:
+            return False
+        if not 0 <= opened.start_ns - ack.time_ns < RACE_NS:
+            return False
+        if moment.time_ns - ack.time_ns > CLOSE_NS:
+            return False
+        if any(mark.time_ns > ack.time_ns for mark in self.marks[-2:]):
+            return False  # the application has read what came with the ACK
+        why = self._sender.obstacle_before_ack()
+        if why is not None:
+            opened.why, opened.released_at = why, ack
+        return why is not None
+
+    def _released(self, moment: Moment, packet: Packet) -> Verdict:
+        """Something took the obstacle away, and the segment left."""
+        assert self._open is not None
+        release = self._cause(self._open.released_at or moment, packet)
+        held_for = self._open.why.reason
+        if (why := self._still_kept(release, moment)) is not None:
+            # Free to go since `release`; what kept it for the rest of the time is another matter.
+            self._close(release.time_ns)
+            in_call = self._witness.in_call(moment)
+            self._open = _Open(release.time_ns, why, release, in_call=in_call)
+        hold = self._close(moment.time_ns)
+        if release.kind == "in":
+            return self._witness.by_ack(release, packet), hold, release.number
+        return self._by_call(release, held_for, packet), hold, None
+
+    def _by_call(self, release: Moment, held_for: Reason, packet: Packet) -> Why:
+        name = self._witness.name_of(release)
+        if name == "uncork":
+            return Why(Reason.UNCORKED, "the cork was pulled")
+        if name == "nodelay":
+            return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
+        if self._sender.is_full(packet):
+            return Why(Reason.FULL_SIZED, "a full segment had come together")
+        if held_for is Reason.MSG_MORE:
+            return Why(Reason.SENT_AT_ONCE, "the last write came without MSG_MORE")
+        return self._sender.why_at_once(packet)
+
+    def _cause(self, release: Moment, packet: Packet) -> Moment:
+        """A write whose bytes stayed behind did not let the segment go; an ACK since then did."""
+        ack = self._witness.last_ack
+        if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
+            write = self.writes[-1]
+            if write.time_ns == release.time_ns and packet.end <= write.offset:
+                return ack
+        return release
+
+    def _in_spite_of(self, moment: Moment, packet: Packet) -> Verdict:
+        """It left though, by the record, it should still wait: what else can send?"""
+        assert self._open is not None
+        opened = self._open
+        why = (
+            self._by_option(moment)
+            or self._by_timer(moment)
+            or self._by_close(packet)
+            or self._by_probe(moment)
+        )
+        if why is not None:
+            return why, self._close(moment.time_ns), None
+        previous = self._witness.previous()
+        if opened.opened_by == previous or opened.start_ns > previous.time_ns:
+            # Nothing happened meanwhile, so it never waited: what seemed in the way was not.
+            self._open = None
+            if opened.why.reason is Reason.CWND_LIMITED:
+                self._sender.cwnd.contradicted()
+            return self._sender.why_at_once(packet), None, None
+        if opened.why.reason is Reason.AUTOCORKED:
+            why = Why(Reason.AUTOCORKED, "an earlier packet had left the interface's queue")
+            return why, self._close(moment.time_ns), None
+        if opened.mystery and self._sampled(opened, moment.time_ns) is not None:
+            return self._after_hold(moment, packet)
+        missing = opened.why.missing or "what let it go: neither a call nor an ACK was recorded"
+        return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
+
+    def _by_option(self, moment: Moment) -> Why | None:
+        """An option was set, and its line in the log was written after the call."""
+        assert self._open is not None
+        following, held_for = self._witness.following, self._open.why.reason
+        # If a timer might have sent it too, only the shortest time speaks for the option.
+        reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
+        if following is None or following.time_ns - moment.time_ns > reach:
+            return None
+        if following.name == "uncork" and held_for in (Reason.CORKED, Reason.MSG_MORE):
+            self._sender.set_option("uncork")
+            return Why(Reason.UNCORKED, "the cork was pulled")
+        if following.name == "nodelay" and held_for in _FOR_SMALL_SEGMENTS:
+            self._sender.set_option("nodelay")
+            return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
+        return None
+
+    def _timer_due(self, moment: Moment) -> bool:
+        since = self._quiet_since
+        return since is not None and moment.time_ns - since >= CORK_TIMER_NS
+
+    def _by_timer(self, moment: Moment) -> Why | None:
+        """The timer that runs when bytes wait and nothing is in flight (tcp_write_wakeup)."""
+        assert self._open is not None
+        if self._quiet_since is None or not self._timer_due(moment):
+            return None
+        held_for = self._open.why.reason
+        waited = f"{(moment.time_ns - self._quiet_since) / 1e6:.0f} ms"
+        if held_for is Reason.CORKED:
+            return Why(Reason.CORK_TIMEOUT, f"nobody pulled the cork for {waited} (tcp(7))")
+        if held_for is Reason.MSG_MORE:
+            return Why(Reason.CORK_TIMEOUT, f"no further write came for {waited} (tcp(7))")
+        if held_for is Reason.WINDOW_LIMITED:
+            return Why(
+                Reason.WINDOW_LIMITED,
+                f"after {waited} the persist timer sent as much as the window takes",
+            )
+        return None
+
+    def _by_close(self, packet: Packet) -> Why | None:
+        if packet.fin:
+            return Why(Reason.SHUTDOWN, "the connection was closed: a FIN does not wait")
+        return None
+
+    def _by_probe(self, moment: Moment) -> Why | None:
+        """RFC 8985, 7: with an ACK overdue, a tail loss probe sends new data, held or not."""
+        if self._sender.unacked <= 0 or self._last_sent_ns is None:
+            return None
+        quiet_ns = moment.time_ns - max(self._last_sent_ns, self._witness.previous().time_ns)
+        if quiet_ns < max(2 * self._rtt_ns, CLOSE_NS):
+            return None
+        return Why(
+            Reason.TAIL_LOSS_PROBE,
+            f"no ACK for {quiet_ns / 1e6:.1f} ms, more than two round trips: only a tail loss probe"
+            " sends then",
+        )

@@ -1,0 +1,221 @@
+"""What the sender's kernel asks before it sends, answered from what the record tells of its state.
+
+Sources: net/ipv4/tcp_output.c (tcp_write_xmit, tcp_snd_wnd_test, tcp_nagle_check,
+tcp_bound_to_half_wnd) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.models import Reason
+from tcplab.timeline.congestion import CongestionWindow
+from tcplab.timeline.evidence import Evidence, Packet
+
+__all__ = ["NO_MSS", "Sender", "Why", "count_bytes"]
+
+NO_MSS: Final = "the MSS: no SYN in the capture, no options of the socket"
+#: tcp_bound_to_half_wnd: below this, a window bounds the segments whole; above it, by its half.
+_DEFAULT_MSS: Final = 536
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why bytes wait, or why they left.
+
+    Attributes:
+        reason: from the course's list.
+        evidence: what in the record shows it.
+        missing: with the reason unknown, what would have told it; else "".
+    """
+
+    reason: Reason
+    evidence: str
+    missing: str = ""
+
+
+class Sender:
+    """The state of the sending half of a connection; offsets count from the first byte of data.
+
+    Attributes:
+        una: all before it is acknowledged.
+        nxt: all before it was sent.
+        written: all before it was handed over by the application.
+        window_end: the peer has room up to here.
+        cwnd: the congestion window, as far as it is known.
+        nodelay: TCP_NODELAY, None if nothing tells it.
+        corked: TCP_CORK.
+        more: the last write said MSG_MORE, and no ACK has come since.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.una = self.nxt = self.written = 0
+        self.window_end = 0
+        self.cwnd = CongestionWindow(
+            known=evidence.saw_syn, slow_start=evidence.stayed_in_slow_start
+        )
+        self.nodelay = evidence.nodelay
+        self.corked = self.more = False
+        self._largest_mss = evidence.mss_bytes
+        self._max_window = 0
+        self._push = False  # all that is queued is to go, whatever the rules for small segments say
+        self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
+        self._before_ack = (0, 0, 0)  # una, window_end, segments in flight
+
+    @property
+    def queued(self) -> int:
+        """Bytes written and not sent."""
+        return self.written - self.nxt
+
+    @property
+    def unacked(self) -> int:
+        """Bytes sent and not acknowledged; a FIN may make it negative."""
+        return self.nxt - self.una
+
+    @property
+    def room(self) -> int:
+        """Bytes that the peer's window still takes."""
+        return self.window_end - self.nxt
+
+    @property
+    def mss_bytes(self) -> int | None:
+        """The largest segment now: it is bound to half the peer's largest window so far."""
+        if self._largest_mss is None:
+            return None
+        bound = self._max_window
+        if bound > _DEFAULT_MSS:
+            bound //= 2
+        return min(self._largest_mss, bound) if bound else self._largest_mss
+
+    def is_full(self, packet: Packet) -> bool:
+        """No larger segment was possible; SACK blocks take their place from the data."""
+        mss = self.mss_bytes
+        return mss is not None and packet.payload_bytes >= mss - 8 * packet.sack_blocks
+
+    # ---- the questions ----
+
+    def obstacle(self) -> Why | None:
+        """What is in the way of the bytes at the head of the queue."""
+        mss = self.mss_bytes
+        if mss is None:
+            return Why(Reason.UNKNOWN, "", NO_MSS)
+        if self.cwnd.full:
+            return Why(
+                Reason.CWND_LIMITED,
+                f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the congestion"
+                " window allows are un-ACKed",
+            )
+        return self._no_room(mss) or self._too_small(mss)
+
+    def _no_room(self, mss: int) -> Why | None:
+        if min(self.queued, mss) <= self.room:
+            return None
+        window = self.window_end - self.una
+        if window <= 0:
+            return Why(Reason.WINDOW_LIMITED, "the peer's window is closed")
+        return Why(
+            Reason.WINDOW_LIMITED,
+            f"the peer's window of {count_bytes(window)} has room for {max(self.room, 0)} more",
+        )
+
+    def _too_small(self, mss: int) -> Why | None:
+        small = f"{self.queued} < MSS {mss}"
+        if self.queued >= mss or self._push:
+            return None
+        if self.corked:
+            return Why(Reason.CORKED, f"the socket is corked, {small}")
+        if self.more:
+            return Why(Reason.MSG_MORE, f"the last write said MSG_MORE, {small}")
+        if self.nodelay or not self._small_is_out:
+            return None
+        unacked = f"{count_bytes(self.unacked)} un-ACKed, {small}"
+        if self.nodelay is None:
+            return Why(Reason.UNKNOWN, unacked, "the socket's options: was TCP_NODELAY set?")
+        return Why(Reason.HELD_BY_NAGLE, unacked)
+
+    @property
+    def _small_is_out(self) -> bool:
+        """Minshall's question: is a segment shorter than the MSS un-ACKed?"""
+        return self.una < self._small_end <= self.nxt
+
+    def obstacle_before_ack(self) -> Why | None:
+        """What was in the way just before the last ACK."""
+        if not self._before_ack[1]:
+            return None  # that was the handshake
+        now = self.una, self.window_end, self.cwnd.in_flight
+        self.una, self.window_end, self.cwnd.in_flight = self._before_ack
+        why = self.obstacle()
+        self.una, self.window_end, self.cwnd.in_flight = now
+        return why
+
+    def why_at_once(self, packet: Packet) -> Why:
+        """Why a segment did not have to wait."""
+        if self.mss_bytes is None:
+            return Why(Reason.UNKNOWN, "", NO_MSS)
+        if self.is_full(packet):
+            return self.why_full(packet)
+        if packet.fin:
+            return Why(Reason.SHUTDOWN, "the connection was closed behind it")
+        if self.unacked <= 0:
+            return Why(Reason.SENT_AT_ONCE, "nothing was un-ACKed")
+        if not self._small_is_out:
+            unacked = count_bytes(self.unacked)
+            return Why(Reason.SENT_AT_ONCE, f"only full segments ({unacked}) un-ACKed")
+        if self.nodelay:
+            return Why(Reason.SENT_AT_ONCE, "TCP_NODELAY is set")
+        return Why(Reason.SENT_AT_ONCE, "a small segment was un-ACKed, so Nagle must be off")
+
+    def why_full(self, packet: Packet) -> Why:
+        """That a segment, or a super-segment, is full."""
+        many = packet.payload_bytes // (self.mss_bytes or packet.payload_bytes)
+        full = "a full segment" if many <= 1 else f"{many} full segments"
+        return Why(Reason.FULL_SIZED, f"{packet.payload_bytes} bytes are {full}")
+
+    # ---- what changes the state ----
+
+    def write(self, size: int, *, more: bool) -> None:
+        """The application hands over bytes; a new queue forgets the urge to push."""
+        if self.queued <= 0:
+            self._push = False
+        self.written += size
+        self.more = more
+
+    def set_option(self, name: str) -> None:
+        """ "cork", "uncork", "nodelay", "delay"; others change nothing.
+
+        Pulling the cork and TCP_NODELAY look at the queue anew (tcp_push_pending_frames);
+        TCP_NODELAY sends all of it, and so does pulling the cork with TCP_NODELAY set.
+        """
+        if name in ("cork", "uncork"):
+            self.corked = name == "cork"
+        elif name in ("nodelay", "delay"):
+            self.nodelay = name == "nodelay"
+        if name in ("uncork", "nodelay"):
+            self.more = False
+            self._push = self._push or bool(self.nodelay)
+
+    def acknowledged(self, packet: Packet) -> None:
+        """An ACK came; MSG_MORE speaks for one call only, so it ends with it."""
+        self._before_ack = (self.una, self.window_end, self.cwnd.in_flight)
+        if packet.ack > self.una:
+            self.una = packet.ack
+            self.cwnd.acked(packet.ack)
+        if packet.ack >= self.una:
+            self.window_end = packet.ack + packet.window
+            self._max_window = max(self._max_window, packet.window)
+        self.more = False
+
+    def sent(self, packet: Packet, *, by_timer: bool) -> None:
+        """New data left; what a timer sends does not count as small (tcp_write_wakeup)."""
+        self.nxt = packet.end
+        self.written = max(self.written, self.nxt)
+        mss = self.mss_bytes
+        if mss and packet.payload_bytes % mss and not by_timer:
+            self._small_end = packet.end
+        self.cwnd.sent(packet.offset, packet.end, packet.gso_count, self.una)
+
+
+def count_bytes(count: int) -> str:
+    """ "1 byte", "2 bytes"."""
+    return f"{count} byte" if count == 1 else f"{count} bytes"

@@ -1,0 +1,98 @@
+"""What the kernel says of a Python socket, in the words of the C programs' reports."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tcplab.programs import SocketOptions
+
+__all__ = ["read_options", "read_tcp_info", "sampling"]
+
+# struct tcp_info of linux/tcp.h: bytes, then words of the width of their group.
+_BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
+_GROUPS: Final = (
+    (
+        "I",
+        """
+        rto_us ato_us snd_mss_bytes rcv_mss_bytes unacked sacked lost retrans fackets
+        last_data_sent_ms last_ack_sent_ms last_data_recv_ms last_ack_recv_ms pmtu_bytes
+        rcv_ssthresh_bytes rtt_us rttvar_us snd_ssthresh snd_cwnd advmss_bytes reordering
+        rcv_rtt_us rcv_space_bytes total_retrans
+        """,
+    ),
+    ("Q", "pacing_rate_bytes_per_s max_pacing_rate_bytes_per_s bytes_acked bytes_received"),
+    ("I", "segs_out segs_in notsent_bytes min_rtt_us data_segs_in data_segs_out"),
+    ("Q", "delivery_rate_bytes_per_s busy_time_us rwnd_limited_us sndbuf_limited_us"),
+    ("I", "delivered delivered_ce"),
+    ("Q", "bytes_sent bytes_retrans"),
+    ("I", "dsack_dups reord_seen rcv_ooopack snd_wnd_bytes"),
+)
+
+
+def read_tcp_info(sock: socket.socket) -> dict[str, int]:
+    """TCP_INFO of a connected socket, with time_ns (CLOCK_REALTIME) beside the kernel's fields.
+
+    An older kernel knows fewer fields; they are left out.
+    """
+    data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    info = {name: value for name, value in zip(_BYTES, data, strict=False) if name}
+    offset = len(_BYTES)
+    for width, names in _GROUPS:
+        for name in names.split():
+            end = offset + struct.calcsize(width)
+            if end <= len(data):
+                info[name] = struct.unpack("=" + width, data[offset:end])[0]
+            offset = end
+    return {"time_ns": time.time_ns(), **info}
+
+
+def read_options(sock: socket.socket) -> SocketOptions:
+    """What the kernel granted a connected TCP socket, as in the reports of the C programs."""
+    congestion = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    local, peer = (" port ".join(map(str, end[:2])) for end in _ends(sock))
+    return SocketOptions(
+        sndbuf_bytes=sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+        rcvbuf_bytes=sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
+        local=local,
+        peer=peer,
+        cpu=None if len(os.sched_getaffinity(0)) > 1 else min(os.sched_getaffinity(0)),
+        deadline_s=sock.gettimeout() or 0.0,
+        congestion=congestion.rstrip(b"\0").decode(),
+        mss_bytes=sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG),
+        nodelay=bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)),
+    )
+
+
+def _ends(sock: socket.socket) -> tuple[Any, Any]:
+    return sock.getsockname(), sock.getpeername()
+
+
+@contextmanager
+def sampling(sock: socket.socket, interval_ms: float = 1.0) -> Iterator[list[dict[str, int]]]:
+    """Reads TCP_INFO so often, in a thread of its own, while the body of a with statement runs.
+
+    Yields:
+        The list that fills up; complete after the body.
+    """
+    samples = [read_tcp_info(sock)]
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.wait(interval_ms / 1000):
+            samples.append(read_tcp_info(sock))
+
+    thread = threading.Thread(target=work, name="tcp_info", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stop.set()
+        thread.join()
+        samples.append(read_tcp_info(sock))

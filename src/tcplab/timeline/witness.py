@@ -1,0 +1,179 @@
+"""What beside the segments speaks: the application's calls, the last ACK, samples of TCP_INFO."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tcplab.models import Reason
+from tcplab.programs import Event
+from tcplab.timeline.evidence import WRITES, Evidence, Packet
+from tcplab.timeline.rules import Sender, Why, count_bytes
+
+__all__ = ["Moment", "Witness"]
+
+
+class Moment(NamedTuple):
+    """The application did something, or a segment came or left."""
+
+    time_ns: int
+    kind: str  # "app", "in", "out"
+    number: int  # index in the log, in evidence.into, in evidence.out
+
+
+class Witness:
+    """Answers questions about one moment of the replay, which moves it along.
+
+    Attributes:
+        last_ack: the last segment from the peer, or None.
+        recovery_end: a loss counts until all is acknowledged that had left when it was found.
+    """
+
+    def __init__(self, evidence: Evidence, sender: Sender) -> None:
+        self._e = evidence
+        self._sender = sender
+        self._app: Sequence[Event] = evidence.log or ()
+        self._next = 0  # index of the first call that has not been made
+        self._newly_acked: dict[int, int] = {}
+        self.last_ack: Moment | None = None
+        self.recovery_end = 0
+
+    # ---- the application's calls ----
+
+    def called(self, moment: Moment) -> Event:
+        """The replay has come to this call."""
+        self._next = moment.number + 1
+        return self._app[moment.number]
+
+    def name_of(self, moment: Moment) -> str:
+        """The name of a call."""
+        return self._app[moment.number].name
+
+    @property
+    def following(self) -> Event | None:
+        """The next call."""
+        return self._app[self._next] if self._next < len(self._app) else None
+
+    def in_call(self, moment: Moment) -> bool:
+        """The log shows that a write had begun and not returned."""
+        if self._next == 0 or self._app[self._next - 1].name not in WRITES:
+            return False
+        following = self.following
+        return (
+            following is not None
+            and following.name == "wrote"
+            and following.time_ns >= moment.time_ns
+        )
+
+    # ---- the peer ----
+
+    def acknowledged(self, moment: Moment, packet: Packet) -> None:
+        """A segment of the peer comes; to be told before the sender is."""
+        self.last_ack = moment
+        self._newly_acked[moment.number] = max(packet.ack - self._sender.una, 0)
+
+    def previous(self) -> Moment:
+        """The last call or ACK."""
+        last = self._app[self._next - 1]
+        call = Moment(last.time_ns, "app", self._next - 1)
+        ack = self.last_ack
+        return ack if ack is not None and ack.time_ns > call.time_ns else call
+
+    def by_ack(self, ack: Moment, packet: Packet) -> Why:
+        """That an ACK let a segment go."""
+        if newly := self._newly_acked[ack.number]:
+            what = f"the ACK of {count_bytes(newly)}"
+        else:
+            what = f"a window update to {count_bytes(self._e.into[ack.number].window)}"
+        full = " (a full segment)" if self._sender.is_full(packet) else ""
+        return Why(Reason.RELEASED_BY_ACK, f"{what} came{full}")
+
+    # ---- what no rule explains ----
+
+    def mystery(self) -> Why:
+        """Bytes wait that, by all that is recorded, might go."""
+        queued, counters = self._sender.queued, self._e.counters
+        if queued < (self._sender.mss_bytes or 0):
+            grown = (counters or {}).get("TCPAutoCorking", 0)
+            if grown > 0:
+                return Why(
+                    Reason.AUTOCORKED,
+                    f"nothing else was in the way, and the counter TCPAutoCorking grew by {grown}",
+                )
+            return Why(
+                Reason.UNKNOWN,
+                f"nothing in the record was in the way of {count_bytes(queued)}",
+                "a 'more' or 'cork' event, if the application used MSG_MORE or TCP_CORK"
+                + (" (or the counter TCPAutoCorking)" if counters is None else ""),
+            )
+        return Why(
+            Reason.UNKNOWN,
+            "full segments waited, with room in the peer's window"
+            f" ({count_bytes(max(self._sender.room, 0))})",
+            "samples of TCP_INFO (congestion window, pacing rate), 'wrote' events (had the write"
+            " returned?), or the state of the interface's own queue",
+        )
+
+    def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
+        """Full segments may go and do not: are they still in the application's hands?
+
+        Args:
+            moment: when they leave at last.
+            in_flight_bytes: at the start of the wait, 0 if the congestion window may have been in
+                the way.
+        """
+        granted = self._e.sndbuf_bytes
+        # The kernel counts its bookkeeping too: a full buffer holds from a quarter of it in data.
+        full = granted is not None and in_flight_bytes >= max(granted // 4, 1)
+        if not full or not self.in_call(moment):
+            return self.mystery()
+        return Why(
+            Reason.SNDBUF_LIMITED,
+            f"the application was blocked in its write: the send buffer of {granted} bytes was full"
+            f" with {count_bytes(in_flight_bytes)} un-ACKed, and both windows had room",
+        )
+
+    def sampled(
+        self, start_ns: int, end_ns: int, segments_in_flight: int, *, in_call: bool
+    ) -> Why | None:
+        """What TCP_INFO said during a wait that nothing else explains, or around it.
+
+        Args:
+            start_ns: of the wait.
+            end_ns: of the wait.
+            segments_in_flight: at its start.
+            in_call: the application's write had not returned.
+        """
+        samples = self._e.samples
+        first = bisect.bisect_left(samples, start_ns, key=_time_of)
+        last = bisect.bisect_right(samples, end_ns, key=_time_of)
+        for sample in samples[first:last]:
+            lost = sample.get("sacked", 0) + sample.get("lost", 0) - sample.get("retrans", 0)
+            in_flight = sample["unacked"] - lost
+            if in_flight >= sample["snd_cwnd"]:
+                return _cwnd_sampled(in_flight, sample["snd_cwnd"])
+            if sample["notsent_bytes"] == 0 and in_call:
+                return Why(
+                    Reason.SNDBUF_LIMITED,
+                    "the application was blocked in its write, and TCP_INFO says that all the send"
+                    f" buffer held had been sent ({in_flight} segments un-ACKed)",
+                )
+        around = [*samples[max(first - 1, 0) : first], *samples[last : last + 1]]
+        if len(around) == 2 and self._sender.una >= self.recovery_end:
+            smaller = min(sample["snd_cwnd"] for sample in around)
+            if segments_in_flight >= smaller:
+                return _cwnd_sampled(segments_in_flight, smaller)
+        return None
+
+
+def _time_of(sample: Mapping[str, Any]) -> int:
+    return int(sample["time_ns"])
+
+
+def _cwnd_sampled(in_flight: int, allowed: int) -> Why:
+    return Why(
+        Reason.CWND_LIMITED,
+        f"{in_flight} segments were in flight, and TCP_INFO says that the congestion window"
+        f" allows {allowed}",
+    )

@@ -1,0 +1,299 @@
+"""The pictures: what they say, that nothing covers anything, and that pyplot has no part in it."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import threading
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
+from tests.timeline.made_up import ack, capture, data, handshake, ns
+
+from tcplab import figures
+from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
+from tcplab.programs import Event, SocketOptions
+from tcplab.timeline import Reason, Timeline, explain
+
+OPTIONS = SocketOptions(
+    46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "reno", 1448, False
+)
+Rows = list[dict[str, Any]]
+
+
+def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
+    """15 writes of 2 bytes; the first leaves at once, the ACK lets go the others."""
+    log, rows = [], handshake(0.02)
+    for message in range(messages):
+        start, offset = message * (ack_ms + 0.2), message * 30
+        log += [Event(ns(start + 0.0015 * i), "write", 2) for i in range(15)]
+        log.append(Event(ns(start + ack_ms + 0.15), "reply", 2))
+        rows += [
+            data(start + 0.001, offset, 2),
+            ack(start + ack_ms, offset + 2),
+            data(start + ack_ms + 0.01, offset + 2, 28),
+            ack(start + ack_ms + 0.03, offset + 30),
+            ack(start + ack_ms + 0.12, offset + 30, payload_bytes=2, seq=2 * message),
+        ]
+    return explain(log, capture(rows), OPTIONS)
+
+
+def corked() -> Timeline:
+    log = [Event(ns(0), "cork", 0)]
+    log += [Event(ns(0.001 + 0.0006 * i), "write", 2) for i in range(15)]
+    log += [Event(ns(0.012), "uncork", 0), Event(ns(0.05), "reply", 2)]
+    rows = [*handshake(0.02), data(0.011, 0, 30), ack(0.04, 30, payload_bytes=2)]
+    return explain(log, capture(rows), OPTIONS)
+
+
+def nodelay() -> Timeline:
+    log = [Event(ns(0.005 * i), "write", 2) for i in range(9)] + [Event(ns(0.12), "reply", 2)]
+    rows = handshake(0.02) + [data(0.005 * i + 0.002, 2 * i, 2) for i in range(9)]
+    rows += [ack(0.07 + 0.003 * i, 2 * i + 2) for i in range(9)]
+    rows.append(ack(0.1, 18, payload_bytes=2))
+    return explain(log, capture(rows), OPTIONS, nodelay=True)
+
+
+def lost() -> Timeline:
+    """Seen at both ends: the first segment is lost, and the small one behind it is held."""
+    log = [Event(ns(0), "write", 50), Event(ns(100), "write", 20), Event(ns(220), "reply", 2)]
+    rows: Rows = [
+        *handshake(4),
+        data(0.01, 0, 50),
+        data(208, 0, 50, is_retransmission=True),
+        ack(212, 50),
+        data(212.01, 50, 20),
+        ack(219, 70, payload_bytes=2),
+    ]
+    peer = [dict(each) for i, each in enumerate(rows) if i != 3]
+    for each in peer:
+        each["time_ns"] += 2_000_000 if each["direction"] == 0 else -2_000_000
+    peer.sort(key=lambda each: int(each["time_ns"]))
+    return explain(log, capture(rows), OPTIONS, peer_segments=capture(peer))
+
+
+def bulk() -> Timeline:
+    """Forty segments in slow start; the window halves the picture with samples of TCP_INFO."""
+    mss, rows, samples = 1448, handshake(20), []
+    sent = acked = 0
+    for round_trip in range(3):
+        start = 20.0 * round_trip
+        flight = 10 << round_trip
+        for i in range(flight):
+            rows.append(data(start + 0.01 + 0.002 * i, sent, mss))
+            sent += mss
+        samples.append({"time_ns": ns(start + 1), "snd_cwnd": flight, "unacked": flight})
+        samples[-1]["notsent_bytes"] = 1
+        for i in range(flight):
+            acked += mss
+            rows.append(ack(start + 19.9 + 0.002 * i, acked))
+    rows.sort(key=lambda each: int(each["time_ns"]))
+    log = [Event(ns(0), "write", sent)]
+    return explain(log, capture(rows), OPTIONS, samples=samples)
+
+
+MADE = {
+    "stalled": small_writes,
+    "corked": corked,
+    "nodelay": nodelay,
+    "lost": lost,
+    "bulk": bulk,
+}
+
+
+# ---- what they say -------------------------------------------------------------------------------
+
+
+def test_the_title_states_the_finding_and_the_numbers_agree() -> None:
+    picture = figures.timeline(small_writes())
+    assert picture.title == (
+        "15 writes, 30 bytes, 2 segments, 44.1 ms: 28 bytes held 44.0 ms by Nagle, waiting for an"
+        " ACK that the peer delayed 44.0 ms"
+    )
+    assert picture.title in picture.alt
+    assert "carry 2, 28 bytes" in picture.alt
+    assert "2 bytes un-ACKed, 28 < MSS 1448" in picture.alt
+    rows = {row["what"]: row for row in picture.table.rows}
+    assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
+    assert rows["data segment (writes 2–15)"]["bytes"] == 28
+    assert rows["data segment (writes 2–15)"]["reason"] == "released-by-ack"
+    assert rows["begins to wait: held by Nagle"]["waited_ms"] == pytest.approx(44.0085)
+    assert "44.0" in picture.table.text()
+
+
+def test_nothing_held_is_a_finding_too() -> None:
+    title = figures.timeline(nodelay()).title
+    assert title == "9 writes, 18 bytes, 9 segments, 0.12 ms: nothing was held back"
+    assert "30 bytes held 10 µs by the cork" in figures.timeline(corked()).title
+
+
+def test_a_typical_message_is_drawn_unless_one_is_named() -> None:
+    timeline = small_writes(5)
+    assert figures.choose_message(timeline) > 1  # the first one is special
+    assert "message 1 of" in figures.timeline(timeline, first_message=1).alt
+    assert "message 2 to 4" in figures.timeline(timeline, first_message=2, messages=3).alt
+    assert figures.timeline(timeline, messages=2).title.startswith("2 messages: 30 writes, 60")
+
+
+def test_the_curves_tell_rate_and_windows() -> None:
+    timeline = bulk()
+    sequence, flight = figures.time_sequence(timeline), figures.in_flight(timeline)
+    assert sequence.title.startswith("101,360 bytes in ")
+    assert "nothing was sent again" in sequence.title
+    assert flight.title.startswith("At most 57,920 bytes in flight (40 segments of 1448)")
+    assert "congestion window went from 14,480 to 57,920 bytes" in flight.alt
+    last = sequence.table.rows[-1]
+    assert (last["sent_bytes"], last["acked_bytes"], last["in_flight_bytes"]) == (
+        101_360,
+        101_360,
+        0,
+    )
+    assert "1 segment sent again" in figures.time_sequence(lost()).title
+
+
+def test_a_lost_segment_ends_half_way() -> None:
+    for draw in (figures.timeline, figures.ladder):
+        words = [text.get_text() for text in texts(draw(lost()))]
+        assert any("lost" in word for word in words)
+        assert any("again" in word or "50 bytes" in word for word in words)
+
+
+# ---- readable by everybody -----------------------------------------------------------------------
+
+
+def texts(picture: figures.Picture) -> list[Text]:
+    """What is written in a figure."""
+    found = picture.figure.findobj(Text)
+    return [
+        each
+        for each in found
+        if isinstance(each, Text) and each.get_visible() and each.get_text().strip()
+    ]
+
+
+def boxes(picture: figures.Picture) -> list[tuple[str, Bbox]]:
+    picture.figure.canvas.draw()
+    return [
+        (each.get_text(), each.get_window_extent())
+        for each in texts(picture)
+        if not isinstance(each, Annotation)
+    ]
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("draw", [figures.timeline, figures.ladder])
+def test_no_text_covers_another_or_leaves_the_picture(name: str, draw: Any) -> None:
+    found = boxes(draw(MADE[name]()))
+    assert len(found) > 5
+    for text, box in found:
+        assert min(box.x0, box.y0) >= -1, text
+        assert box.x1 <= 1281, text
+        assert box.y1 <= 721, text
+    for (one, a), (other, b) in combinations(found, 2):
+        overlap = Bbox.intersection(a, b)
+        area = 0 if overlap is None else overlap.width * overlap.height
+        assert area < 0.12 * min(a.width * a.height, b.width * b.height), f"{one!r} on {other!r}"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_large_type(name: str) -> None:
+    for draw in (figures.timeline, figures.ladder, figures.time_sequence, figures.in_flight):
+        assert all(float(each.get_fontsize()) >= 11 for each in texts(draw(MADE[name]())))
+
+
+def test_nothing_is_told_by_colour_alone() -> None:
+    hatches = [look.hatch for look in HOLD_STYLES.values()]
+    assert len(set(hatches)) == len(hatches)
+    assert set(HOLD_STYLES) >= {reason for reason in Reason if reason.value.startswith("held")}
+    lines = {look.line for look in (SENT, REPLY, ACK)}
+    assert len(lines) == 3
+    assert SENT_AGAIN.colour != SENT.colour
+
+
+def test_pictures_have_the_size_of_a_projector_and_carry_their_words(tmp_path: Path) -> None:
+    picture = figures.timeline(small_writes())
+    png = picture.png()
+    assert png.startswith(b"\x89PNG")
+    assert struct.unpack(">II", png[16:24]) == (1280, 720)
+    assert picture.alt.encode()[:40] in png
+    picture.save(tmp_path / "timeline.svg")
+    svg = (tmp_path / "timeline.svg").read_text()
+    assert "held 44.0 ms by Nagle" in svg
+
+
+def test_a_notebook_shows_the_figure_with_its_alternative_text() -> None:
+    picture = figures.timeline(small_writes())
+    shown = picture._repr_mimebundle_()
+    assert shown["text/html"].startswith('<img src="data:image/png;base64,')
+    assert 'alt="Timeline of message' in shown["text/html"]
+    assert "28 &lt; MSS" in shown["text/html"]
+    assert picture.alt in shown["text/plain"]
+
+
+# ---- no pyplot, any thread -----------------------------------------------------------------------
+
+
+def test_matplotlib_is_imported_late_and_pyplot_never() -> None:
+    code = (
+        "import sys; from tcplab import figures; assert 'matplotlib' not in sys.modules\n"
+        "from tests.figures.test_figures import small_writes\n"
+        "figures.timeline(small_writes()).png(); assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_threads_draw_at_the_same_time() -> None:
+    timeline, drawn = small_writes(), []
+    threads = [
+        threading.Thread(target=lambda: drawn.append(figures.timeline(timeline).png()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == 4
+    assert len(set(drawn)) == 1
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_named() -> None:
+    timeline = small_writes(3)
+    with pytest.raises(ValueError, match="messages=4 must be from 1 to 3"):
+        figures.timeline(timeline, messages=4)
+    with pytest.raises(ValueError, match="first_message=3 must be from 1 to 2"):
+        figures.timeline(timeline, first_message=3, messages=2)
+    blind = explain(None, capture([*handshake(), data(1, 0, 1448)]))
+    for draw in (figures.timeline, figures.ladder):
+        with pytest.raises(ValueError, match="without the application's log"):
+            draw(blind)
+    assert figures.time_sequence(blind).title
+    empty = explain(None, capture(handshake()))
+    with pytest.raises(ValueError, match="no data segment"):
+        figures.in_flight(empty)
+
+
+def test_too_much_for_one_picture_is_refused() -> None:
+    rows, log = handshake(), []
+    for i in range(1600):
+        log.append(Event(ns(i), "write", 1448))
+        rows += [data(i + 0.01, 1448 * i, 1448), ack(i + 0.5, 1448 * (i + 1))]
+    timeline = explain(log, capture(rows), OPTIONS)
+    with pytest.raises(ValueError, match=r"events are too many to draw .*figures\.time_sequence"):
+        figures.timeline(timeline)
+    assert figures.time_sequence(timeline).png()

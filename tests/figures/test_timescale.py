@@ -1,0 +1,63 @@
+"""The axis that stretches busy moments and shortens quiet times."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tcplab.figures.timescale import TimeScale
+
+MS = 1_000_000
+BURST = [i * 1500 for i in range(15)]
+
+
+def test_one_burst_has_one_linear_scale() -> None:
+    scale = TimeScale(BURST)
+    assert not scale.broken
+    assert scale.x(BURST[7]) == pytest.approx((scale.x(BURST[0]) + scale.x(BURST[14])) / 2)
+
+
+def test_a_long_wait_is_shortened_and_the_bursts_around_it_are_not() -> None:
+    end = [44 * MS + each for each in BURST]
+    scale = TimeScale([*BURST, *end])
+    assert [piece.busy for piece in scale.pieces] == [True, False, True]
+    first, quiet, last = scale.pieces
+    assert quiet.end_ns - quiet.start_ns > 43 * MS
+    for piece in (first, last):
+        assert piece.right - piece.left > 0.2  # to scale it were a thousandth
+    assert quiet.right - quiet.left > 0.3  # and the wait is still the longest thing to see
+
+
+def test_two_waits_of_equal_length_are_both_shortened() -> None:
+    scale = TimeScale([start * 44 * MS + each for start in range(3) for each in BURST])
+    assert [piece.busy for piece in scale.pieces] == [True, False, True, False, True]
+
+
+def test_evenly_spread_events_need_no_break() -> None:
+    assert not TimeScale(range(0, 40 * MS, MS)).broken
+
+
+def test_nothing_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing happens"):
+        TimeScale([])
+
+
+@settings(database=None)
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60))
+def test_order_and_bounds(times: list[int]) -> None:
+    scale = TimeScale(times)
+    places = [scale.x(each) for each in sorted(times)]
+    assert places == sorted(places)
+    assert places[0] >= 0
+    assert places[-1] <= 1 + 1e-9
+    for before, after in zip(scale.pieces, scale.pieces[1:], strict=False):
+        assert before.end_ns == after.start_ns
+        assert before.right == pytest.approx(after.left)
+    assert scale.pieces[0].left == 0
+    assert scale.pieces[-1].right == pytest.approx(1)
+    for piece in scale.pieces:
+        assert piece.left < piece.right
+        for place, label in scale.ticks(piece, 0.06):
+            assert piece.left - 1e-9 <= place <= piece.right + 1e-9
+            assert float(label) >= 0

@@ -1,0 +1,205 @@
+"""Captures and packets made by hand, byte by byte, so that a test knows what a reader must find.
+
+Nothing here is shared with the code under test; scapy builds the packets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ETHERNET = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frame:
+    """A packet of a capture: its bytes, when it passed, how long it was if it was cut."""
+
+    data: bytes
+    time_ns: int = 0
+    original_bytes: int | None = None
+    interface: int = 0
+    flags: int | None = None
+
+    @property
+    def length(self) -> int:
+        return len(self.data) if self.original_bytes is None else self.original_bytes
+
+
+def pcap(
+    frames: Sequence[Frame],
+    *,
+    order: str = "<",
+    nanoseconds: bool = False,
+    link_type: int = ETHERNET,
+    snaplen: int = 262144,
+    kuznetzov: bool = False,
+) -> bytes:
+    """A pcap file."""
+    magic = 0xA1B2CD34 if kuznetzov else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
+    parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
+    unit = 1 if nanoseconds else 1000
+    for frame in frames:
+        seconds, rest = divmod(frame.time_ns, 10**9)
+        parts.append(struct.pack(order + "II", seconds, rest // unit))
+        parts.append(struct.pack(order + "II", len(frame.data), frame.length))
+        if kuznetzov:
+            parts.append(struct.pack(order + "IHBB", 0, 0, 0, 0))
+        parts.append(frame.data)
+    return b"".join(parts)
+
+
+# ---- pcapng ----
+
+
+def block(order: str, kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    length = len(body) + 12
+    return struct.pack(order + "II", kind, length) + body + struct.pack(order + "I", length)
+
+
+def option(order: str, code: int, value: bytes) -> bytes:
+    return struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def section_header(order: str = "<") -> bytes:
+    return block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+
+
+def interface(
+    order: str = "<",
+    *,
+    link_type: int = ETHERNET,
+    snaplen: int = 0,
+    resolution: int | None = 9,
+    offset_s: int | None = None,
+    name: str = "",
+) -> bytes:
+    options = b""
+    if name:
+        options += option(order, 2, name.encode())
+    if resolution is not None:
+        options += option(order, 9, bytes([resolution]))
+    if offset_s is not None:
+        options += option(order, 14, struct.pack(order + "q", offset_s))
+    if options:
+        options += option(order, 0, b"")
+    return block(order, 1, struct.pack(order + "HHI", link_type, 0, snaplen) + options)
+
+
+def enhanced(frame: Frame, order: str = "<", ticks: int | None = None) -> bytes:
+    """An enhanced packet block; its time is in ns unless ticks are given."""
+    ticks = frame.time_ns if ticks is None else ticks
+    body = struct.pack(
+        order + "IIIII",
+        frame.interface,
+        ticks >> 32 & 0xFFFFFFFF,
+        ticks & 0xFFFFFFFF,
+        len(frame.data),
+        frame.length,
+    )
+    body += frame.data + bytes(-len(frame.data) % 4)
+    if frame.flags is not None:
+        body += option(order, 2, struct.pack(order + "I", frame.flags)) + option(order, 0, b"")
+    return block(order, 6, body)
+
+
+def simple(frame: Frame, order: str = "<") -> bytes:
+    return block(order, 3, struct.pack(order + "I", frame.length) + frame.data)
+
+
+def obsolete(frame: Frame, order: str = "<") -> bytes:
+    """The packet block that came before the enhanced one."""
+    ticks = frame.time_ns
+    body = struct.pack(
+        order + "HHIIII",
+        frame.interface,
+        0,
+        ticks >> 32,
+        ticks & 0xFFFFFFFF,
+        len(frame.data),
+        frame.length,
+    )
+    return block(order, 2, body + frame.data)
+
+
+def statistics(
+    order: str = "<", *, number: int = 0, received: int | None = None, **lost: int
+) -> bytes:
+    """Interface statistics: if_drop and os_drop are what was lost."""
+    counts = {4: received, 5: lost.get("if_drop"), 7: lost.get("os_drop")}
+    options = b"".join(
+        option(order, code, struct.pack(order + "Q", count))
+        for code, count in counts.items()
+        if count is not None
+    )
+    return block(order, 5, struct.pack(order + "III", number, 0, 0) + options + bytes(4))
+
+
+def pcapng(frames: Sequence[Frame], *, order: str = "<", **options: Any) -> bytes:
+    """A pcapng file with one interface."""
+    parts = [section_header(order), interface(order, **options)]
+    return b"".join([*parts, *(enhanced(frame, order) for frame in frames)])
+
+
+# ---- TCP ----
+
+
+class Talk:
+    """A TCP conversation that is written down packet by packet; time goes on by step_ns."""
+
+    def __init__(
+        self, *, isn: tuple[int, int] = (1000, 5000), ipv6: bool = False, step_ns: int = 1_000_000
+    ) -> None:
+        self.isn = isn
+        self.ipv6 = ipv6
+        self.time_ns = 1_700_000_000 * 10**9
+        self.step_ns = step_ns
+        self.frames: list[Frame] = []
+        self.link: Any = None  # a scapy layer to put under the IP header instead of Ethernet
+
+    def segment(
+        self,
+        side: int,
+        flags: str,
+        seq: int,
+        ack: int = 0,
+        size: int = 0,
+        *,
+        window: int = 512,
+        options: Sequence[Any] = (),
+        ports: tuple[int, int] = (40000, 80),
+        step_ns: int | None = None,
+    ) -> None:
+        """A segment of side 0 (the client) or 1; seq and ack count from the initial numbers."""
+        from scapy.layers.inet import IP, TCP
+        from scapy.layers.inet6 import IPv6
+        from scapy.layers.l2 import Ether
+
+        self.time_ns += self.step_ns if step_ns is None else step_ns
+        names = ("2001:db8::1", "2001:db8::2") if self.ipv6 else ("192.0.2.1", "192.0.2.2")
+        ip: Any = (IPv6 if self.ipv6 else IP)(src=names[side], dst=names[1 - side])
+        tcp = TCP(
+            sport=ports[side],
+            dport=ports[1 - side],
+            seq=(self.isn[side] + seq) % 2**32,
+            ack=(self.isn[1 - side] + ack) % 2**32 if "A" in flags else 0,
+            flags=flags,
+            window=window,
+            options=list(options),
+        )
+        link = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+        packet = (self.link if self.link is not None else link) / ip / tcp / (b"x" * size)
+        self.frames.append(Frame(bytes(packet), self.time_ns))
+
+    def handshake(self, *, options: tuple[Sequence[Any], Sequence[Any]] = ((), ())) -> None:
+        self.segment(0, "S", 0, options=options[0])
+        self.segment(1, "SA", 0, 1, options=options[1])
+        self.segment(0, "A", 1, 1)
+
+    def save(self, path: Path) -> Path:
+        path.write_bytes(pcapng(self.frames))
+        return path

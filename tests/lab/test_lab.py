@@ -1,0 +1,475 @@
+"""The laboratory: hosts, commands on them, their isolation, and that nothing outlives its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tcplab import Lab, LabError, Loopback
+from tcplab.lab import helper_path
+
+ETH_P_ALL = 0x0003
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+def eventually(condition: object, seconds: float = 20.0) -> bool:
+    """Whether the condition came true in time; generous, since the machine may be busy."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def processes_marked(mark: str) -> list[int]:
+    """Every process on the machine that inherited the mark in its environment."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                environment = (directory / "environ").read_bytes()
+                state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark.encode() in environment and state != "Z":
+                found.append(int(directory.name))
+    return found
+
+
+# ---- commands ----
+
+
+def test_a_command_runs_as_the_same_user_on_a_host_with_its_own_name(lab: Lab) -> None:
+    assert lab.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
+    assert lab.client.run(["hostname"]).stdout.strip() == "client"
+    assert lab.server.run(["hostname"]).stdout.strip() == "server"
+
+
+def test_the_names_client_and_server_resolve(lab: Lab) -> None:
+    hosts = lab.client.run(["cat", "/etc/hosts"]).stdout
+    assert f"{lab.server.address} server" in hosts
+    assert f"{lab.client.address} client" in hosts
+
+
+def test_a_command_stays_in_the_working_directory(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lab.client.run(["pwd", "-P"]).stdout.strip() == str(tmp_path.resolve())
+
+
+def test_a_host_has_loopback_and_one_interface_and_no_way_out(lab: Lab) -> None:
+    lines = lab.client.read("/proc/net/dev").splitlines()[2:]
+    assert {line.split(":")[0].strip() for line in lines} == {"lo", "eth0"}
+    with (
+        lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+        pytest.raises(OSError, match="unreachable"),
+    ):
+        probe.connect(("192.0.2.1", 9))
+
+
+def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
+    # Neither ARP nor IPv6's announcements: a capture holds the experiment and nothing else.
+    with Lab() as quiet:
+        time.sleep(2)
+        received = {way: each["packets_in"] for way, each in quiet.link.counters().items()}
+        assert received == {"client->server": 0, "server->client": 0}
+
+
+def test_a_command_has_no_capabilities_unless_asked(lab: Lab) -> None:
+    if os.getuid() == 0:
+        pytest.skip("root keeps its capabilities; run the suite as an ordinary user too")
+
+    def capabilities(privileged: bool) -> int:
+        shown = lab.client.run(["grep", "CapEff", "/proc/self/status"], privileged=privileged)
+        return int(shown.stdout.split()[1], 16)
+
+    assert capabilities(privileged=False) == 0
+    assert capabilities(privileged=True) == 1 << 12 | 1 << 13  # CAP_NET_ADMIN, CAP_NET_RAW
+
+
+def test_exit_status_and_signal_of_the_command_come_back(lab: Lab) -> None:
+    assert lab.client.run(["sh", "-c", "exit 7"], check=False).returncode == 7
+    killed = lab.client.run(["sh", "-c", "kill -KILL $$"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+
+
+def test_failure_is_one_line_with_the_program_s_own_words(lab: Lab) -> None:
+    with pytest.raises(LabError, match=r"on client failed \(exit 3\): the reason$"):
+        lab.client.run(["sh", "-c", "echo noise >&2; echo the reason >&2; exit 3"])
+
+
+def test_an_unknown_command_is_named(lab: Lab) -> None:
+    with pytest.raises(LabError, match="no-such-command"):
+        lab.client.run(["no-such-command"])
+    with pytest.raises(LabError, match="argv is empty"):
+        lab.client.run([])
+
+
+def test_a_command_that_does_not_end_is_ended(lab: Lab) -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    name, value = mark.split("=")
+    with pytest.raises(LabError, match=r"'sleep 300' on server did not end within timeout_s=0\.2"):
+        lab.server.run(["sleep", "300"], timeout_s=0.2, env={name: value})
+    assert eventually(lambda: not processes_marked(mark))
+
+
+def test_standard_input_reaches_the_command_and_eof_comes_back(lab: Lab) -> None:
+    assert lab.client.run(["tr", "a-z", "A-Z"], stdin="segment").stdout == "SEGMENT"
+    process = lab.client.start(
+        ["sh", "-c", "exec >&-; sleep 300"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.read() == ""  # lab_exec holds no copy of the pipe
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_reaches_the_command(lab: Lab, number: signal.Signals) -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    name, value = mark.split("=")
+    process = lab.client.start(["sleep", "300"], env={name: value})
+    assert eventually(lambda: len(processes_marked(mark)) == 3)  # lab_exec, its guard, sleep
+    process.send_signal(number)
+    assert process.wait(timeout=20) == -number
+    assert eventually(lambda: not processes_marked(mark))
+
+
+# ---- settings ----
+
+
+def test_sysctls_are_set_on_one_host_only(lab: Lab) -> None:
+    before = lab.server.sysctl("net.ipv4.tcp_rmem")
+    assert lab.client.sysctl("net.ipv4.tcp_rmem", "4096 8192 16384") == "4096 8192 16384"
+    assert lab.server.sysctl("net.ipv4.tcp_rmem") == before
+    with pytest.raises(LabError, match=r"sysctl net\.ipv4\.no_such on client: .*ENOENT"):
+        lab.client.sysctl("net.ipv4.no_such")
+
+
+@pytest.mark.parametrize("name", ["kernel.panic", "/etc/passwd", ""])
+def test_a_machine_s_own_settings_are_out_of_reach(lab: Lab, name: str) -> None:
+    with pytest.raises(LabError, match=r"a host has only those that begin with 'net\.'"):
+        lab.client.sysctl(name, "0")
+
+
+def test_a_raw_socket_opens_inside_the_host(lab: Lab) -> None:
+    with lab.client.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as raw:
+        raw.bind(("eth0", 0))
+        assert raw.getsockname()[0] == "eth0"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rtt_ms": -1}, r"rtt_ms=-1 must be a number from 0 to 4000 ms"),
+        ({"rtt_ms": 5000}, r"rtt_ms=5000 must be a number from 0 to 4000 ms"),
+        ({"rtt_ms": "fast"}, r"rtt_ms='fast' must be a number"),
+        ({"rtt_ms": float("nan")}, r"rtt_ms=nan must be a number"),
+        ({"rate_mbit": -5}, r"rate_mbit=-5 must be a number from 0"),
+        ({"rate_mbit": 0.0001}, r"rate_mbit=0\.0001 must be 0 \(no limit\) or at least 0\.001"),
+        ({"queue_packets": 0}, r"queue_packets=0 must be a number from 1"),
+        ({"queue_packets": 1.5}, r"queue_packets=1\.5 must be a whole number"),
+        ({"loss": 1.5}, r"loss=1\.5 must be a number from 0 to 1"),
+        ({"loss": True}, r"loss=True must be a number"),
+        ({"clients": 0}, r"clients=0 must be a number from 1 to 100"),
+        ({"clients": 1.5}, r"clients=1\.5 must be a whole number"),
+        ({"mtu": 10}, r"mtu=10 must be a number from 68 to 65535 bytes"),
+        ({"mtu": 10**12}, r"mtu=1000000000000 must be"),
+    ],
+)
+def test_bad_parameters_are_named_with_their_limits(
+    parameters: dict[str, float], message: str
+) -> None:
+    with pytest.raises(LabError, match=message) as caught:
+        Lab(**parameters)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_offloads_are_off_unless_asked() -> None:
+    def is_on(lab: Lab, feature: str) -> bool:
+        ethtool = pytest.importorskip("pyroute2.ethtool.ioctl").IoctlEthtool()
+        ethtool.close()
+        ethtool.sock = lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ethtool.change_ifname("eth0")
+        with ethtool.sock:
+            return bool(ethtool.get_offload_flags()[feature])
+
+    for offload in (False, True):
+        with Lab(offload=offload) as made:
+            assert is_on(made, "generic-segmentation-offload") is offload
+            assert is_on(made, "tx-checksumming") is offload
+
+
+# ---- the wire ----
+
+
+def datagram_round_trip_ms(lab: Lab) -> float:
+    """One UDP datagram there and back, seen from this process (no wake-up of a third one)."""
+    with (
+        lab.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+        lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
+    ):
+        there.bind((lab.server.address, 0))
+        there.settimeout(30)
+        here.settimeout(30)
+        here.connect(there.getsockname())
+        start = time.monotonic()
+        here.send(b"ping")
+        _data, address = there.recvfrom(16)
+        there.sendto(b"pong", address)
+        assert here.recv(16) == b"pong"
+        return (time.monotonic() - start) * 1e3
+
+
+def test_the_wire_is_never_faster_than_its_delay() -> None:
+    with Lab(rtt_ms=40) as slow:
+        assert datagram_round_trip_ms(slow) >= 40
+        slow.link.update(rtt_ms=200)
+        assert datagram_round_trip_ms(slow) >= 200
+
+
+def test_a_wire_that_loses_everything_delivers_nothing() -> None:
+    with (
+        Lab(loss=1.0) as lost,
+        lost.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+        lost.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
+    ):
+        there.bind((lost.server.address, 0))
+        there.settimeout(0.2)
+        here.connect(there.getsockname())
+        here.send(b"ping")
+        with pytest.raises(TimeoutError):
+            there.recv(16)
+        lost.link.update(loss=0.0)
+        here.send(b"pong")
+        there.settimeout(30)
+        assert there.recv(16) == b"pong"
+
+
+def test_several_clients_share_one_wire_to_the_server() -> None:
+    with Lab(clients=3) as star:
+        assert [host.name for host in star.clients] == ["client", "client2", "client3"]
+        assert star.client is star.clients[0]
+        with star.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
+            there.bind((star.server.address, 0))
+            there.settimeout(30)
+            for host in star.clients:
+                with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+                    here.settimeout(30)
+                    here.connect(there.getsockname())
+                    here.send(host.name.encode())
+                    data, (address, _port) = there.recvfrom(16)
+                    assert (data.decode(), address) == (host.name, host.address)
+                    there.sendto(b"back", here.getsockname())
+                    assert here.recv(16) == b"back"
+
+
+def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
+    with pytest.raises(LabError, match=r"direction='up' must be one of both, client->server"):
+        lab.link.update("up", loss=0.5)
+    with pytest.raises(LabError, match="rtt_ms sets both directions"):
+        lab.link.update("client->server", rtt_ms=5)
+    with pytest.raises(LabError, match="loss=2 must be a number from 0 to 1"):
+        lab.link.update(loss=2)
+    with pytest.raises(LabError, match=r"the wire: .*no_such_key"):
+        lab.link.update(no_such_key=1)
+
+
+def test_a_killed_wire_is_not_a_silent_black_hole() -> None:
+    with Lab() as broken:
+        waiting = broken.server.start(["sleep", "300"])
+        assert broken._wire is not None
+        broken._wire.kill()
+        assert eventually(lambda: waiting.poll() is not None)
+        with pytest.raises(LabError, match="the wire was ended by SIGKILL"):
+            broken.client.run(["true"])
+        with pytest.raises(LabError, match="the wire has ended"):
+            broken.link.counters()
+
+
+def test_two_laboratories_do_not_see_each_other() -> None:
+    with (
+        Lab() as one,
+        Lab() as two,
+        one.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+        two.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
+    ):
+        there.bind((one.server.address, 4242))
+        there.settimeout(0.3)
+        stranger.sendto(b"hello", (one.server.address, 4242))
+        with pytest.raises(TimeoutError):
+            there.recv(16)
+
+
+# ---- lifetime ----
+
+
+def test_a_closed_laboratory_says_so() -> None:
+    lab = Lab()
+    command = lab.client.start(["sleep", "300"])
+    lab.close()
+    lab.close()
+    assert command.poll() is not None
+    for use in (
+        lambda: lab.client.run(["true"]),
+        lambda: lab.client.sysctl("net.ipv4.tcp_rmem"),
+        lambda: lab.client.socket(),
+    ):
+        with pytest.raises(LabError, match="the laboratory is closed"):
+            use()
+
+
+def test_fifty_laboratories_leave_no_descriptor_and_no_process() -> None:
+    Lab().close()  # imports and caches are paid for once
+
+    def open_descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    children = f"/proc/self/task/{os.getpid()}/children"
+    before = open_descriptors(), Path(children).read_text()
+    for _ in range(50):
+        Lab().close()
+    assert eventually(lambda: (open_descriptors(), Path(children).read_text()) == before)
+
+
+OWNER = """
+import sys
+from tcplab import Lab
+labs = [Lab() for _ in range(int(sys.argv[1]))]
+for lab in labs:
+    lab.client.start(["sh", "-c", "setsid sleep 300 & sleep 300"])
+    lab.server.start(["sleep", "300"])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_hundred_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    name, value = mark.split("=")
+    for _ in range(5):
+        owner = subprocess.Popen(
+            [sys.executable, "-c", OWNER, "20"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, name: value},
+        )
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ready\n"
+        # 20 x (lab_init twice, wire twice, sh, two sleeps, sleep, two lab_exec), and the owner.
+        assert len(processes_marked(mark)) > 100
+        owner.kill()
+        owner.communicate()
+    assert eventually(lambda: not processes_marked(mark))
+
+
+def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    name, value = mark.split("=")
+    program = OWNER.replace("Lab", "Loopback")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", program.replace("setsid ", ""), "2"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, name: value},
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"ready\n"
+    assert len(processes_marked(mark)) > 4
+    owner.kill()
+    owner.communicate()
+    assert eventually(lambda: not processes_marked(mark))
+
+
+def test_a_laboratory_can_be_made_where_an_event_loop_is_running() -> None:
+    async def as_in_a_notebook_cell() -> str:
+        with Lab() as made:
+            return made.client.run(["hostname"]).stdout.strip()
+
+    assert asyncio.run(as_in_a_notebook_cell()) == "client"
+
+
+# ---- where it is not allowed, and for whom it must be ----
+
+MAKE_ONE = """
+from tcplab import Lab, LabError
+try:
+    with Lab() as lab:
+        print(lab.client.run(["id", "-u"]).stdout.strip())
+except LabError as error:
+    print(error)
+"""
+
+
+def test_blocked_namespaces_give_one_clear_error() -> None:
+    script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" -c "$1"'
+    shown = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", script, sys.executable, MAKE_ONE],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert shown.stdout.startswith("no laboratory on this machine: user.max_user_namespaces is 0")
+    assert "sudo sysctl -w user.max_user_namespaces=" in shown.stdout
+    assert len(shown.stdout.splitlines()) == 1
+    assert shown.stderr == ""
+
+
+def test_an_ordinary_user_can_make_a_laboratory(
+    as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    shown = as_ordinary_user(["python", "-c", MAKE_ONE])
+    own = as_ordinary_user(["id", "-u"])
+    assert own.stdout.strip() != "0"
+    assert shown.stdout == own.stdout
+    assert shown.stderr == ""
+
+
+def test_an_ordinary_user_can_run_the_flagship_experiment(
+    as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    for place in ([], ["--loopback"]):
+        shown = as_ordinary_user(
+            ["tcplab", "run", "small-writes", "--messages", "3", "--json", *place]
+        )
+        assert shown.stderr == ""
+        assert len(json.loads(shown.stdout)["rows"]) == 4
+
+
+# ---- Loopback ----
+
+
+def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
+    with Loopback() as loop:
+        assert loop.server.address == "127.0.0.1"
+        assert loop.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
+        assert loop.client.sysctl("net.ipv4.tcp_rmem")
+        with pytest.raises(LabError, match="Loopback has no wire"):
+            loop.link.update(rtt_ms=5)
+        with pytest.raises(LabError, match="does not change the real machine"):
+            loop.client.sysctl("net.ipv4.tcp_rmem", "1 2 3")
+    with pytest.raises(LabError, match="closed"):
+        loop.client.run(["true"])
+
+
+def test_a_missing_program_is_named_with_the_fix() -> None:
+    with pytest.raises(LabError, match="'no-such-program' is not built; run 'make setup'"):
+        helper_path("no-such-program")

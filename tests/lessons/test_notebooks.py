@@ -1,0 +1,74 @@
+"""Every lesson: its form, and that it runs from top to bottom with nothing on standard error."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("[0-9][0-9]-*.ipynb"))
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
+def notebook(request: pytest.FixtureRequest) -> Any:
+    return nbformat.read(request.param, as_version=4)
+
+
+def cells(notebook: Any, kind: str) -> list[str]:
+    return [cell.source for cell in notebook.cells if cell.cell_type == kind]
+
+
+def headings(notebook: Any) -> list[tuple[int, str]]:
+    found = []
+    for text in cells(notebook, "markdown"):
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        found += [(len(marks), title) for marks, title in re.findall(r"^(#+) (.+)$", prose, re.M)]
+    return found
+
+
+def test_there_is_a_lesson() -> None:
+    assert LESSONS
+
+
+def test_one_title_and_headings_in_order(notebook: Any) -> None:
+    levels = [level for level, _title in headings(notebook)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_it_has_the_parts_of_every_lesson(notebook: Any) -> None:
+    titles = {title for _level, title in headings(notebook)}
+    assert {"Predict", "Measure", "On trial", "Try it", "Recap", "Further reading"} <= titles
+    assert "In this lesson we" in "\n".join(cells(notebook, "markdown"))
+
+
+def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
+    assert max(len(source.splitlines()) for source in cells(notebook, "code")) <= 10
+
+
+def test_it_is_committed_without_outputs(notebook: Any) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(notebook: Any, tmp_path: Path) -> None:
+    client = NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    )
+    client.execute()
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    assert not [out.text for out in outputs if out.get("name") == "stderr"]
+    html = "".join(out.get("data", {}).get("text/html", "") for out in outputs)
+    alternatives = re.findall(r'<img [^>]*alt="([^"]*)"', html)
+    assert alternatives, "a lesson without a picture"
+    assert all(len(text) > 20 for text in alternatives), "a picture without words"

@@ -1,0 +1,222 @@
+"""Plays schedules of calls on the real stack, and tells it in the models' terms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tcplab.lab import Lab, Loopback
+from tcplab.models import Call, Clock, NagleSender, Peer, Segment
+from tcplab.models.exchange import Kind
+
+#: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
+CLOCK_MONOTONIC_COARSE: Final = 6
+SYN: Final = 2
+#: What a test pins beside what Lab does: autocorking is not modelled, and must not interfere.
+SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
+
+
+def kernel_clock() -> Clock:
+    """The tick of the kernel that we run on."""
+    return Clock(hz=round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)))
+
+
+def to_text(calls: Sequence[Call]) -> str:
+    """A schedule as writepattern reads it."""
+    return " ".join(f"{round(call.delay_ms * 1000)}:{call.kind}={call.value}" for call in calls)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A data segment on the real wire; times in ms after the first call."""
+
+    time_ms: float
+    seq: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of one schedule.
+
+    Attributes:
+        calls: the schedule with the delays that it really had, and the shutdown at its end.
+        starts_ms: when each call began, after the first.
+        ends_ms: when it returned.
+        data: new data segments; retransmissions are in `resent`.
+        acks: (time_ms, sequence number, window) of the packets that came back.
+        handshake_ms: from the SYN to the SYN-ACK.
+        established_ms: when connect() was done.
+    """
+
+    calls: tuple[Call, ...]
+    starts_ms: tuple[float, ...]
+    ends_ms: tuple[float, ...]
+    data: tuple[Sent, ...]
+    resent: tuple[Sent, ...]
+    acks: tuple[tuple[float, int, int], ...]
+    handshake_ms: float
+    established_ms: float
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        return tuple(segment.payload_bytes for segment in self.data)
+
+    @property
+    def since_connect(self) -> tuple[Call, ...]:
+        """The calls for predict(), whose time 0 is the end of connect()."""
+        first, *rest = self.calls
+        return (Call(first.kind, first.value, -self.established_ms), *rest)
+
+
+@contextmanager
+def receiver(lab: Lab | Loopback, peer: Peer) -> Iterator[str]:
+    """writepattern_peer on the server; its port."""
+    options = ["--quickack", peer.quickack, "--congestion", lab.congestion, "--port", "0", "--json"]
+    if peer.reply_every_bytes:
+        options += ["--reply", f"{peer.reply_every_bytes}:{peer.reply_bytes}"]
+    if not peer.reads:
+        options.append("--read-at-end")
+    process = lab.server.start(["writepattern_peer", *options], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield str(json.loads(process.stdout.readline())["listening"])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def play(
+    lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
+) -> list[Played]:
+    """Plays all schedules at once, each on a connection of its own, under one capture."""
+    lines = "".join(to_text(calls) + "\n" for calls in schedules)
+    with receiver(lab, peer) as port, lab.client.capture(snaplen=128) as capture:
+        ran = lab.client.run(
+            [
+                "writepattern",
+                *("--congestion", lab.congestion),
+                *("--stagger", str(round(stagger_ms * 1000))),
+                *("--port", port, "server"),
+            ],
+            stdin=lines,
+            timeout_s=100,
+        )
+        time.sleep(0.1)  # the last packets of the last connection
+    assert capture.drops == 0
+    rows = capture.segments
+    return [
+        _played(calls, json.loads(line), rows)
+        for calls, line in zip(schedules, ran.stdout.splitlines(), strict=True)
+    ]
+
+
+def _played(calls: Sequence[Call], log: dict[str, Any], rows: npt.NDArray[np.void]) -> Played:
+    mine = rows[(rows["src_port"] == log["port"]) | (rows["dst_port"] == log["port"])]
+    zero = log["calls"][0]["start_ns"]
+    starts = [(call["start_ns"] - zero) / 1e6 for call in log["calls"]]
+    times = (mine["time_ns"] - zero) / 1e6
+    out = mine["src_port"] == log["port"]
+    is_data = out & (mine["payload_bytes"] > 0)
+    sent: dict[bool, list[Sent]] = {False: [], True: []}
+    for row, when in zip(mine[is_data], times[is_data], strict=True):
+        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]))
+        sent[bool(row["is_retransmission"])].append(segment)
+    back = ~out & ((mine["flags"] & SYN) == 0)
+    syn, syn_ack = times[(mine["flags"] & SYN) != 0][:2]
+    # A wait begins the count anew, so only a call that does not follow one has its real delay.
+    kinds = [call["call"] for call in log["calls"]]
+    delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
+    real = tuple(
+        Call(cast(Kind, kind), asked.value, max(asked.delay_ms if kind == "read" else delay, 0))
+        for kind, asked, delay in zip(kinds, [*calls, Call("shutdown")], delays, strict=True)
+    )
+    return Played(
+        calls=real,
+        starts_ms=tuple(starts),
+        ends_ms=tuple((call["end_ns"] - zero) / 1e6 for call in log["calls"]),
+        data=tuple(sent[False]),
+        resent=tuple(sent[True]),
+        acks=tuple(
+            (float(when), int(row["ack"]) - 1, int(row["window"]))
+            for when, row in zip(times[back], mine[back], strict=True)
+        ),
+        handshake_ms=float(syn_ack - syn),
+        established_ms=float(syn_ack),
+    )
+
+
+# ---- the sender alone ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the sender model made of the calls and ACKs that really happened.
+
+    Attributes:
+        data: new data segments.
+        is_race: an ACK or a timer came so close to a call that their order is not known.
+    """
+
+    data: tuple[Segment, ...]
+    is_race: bool
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        return tuple(segment.payload_bytes for segment in self.data)
+
+
+def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
+    """Feeds the model with the calls and the ACKs of a real connection, in their real order.
+
+    The model's own timers (cork, loss probe) fire when the model says: a tick or two about the real
+    ones, which is a race only if a call or an ACK is as near.
+    """
+    sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock)
+    offset = -played.established_ms
+    events: list[tuple[float, int]] = [
+        (start, index) for index, start in enumerate(played.starts_ms)
+    ]
+    events += [(when, -1 - index) for index, (when, *_) in enumerate(played.acks)]
+    segments: list[Segment] = []
+    is_race = False
+    timer_close_ms = 3 * clock.tick_ms
+    for when, index in sorted(events):
+        now = when + offset
+        due = sender.next_timer_ms
+        if due is not None and sender.state.queued_bytes and abs(due - now) < timer_close_ms:
+            is_race = True
+        while (due := sender.next_timer_ms) is not None and due < now:
+            segments += sender.timer(due)
+        if index < 0:
+            _when, upto, window = played.acks[-1 - index]
+            segments += sender.ack(min(upto, sender.next_seq), now, window)
+            continue
+        end = played.ends_ms[index]
+        # An ACK that arrives while the call is in the kernel waits until it is over.
+        is_race |= any(when - close_ms < ack < end + close_ms for ack, *_ in played.acks)
+        segments += apply(sender, played.calls[index], now)
+    return Replay(
+        tuple(s for s in segments if s.payload_bytes and s.reason != "retransmission"), is_race
+    )
+
+
+def apply(sender: NagleSender, call: Call, now_ms: float) -> list[Segment]:
+    """One call of a schedule, on the model."""
+    if call.kind in ("write", "more"):
+        return sender.write(call.value, now_ms, more=call.kind == "more")
+    if call.kind == "cork":
+        return sender.set_cork(bool(call.value), now_ms)
+    if call.kind == "nodelay":
+        return sender.set_nodelay(bool(call.value), now_ms)
+    return sender.close(now_ms) if call.kind == "shutdown" else []

@@ -1,0 +1,163 @@
+"""Buffers, copies, batching: the figures of the texts and of measurements."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tcplab.models import (
+    RECEIVERS,
+    SENDERS,
+    STAGES,
+    chain_cost,
+    copies_per_byte,
+    copy_ratio,
+    receive_buffer_grant,
+    receive_window,
+    request_for_window,
+    send_buffer_grant,
+    tcp_batching,
+    udp_batching,
+    window_from_buffer,
+)
+
+# ---- buffers ----
+
+
+def test_a_request_is_doubled_capped_and_raised() -> None:
+    assert receive_buffer_grant(10_000, 212_992).granted_bytes == 20_000
+    capped = send_buffer_grant(1_000_000, 212_992)
+    assert (capped.granted_bytes, capped.capped, capped.raised) == (425_984, True, False)
+    raised = receive_buffer_grant(1, 212_992)
+    assert (raised.granted_bytes, raised.capped, raised.raised) == (2304, False, True)
+    assert send_buffer_grant(0, 212_992).granted_bytes == 4608
+    assert not raised.autotuned
+
+
+def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
+    """64240 in every capture of a Linux client, 65160 in the answer; scale 7 with 6 MB."""
+    of = functools.partial(receive_window, tcp_rmem_max_bytes=6_291_456, rmem_max_bytes=212_992)
+    client = of(131_072, autotuned=True, mss=1460)
+    assert (client.syn_window_bytes, client.window_scale) == (64_240, 7)
+    server = of(131_072, autotuned=True)
+    assert (server.syn_window_bytes, server.window_scale) == (65_160, 7)
+    fixed = of(65_536, autotuned=False)
+    assert (fixed.syn_window_bytes, fixed.window_scale) == (31_856, 0)
+
+
+def test_the_window_rule_changed_with_linux_6_6() -> None:
+    assert window_from_buffer(131_072, (6, 5)) == 65_536
+    assert window_from_buffer(131_072, (6, 5), adv_win_scale=2) == 98_304
+    assert window_from_buffer(131_072, (6, 5), adv_win_scale=-2) == 32_768
+    assert window_from_buffer(131_072, (6, 6)) == 81_920
+    assert window_from_buffer(131_072, (6, 6), payload_bytes=0) == 65_536
+    assert window_from_buffer(131_072, (6, 6), adv_win_scale=2) == 81_920
+
+
+@given(st.integers(10_000, 10_000_000))
+def test_a_request_for_a_window_gets_it(window: int) -> None:
+    granted = receive_buffer_grant(request_for_window(window), 1 << 30).granted_bytes
+    assert window - 2 <= window_from_buffer(granted) <= window * 1.001 + 2
+
+
+# ---- copies ----
+
+
+def test_copies_of_each_way_to_send() -> None:
+    totals = {name: copies_per_byte(name, "discard").total for name in SENDERS}
+    assert totals == {
+        "read+send": 2,
+        "mmap+send": 1,
+        "write": 1,
+        "sendfile": 0,
+        "splice": 0,
+        "vmsplice": 0,
+        "zerocopy": 0,
+    }
+    assert copy_ratio(copies_per_byte("read+send"), copies_per_byte("sendfile")) == 3
+
+
+def test_zerocopy_to_the_same_machine_copies_after_all() -> None:
+    assert copies_per_byte("zerocopy", path="same machine").transit == 1
+    assert copies_per_byte("sendfile", path="same machine").transit == 0
+
+
+def test_without_scatter_gather_nothing_is_free() -> None:
+    for name in SENDERS:
+        assert copies_per_byte(name, scatter_gather=False).sender >= 1
+
+
+def test_chen_shuos_pipelines() -> None:
+    with_dd = chain_cost("dd /dev/zero", "nc from pipe", "nc > /dev/null")
+    from_file = chain_cost("nc < file", "nc > /dev/null")
+    with_pv = chain_cost("dd /dev/zero", "nc from pipe", "nc to pipe", "pv > /dev/null")
+    own = chain_cost("tcpsource", "tcpsink")
+    assert [cost.copies for cost in (with_pv, with_dd, from_file, own)] == [7, 5, 3, 2]
+    assert [cost.processes for cost in (with_pv, with_dd, from_file, own)] == [4, 3, 2, 2]
+    # The order of the text's figures: 455 < 580 < 1074 MB/s.
+    assert with_pv.copies > with_dd.copies > from_file.copies
+
+
+def test_a_ratio_needs_something_to_divide_by() -> None:
+    none = copies_per_byte("sendfile", "discard")
+    with pytest.raises(ValueError, match="fast=0 copies"):
+        copy_ratio(copies_per_byte("read+send"), none)
+
+
+# ---- batching ----
+
+
+def test_udp_gso_saves_trips_and_sendmmsg_only_calls() -> None:
+    plain = udp_batching(1472)
+    many = udp_batching(1472, "sendmmsg", 42)
+    gso = udp_batching(1472, "udp_segment", 42)
+    assert many.bytes_per_call == gso.bytes_per_call == 42 * plain.bytes_per_call
+    assert many.bytes_per_trip == plain.bytes_per_trip
+    assert gso.bytes_per_trip == 42 * plain.bytes_per_trip
+
+
+def test_udp_segment_stops_at_one_ip_packet() -> None:
+    assert udp_batching(1440, "udp_segment", 1000).packets_per_call == 45
+    assert udp_batching(10, "udp_segment", 1000).packets_per_call == 128
+
+
+def test_tcp_collects_small_writes() -> None:
+    with_offload = tcp_batching(1440, 1448, offload=True)
+    without = tcp_batching(1440, 1448, offload=False)
+    assert with_offload.bytes_per_trip == pytest.approx(45 * 1448)
+    assert without.bytes_per_trip == pytest.approx(1448)
+    assert with_offload.bytes_per_call == without.bytes_per_call == 1440
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: receive_buffer_grant(-1, 1), "requested_bytes=-1"),
+        (lambda: receive_buffer_grant(2**31, 1), "requested_bytes=2147483648"),
+        (lambda: window_from_buffer(100, payload_bytes=3000), "payload_bytes=3000"),
+        (lambda: copies_per_byte("carrier pigeon"), "read+send"),
+        (lambda: copies_per_byte("write", "ear"), "recv"),
+        (lambda: chain_cost(), "stages=()"),
+        (lambda: chain_cost("dd"), "dd /dev/zero"),
+        (lambda: udp_batching(70_000), "datagram_bytes=70000"),
+        (lambda: udp_batching(100, "sendmmsg", 2000), "batch=2000"),
+        (lambda: tcp_batching(1, 1448, offload=True, gso_bytes=1000), "gso_bytes=1000"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the line is what is tested
+        call()  # type: ignore[operator]
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_name_has_a_note() -> None:
+    for cost in [*SENDERS.values(), *RECEIVERS.values(), *STAGES.values()]:
+        assert cost.note
+        assert 0 <= cost.copies <= 2

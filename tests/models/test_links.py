@@ -1,0 +1,166 @@
+"""Headers, goodput, windows: the figures of the texts, and what must hold for all values."""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tcplab.models
+from tcplab.models import (
+    MATHIS_CONSTANTS,
+    Encapsulation,
+    announced_mss_bytes,
+    bdp_bytes,
+    goodput_mbyte_s,
+    header_share,
+    mathis_mbit,
+    mss_bytes,
+    packet_count,
+    packets_per_second,
+    serialisation_ms,
+    throughput_mbit,
+    transfer_ms,
+    window_limit_mbit,
+)
+
+ENCAPSULATIONS = st.builds(
+    Encapsulation,
+    transport=st.sampled_from(["tcp", "udp"]),
+    ip_version=st.sampled_from([4, 6]),
+    timestamps=st.booleans(),
+    vlan_tags=st.integers(0, 2),
+    link=st.sampled_from(["ethernet", "frame", "none"]),
+)
+
+
+def test_models_need_nothing_but_the_standard_library() -> None:
+    allowed = {"__future__", "collections", "dataclasses", "enum", "heapq", "itertools", "math"}
+    for file in Path(tcplab.models.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                assert {name.name.split(".")[0] for name in node.names} <= allowed | {"typing"}
+            elif isinstance(node, ast.ImportFrom):
+                module = str(node.module)
+                assert module.startswith("tcplab.models") or (
+                    module.split(".")[0] in allowed | {"typing"}
+                ), f"{file.name} imports {module}"
+
+
+# ---- segments ----
+
+
+def test_the_texts_segment_sizes() -> None:
+    assert mss_bytes(1500) == 1500 - 20 - 20 - 12 == 1448
+    assert mss_bytes(16_384) == 16_332  # Snader, table 2.2: localhost
+    assert mss_bytes(65_536) == 65_484
+    assert mss_bytes(9000) == 8948
+    assert mss_bytes(1500, Encapsulation(ip_version=6)) == 1428
+    assert mss_bytes(1500, Encapsulation(timestamps=False)) == 1460
+    assert mss_bytes(1500, Encapsulation(transport="udp")) == 1472
+    assert announced_mss_bytes(1500) == 1460
+    assert announced_mss_bytes(1500, ip_version=6) == 1440
+
+
+def test_a_super_segment_of_64_kib_is_46_segments() -> None:
+    assert packet_count(65_536, 1500) == 46
+    assert packet_count(0, 1500) == 0
+    assert packet_count(1448, 1500) == 1
+    assert packet_count(1449, 1500) == 2
+
+
+# ---- goodput ----
+
+
+def test_gigabit_ethernet_carries_117_68_megabytes() -> None:
+    """Chen Shuo, lesson 2."""
+    assert goodput_mbyte_s(1000) == pytest.approx(117.6853, abs=1e-4)
+    assert goodput_mbyte_s(1000, 9000) == pytest.approx(123.7553, abs=1e-4)
+    assert goodput_mbyte_s(100) == pytest.approx(11.7685, abs=1e-4)
+
+
+def test_each_header_is_counted_once() -> None:
+    bare = Encapsulation(timestamps=False, link="none")
+    assert bare.wire_bytes(1460) == 1500
+    assert Encapsulation(link="frame").wire_bytes(1448) == 1514
+    assert Encapsulation().wire_bytes(1448) == 1538
+    assert Encapsulation(vlan_tags=1).wire_bytes(1448) == 1542
+    assert Encapsulation(vlan_tags=2).wire_bytes(1448) == 1546
+    # The shortest frame: 64 bytes with its check sequence, and 20 of preamble and gap.
+    assert Encapsulation(timestamps=False).wire_bytes(0) == 84
+    assert Encapsulation(timestamps=False, vlan_tags=1).wire_bytes(0) == 84
+
+
+def test_one_byte_is_the_4000_percent_of_rfc_896() -> None:
+    bare = Encapsulation(timestamps=False, link="none")
+    share = header_share(1, around=bare)
+    assert share / (1 - share) == pytest.approx(40)
+    assert header_share(1448) == pytest.approx(1 - 1448 / 1538)
+
+
+@given(ENCAPSULATIONS, st.integers(100, 65_536), st.integers(1, 100_000))
+def test_goodput_is_below_the_rate_and_grows_with_the_mtu(
+    around: Encapsulation, mtu: int, rate: int
+) -> None:
+    goodput = goodput_mbyte_s(rate, mtu, around)
+    assert 0 < goodput < rate / 8
+    if mtu < 65_536:
+        assert goodput <= goodput_mbyte_s(rate, mtu + 1, around)
+    full = mss_bytes(mtu, around)
+    assert goodput == pytest.approx(packets_per_second(rate, full, around) * full / 1e6)
+    assert header_share(full, mtu, around) == pytest.approx(1 - goodput / (rate / 8))
+
+
+# ---- windows ----
+
+
+def test_window_and_bandwidth_delay_product_are_each_others_inverse() -> None:
+    assert bdp_bytes(100, 20) == 250_000
+    assert window_limit_mbit(bdp_bytes(100, 20), 20) == pytest.approx(100)
+    assert window_limit_mbit(32_768, 100) == pytest.approx(2.62144)
+
+
+def test_the_knee_is_where_the_window_is_the_product() -> None:
+    goodput = goodput_mbyte_s(100) * 8
+    product = bdp_bytes(goodput, 20 + serialisation_ms(1448, 100) + serialisation_ms(0, 100))
+    assert throughput_mbit(product * 2, 20, 100) == pytest.approx(goodput)
+    assert throughput_mbit(product / 2, 20, 100) == pytest.approx(goodput / 2)
+    assert throughput_mbit(65_536, 0, 0) == 0
+
+
+def test_mathis() -> None:
+    assert mathis_mbit(1460, 100, 0.01, "periodic") == pytest.approx(
+        1460 * 8 / 0.1 * math.sqrt(1.5) / math.sqrt(0.01) / 1e6
+    )
+    assert mathis_mbit(2 * 1448, 20, 0.01) == pytest.approx(2 * mathis_mbit(1448, 20, 0.01))
+    assert mathis_mbit(1448, 20, 0.04) == pytest.approx(mathis_mbit(1448, 20, 0.01) / 2)
+    assert 0.7 < min(MATHIS_CONSTANTS.values()) < max(MATHIS_CONSTANTS.values()) < 1.4
+
+
+def test_a_long_transfer_takes_its_bytes_over_the_goodput() -> None:
+    """ChinaUnix, 100 Mbit/s: 64 MB in 5.36 s, 32 MB in 2.64 s, 9 MB in 0.71 s, sendfile or not.
+
+    Each is a little less than the wire needs: the text's clock stopped when the last send()
+    returned, and not when the last byte had left the socket's buffer.
+    """
+    for size, seconds in ((64e6, 5.36), (32e6, 2.64), (9e6, 0.71)):
+        needed_s = transfer_ms(int(size), 0.2, 100) / 1000
+        assert needed_s == pytest.approx(seconds, rel=0.1)
+        assert needed_s > seconds
+
+
+def test_a_short_transfer_is_counted_in_round_trips() -> None:
+    assert transfer_ms(1448, 100, 1e6) == pytest.approx(50, abs=0.1)
+    assert transfer_ms(10 * 1448, 100, 1e6) == pytest.approx(50, abs=1)
+    assert transfer_ms(11 * 1448, 100, 1e6) == pytest.approx(150, abs=1)
+    assert transfer_ms(30 * 1448, 100, 1e6) == pytest.approx(150, abs=1)
+    assert transfer_ms(31 * 1448, 100, 1e6) == pytest.approx(250, abs=1)
+
+
+@given(st.integers(0, 10**9), st.floats(0, 1000), st.floats(0.1, 1e5))
+def test_more_takes_longer(size: int, rtt_ms: float, rate_mbit: float) -> None:
+    assert transfer_ms(size, rtt_ms, rate_mbit) <= transfer_ms(size + 1448, rtt_ms, rate_mbit)

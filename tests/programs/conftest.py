@@ -1,0 +1,67 @@
+"""The C programs, as they are installed and once more with AddressSanitizer and UBSan."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.programs.harness import ROOT, Programs
+
+from tcplab.lab import helper_path
+
+
+@pytest.fixture(scope="session")
+def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the build with sanitizers is; kept from run to run where the course may be written."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    cmake = shutil.which("cmake", path=path)
+    if cmake is None:
+        pytest.skip("cmake is not installed: apt install cmake")
+    build = ROOT / "build/sanitized"
+    if not os.access(ROOT, os.W_OK):
+        build = tmp_path_factory.mktemp("sanitized")
+    elif not was_made_here(build):
+        shutil.rmtree(build, ignore_errors=True)
+    configure = [cmake, "-S", str(ROOT), "-B", str(build), "-DTCPLAB_SANITIZE=ON"]
+    configure += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-O1"]
+    configure += ["-G", "Ninja"] if shutil.which("ninja", path=path) else []
+    for command in (configure, [cmake, "--build", str(build), "--parallel", "2"]):
+        done = subprocess.run(
+            command,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        output = done.stdout + done.stderr
+        if "cannot find -lasan" in output or "cannot find libasan" in output:
+            pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+        assert done.returncode == 0, output
+    return build
+
+
+def was_made_here(build: Path) -> bool:
+    """A folder that was moved, or made by another generator, has to be configured anew."""
+    cache = build / "CMakeCache.txt"
+    return cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" in cache.read_text()
+
+
+@pytest.fixture(scope="session")
+def installed() -> Programs:
+    return Programs(helper_path("netcat").parent, "")
+
+
+@pytest.fixture(scope="session", params=["installed", "sanitized"])
+def programs(request: pytest.FixtureRequest) -> Programs:
+    """The programs, in both builds."""
+    if request.param == "installed":
+        result: Programs = request.getfixturevalue("installed")
+        return result
+    directory: Path = request.getfixturevalue("sanitized_directory")
+    # A program that gives up leaves its buffers to the kernel; whether the search for leaks still
+    # finds a pointer to them depends on the compiler, and without ptrace(2) it cannot search.
+    return Programs(directory, "detect_leaks=0")

@@ -1,0 +1,219 @@
+"""tcplab.programs: one typed call for each program, in a laboratory and on loopback."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcplab.lab import Lab, LabError, Loopback
+from tcplab.programs import (
+    Place,
+    page_cache,
+    pipe_chain,
+    quotes,
+    read_log,
+    records,
+    send_file,
+    small_writes,
+    tcp_bulk,
+    udp_bulk,
+)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(rtt_ms=4) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["lab", "loopback"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param == "lab":
+        yield request.getfixturevalue("lab")
+    else:
+        with Loopback() as made:
+            yield made
+
+
+@pytest.fixture
+def congestion(place: Place) -> str:
+    """One that this user may choose: on some machines only root may choose cubic outside a lab."""
+    return "cubic" if isinstance(place, Lab) else "reno"
+
+
+@pytest.fixture(scope="module")
+def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "{port} is part of this name"
+    path.write_bytes(os.urandom(500_000))
+    return path
+
+
+def test_small_writes(place: Place, congestion: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    result = small_writes(place, "cork", 5, writes=3, size_bytes=7, log=log, congestion=congestion)
+    assert (result.mode, result.messages, result.writes, result.size_bytes) == ("cork", 5, 3, 7)
+    assert result.bytes == 105
+    assert result.system_calls == 5 * 6
+    assert result.ms_per_message == pytest.approx(result.usage.wall_s * 1000 / 5)
+    assert 0 < result.message_us.min <= result.message_us.median <= result.message_us.max
+    assert result.options.peer == result.server_options.local
+    assert result.options.local_port == result.server_options.peer_port
+    assert result.server_options.local.startswith(place.server.address)
+    assert len(read_log(log)) == 5 * 6
+    assert dataclasses.asdict(result)["options"]["congestion"] == congestion
+
+
+def test_tcp_bulk(place: Place, congestion: str) -> None:
+    result = tcp_bulk(
+        place, congestion=congestion, count=200, write_bytes=1000, mss_bytes=500, interval_ms=1000
+    )
+    assert result.source.bytes == result.sink.bytes == 200_000
+    assert result.source.sndbuf_granted_bytes == result.sink.rcvbuf_granted_bytes == 65536
+    assert (result.source.options.mss_bytes or 0) <= 500
+    assert result.samples[0]["sample_s"] == 0
+    assert result.source.usage.wall_s > 0
+    automatic = tcp_bulk(
+        place,
+        congestion=congestion,
+        duration_s=0.1,
+        sndbuf_bytes=None,
+        rcvbuf_bytes=None,
+        discard=True,
+    )
+    assert automatic.sink.discard
+    assert automatic.source.sndbuf_requested_bytes == automatic.sink.rcvbuf_requested_bytes == 0
+
+
+def test_udp_bulk(place: Place) -> None:
+    result = udp_bulk(place, count=300, pace_mbit=20, rcvbuf_bytes=1_000_000)
+    assert result.source.arrived == result.sink.arrived == result.sink.sent == 300
+    assert result.sink.lost == 0
+    assert result.source.pace_mbit == 20
+    assert result.sink.options.congestion is None
+    fast = udp_bulk(place, count=300, gso=True, gro=True, rcvbuf_bytes=1_000_000)
+    assert fast.source.gso
+    assert fast.source.pace_mbit is None
+    assert fast.source.system_calls < 300
+
+
+def test_records(place: Place, congestion: str) -> None:
+    result = records(place, congestion=congestion, count=100, batch=30)
+    assert (result.records, result.sends, result.batch) == (100, 4, 30)
+    assert result.sink_usage.wall_s > 0
+    assert result.sink_tcp_info["bytes_received"] >= result.bytes
+    alone = records(place, congestion=congestion, count=10, unbuffered=True)
+    assert alone.tcp_info["data_segs_out"] == 10
+
+
+def test_quotes(place: Place, congestion: str) -> None:
+    result = quotes(place, congestion=congestion, count=10)
+    assert (result.quotes, result.single) == (10, False)
+    assert result.tcp_info["bytes_sent"] == 80
+    assert result.server_tcp_info["bytes_sent"] == 0
+    single = quotes(place, congestion=congestion, count=10, single=True)
+    assert single.server_tcp_info["bytes_sent"] == 320
+
+
+def test_send_file(place: Place, congestion: str, some_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    result = send_file(
+        place,
+        some_file,
+        method="read",
+        output=output,
+        verify=True,
+        header_bytes=9,
+        congestion=congestion,
+    )
+    assert output.read_bytes() == some_file.read_bytes()
+    assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)
+    assert result.block_bytes == 4096
+    three = send_file(place, some_file, connections=3, discard=True, congestion=congestion)
+    assert three.receiver.bytes == 1_500_000
+
+
+def test_page_cache(place: Place, some_file: Path) -> None:
+    assert page_cache(place, some_file, "warm") == 1
+
+
+@pytest.mark.parametrize("splice", [[], ["--splice"]])
+def test_pipe_chain(place: Place, tmp_path: Path, splice: list[str]) -> None:
+    output = tmp_path / "output"
+    size = 3 << 20
+    result = pipe_chain(
+        place,
+        [["head", "-c", str(size), "/dev/zero"], ["netcat", *splice, "{host}", "{port}"]],
+        [["netcat", *splice, "-l", "{port}"], ["cat"]],
+        bytes_expected=size,
+        output=output,
+        port=free_port(place),
+    )
+    assert output.stat().st_size == result.bytes == size
+    assert result.mb_per_s == pytest.approx(size / result.wall_s / 1e6)
+
+
+def free_port(place: Place) -> int:
+    with place.server.socket() as probe:
+        probe.bind((place.server.address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda place: small_writes(place, messages=0), "N: 0 is outside 1 to 10000000"),
+        (lambda place: tcp_bulk(place, congestion="no"), "--congestion no (this kernel offers: "),
+        (lambda place: udp_bulk(place, datagram_bytes=4), "-s: 4 is outside 16 to 65507"),
+        (lambda place: send_file(place, "/none"), "/none: ENOENT: No such file or directory"),
+        (lambda place: page_cache(place, "/none"), "/none: ENOENT: No such file or directory"),
+        (lambda place: records(place, log="/no/log"), "--log /no/log: ENOENT"),
+        (
+            lambda place: pipe_chain(place, [["true"]], [["false"]], bytes_expected=1),
+            "'false' failed (exit 1): no message",
+        ),
+        (
+            lambda place: pipe_chain(place, [["cat"]], [["cat"], ["no-such"]], bytes_expected=1),
+            "no command 'no-such'",
+        ),
+    ],
+)
+def test_what_fails_is_said_in_one_line(
+    lab: Lab, call: Callable[[Place], Any], message: str
+) -> None:
+    with pytest.raises(LabError) as caught:
+        call(lab)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_of_two_failures_both_are_told(lab: Lab, tmp_path: Path) -> None:
+    """The receiver's full disk is why the sender's connection broke."""
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(50_000_000)
+    with pytest.raises(LabError, match=r"filesend.*(ECONNRESET|EPIPE)") as caught:
+        send_file(lab, path, output="/dev/full")
+    assert "ENOSPC" in str(caught.value)
+
+
+def test_a_call_that_takes_too_long_is_ended(lab: Lab) -> None:
+    with pytest.raises(LabError, match=r"did not end within timeout_s=0\.5"):
+        tcp_bulk(lab, duration_s=60, timeout_s=0.5)
+    assert tcp_bulk(lab, count=10).sink.bytes == 14400
+
+
+def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
+    """By Ctrl-C, as from a terminal or a notebook's stop button."""
+    main = threading.main_thread().ident
+    threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        tcp_bulk(lab, duration_s=60, port=9000)
+    assert tcp_bulk(lab, count=10, port=9000).sink.bytes == 14400

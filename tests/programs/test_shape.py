@@ -1,0 +1,52 @@
+"""The programs are read by learners: short files, short functions, a manual at the top."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+from tests.programs.harness import ROOT
+from tests.programs.test_command_line import ARGUMENTS
+
+HELPERS = ROOT / "src/helpers"
+
+
+def functions(path: Path) -> dict[str, int]:
+    """Name -> lines of code, from the line with the name to that with the last brace."""
+    found = {}
+    start = name = None
+    for number, line in enumerate(path.read_text().splitlines()):
+        if match := re.match(r"(?!struct|enum|typedef)\w[^=;]*?\b(\w+)\(", line):
+            start, name = number, match[1]
+        if line == "}" and start is not None and name is not None:
+            found[name] = number - start + 1
+            start = None
+    return found
+
+
+@pytest.mark.parametrize("program", ARGUMENTS)
+def test_a_program_is_one_short_file(program: str) -> None:
+    path = HELPERS / f"{program}.c"
+    text = path.read_text()
+    assert text.count("\n") <= 250
+    assert text.startswith(f"/*\n * {program} - ")
+    manual = text[: text.index("*/")]
+    assert re.search(r"Snader|Red Hat|MSDN|ChinaUnix|Chen Shuo", manual), "names no source"
+    assert re.search(rf"^ \*     {program} ", manual, re.MULTILINE), "shows no command line"
+    assert max(functions(path).values()) <= 60
+
+
+def test_functions_are_short_on_the_whole() -> None:
+    paths = [*(HELPERS / f"{program}.c" for program in ARGUMENTS), HELPERS / "net.c"]
+    lengths = [length for path in paths for length in functions(path).values()]
+    assert len(lengths) > 150
+    assert statistics.median(lengths) <= 10
+    assert max(lengths) <= 60
+
+
+@pytest.mark.parametrize("path", sorted(HELPERS.glob("*.[ch]")), ids=lambda path: path.name)
+def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
+    """netinet/tcp.h knows only the first half of struct tcp_info, and one cannot include both."""
+    assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

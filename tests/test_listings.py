@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from tcplab.listings import listing, source_path
+
+
+def test_a_listing_is_the_real_file_s_text() -> None:
+    shown = listing("tcp_nodelay_client.c", "send_pieces")
+    text = source_path("tcp_nodelay_client.c").read_text()
+    assert shown.code in text
+    assert shown.code == "\n".join(
+        text.splitlines()[shown.first_line - 1 :][: shown.code.count("\n") + 1]
+    )
+
+
+def test_a_function_comes_with_its_comment_and_ends_with_its_brace() -> None:
+    lines = listing("tcp_nodelay_client.c", "send_pieces").code.splitlines()
+    assert lines[0].startswith("/*")
+    assert lines[-1] == "}"
+    assert sum(line == "}" for line in lines) == 1
+
+
+def test_functions_are_shown_in_the_order_of_the_file() -> None:
+    one_way = listing("tcp_nodelay_client.c", "send_message", "send_pieces")
+    assert one_way == listing("tcp_nodelay_client.c", "send_pieces", "send_message")
+
+
+def test_what_does_not_exist_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no C source 'nothing\.c'; there are .*wire\.c"):
+        listing("nothing.c")
+    with pytest.raises(ValueError, match=r"no function 'nothing' in wire\.c"):
+        listing("wire.c", "nothing")
+
+
+def test_a_notebook_shows_it_with_line_numbers() -> None:
+    shown = listing("tcp_nodelay_client.c", "send_pieces")
+    assert str(shown.first_line) in shown._repr_html_()

@@ -1,0 +1,492 @@
+"""The set-up: what is asked for, pinned, built and said, and what the tree may not hold."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+from tcplab.lab import helper_path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = PYPROJECT["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
+
+
+def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
+    """name -> (the pinned requirement, how many hashes it has) of a lock file."""
+    text = (ROOT / lock).read_text().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            requirement = Requirement(line.partition("--hash")[0].strip())
+            found[canonicalize_name(requirement.name)] = requirement, line.count("--hash=sha256:")
+    return found
+
+
+def requirements(texts: list[str]) -> dict[NormalizedName, Requirement]:
+    return {canonicalize_name(each.name): each for each in map(Requirement, texts)}
+
+
+# ---- what is asked for, in its several places ----
+
+
+def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
+    conda = [Requirement(each) for each in ENVIRONMENT if isinstance(each, str)]
+    asked = {str(each) for each in conda}
+    wanted = {str(Requirement(each)) for each in PROJECT["dependencies"]}
+    assert asked == wanted | {"pip", str(Requirement("python" + PROJECT["requires-python"]))}
+
+
+def test_the_editable_build_uses_what_the_wheel_is_built_with() -> None:
+    assert set(PYPROJECT["build-system"]["requires"]) <= set(EXTRAS["build"])
+
+
+def test_every_place_that_names_the_python_versions_names_the_same() -> None:
+    classifiers = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if ":: 3." in each]
+    minors = [int(each.partition(".")[2]) for each in classifiers]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert PROJECT["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
+
+    check = (ROOT / "tools" / "check-machine").read_text()
+    assert f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})" in check
+    assert all(f"python{each}" in check for each in classifiers)
+
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert workflow["jobs"]["python"]["strategy"]["matrix"]["python"] == classifiers
+
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == classifiers[0]
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{classifiers[0].replace('.', '')}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "declared"),
+    [
+        ("src", PROJECT["dependencies"]),
+        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"]]),
+    ],
+)
+def test_every_package_that_is_imported_is_asked_for(folder: str, declared: list[str]) -> None:
+    """And does not merely come along because another package needs it."""
+    providers = packages_distributions()
+    ours = {"tcplab", "tests", *sys.stdlib_module_names}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for module in imported_packages(path) - ours:
+            distributions = {canonicalize_name(each) for each in providers.get(module, [])}
+            assert distributions & requirements(declared).keys(), f"{path.name} imports {module}"
+
+
+def imported_packages(path: Path) -> set[str]:
+    """The top-level names of all absolute imports of a file, also of those inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Import):
+            names |= {each.name.partition(".")[0] for each in node.names}
+    return names
+
+
+# ---- what is pinned ----
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_every_package_exactly_and_by_hash(lock: str) -> None:
+    for name, (requirement, hashes) in pins(lock).items():
+        assert [each.operator for each in requirement.specifier] == ["=="], name
+        assert hashes > 0, f"{name} has no hash"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*--(?!hash=)", text, re.MULTILINE), (
+        "an option of pip, such as an index"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lock", "asked"),
+    [
+        ("requirements.lock", [*PROJECT["dependencies"], *EXTRAS["build"]]),
+        ("requirements-dev.lock", [*PROJECT["dependencies"], *chain(*EXTRAS.values())]),
+    ],
+)
+def test_a_lock_answers_pyproject(lock: str, asked: list[str]) -> None:
+    pinned = pins(lock)
+    for name, requirement in requirements(asked).items():
+        assert name in pinned, f"{name} is not in {lock}: make lock"
+        (exact,) = pinned[name][0].specifier
+        assert requirement.specifier.contains(exact.version), f"{lock} is stale: make lock"
+
+
+def test_a_learner_gets_the_versions_that_were_tested() -> None:
+    tested = pins("requirements-dev.lock")
+    for name, (requirement, _) in pins("requirements.lock").items():
+        assert name in tested
+        assert tested[name][0].specifier == requirement.specifier
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", {"build"}), ("requirements-dev.lock", set(EXTRAS))],
+)
+def test_a_lock_is_complete(lock: str, extras: set[str]) -> None:
+    """Everything that anything needs on this Python is pinned, as --require-hashes wants."""
+    pinned = pins(lock)
+    missing = [each for each in needed_packages("tcplab", extras) if each not in pinned]
+    assert missing == []
+
+
+def needed_packages(top: str, extras: set[str]) -> set[str]:
+    """The closure of an installed package's requirements, by the metadata of the installed."""
+    seen: set[tuple[str, str]] = set()
+    todo = [(top, extra) for extra in ("", *extras)]
+    while todo:
+        name, extra = todo.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            wanted = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue  # its absence from the lock is what the test is after
+        for each in map(Requirement, wanted):
+            if each.marker is None or each.marker.evaluate({"extra": extra}):
+                todo += [(canonicalize_name(each.name), more) for more in ("", *each.extras)]
+    return {name for name, _ in seen} - {top}
+
+
+# ---- what is built ----
+
+
+def test_every_program_is_built_and_found() -> None:
+    sources = {path.stem for path in (ROOT / "src" / "helpers").glob("*.c")} - {"net"}
+    assert sources
+    for name in sources:
+        assert os.access(helper_path(name), os.X_OK)
+
+
+def test_an_ordinary_user_can_run_the_course(
+    as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    code = "import os, tcplab.lab as lab; print(os.getuid(), lab.helper_path('wire'))"
+    ran = as_ordinary_user(["python", "-W", "error", "-c", code])
+    assert ran.returncode == 0, ran.stderr
+    user, _, path = ran.stdout.strip().partition(" ")
+    assert int(user) != 0
+    assert path.endswith("/wire")
+
+
+def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not installed: make setup-dev")
+    build = [uv, "build", "--quiet", "--wheel", "--offline", "--no-build-isolation"]
+    run_checked(
+        [*build, "-C", f"build-dir={tmp_path}/build", "-o", str(tmp_path / "dist"), str(ROOT)]
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name.startswith(f"tcplab-{PROJECT['version']}-py3-none-linux")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        licences = {each for each in names if "/licenses/" in each}
+        assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
+        sources = (ROOT / "src").glob("tcplab/**/*.py")
+        assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
+
+    # The archive keeps the permission to execute, and an installer honours it.
+    site = tmp_path / "site"
+    install = [
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        sys.executable,
+    ]
+    run_checked([*install, "--target", str(site), str(wheel)])
+    programs = {each.stem for each in (ROOT / "src" / "helpers").glob("*.c")} - {"net"}
+    assert programs == {each.name for each in (site / "tcplab" / "bin").iterdir()}
+    assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in programs)
+    for source in (ROOT / "src" / "helpers").glob("*.[ch]"):
+        assert (site / "tcplab" / "helpers" / source.name).read_bytes() == source.read_bytes()
+
+
+def run_checked(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+# ---- what is said of a machine that lacks something ----
+
+
+class Machine:
+    """A machine that has only the commands given to it: a directory to be the whole PATH."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("bash", "cat", "ln", "tail"):
+            directory.joinpath(name).symlink_to(shutil.which(name) or name)
+        self.command("id", "echo 1000")
+
+    def become_root(self, *, others_cannot_run: str = "no command") -> None:
+        self.command("id", "echo 0")
+        options = "--reuid 65534 --regid 65534 --clear-groups"
+        self.command(
+            "setpriv",
+            f"""[ "${{*%% [!-6]*}}" = "{options}" ] || exit 2
+            shift 5
+            [ "$1" != "{others_cannot_run}" ] && exec "$@" """,
+        )
+
+    def command(self, name: str, script: str) -> None:
+        path = self.directory / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def python(self, name: str = "python3", *, version: str = "3.12.1", venv: bool = True) -> None:
+        """A Python that answers what tools/check-machine asks of one."""
+        minor = int(version.split(".")[1])
+        answers = {
+            "*version_info*": f"exit {int(not 11 <= minor < 15)}",
+            "*ensurepip*": f"exit {int(not venv)}",
+            "*executable*": f"echo /opt/{name}",
+            "*python_version*": f"echo {version}",
+        }
+        cases = "\n".join(f"{pattern}) {answer} ;;" for pattern, answer in answers.items())
+        self.command(name, f"case $2 in\n{cases}\nesac")
+
+    def check(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        # PYTHON, or else /usr/bin/python3 would be looked at too.
+        return subprocess.run(
+            [str(ROOT / "tools" / "check-machine")],
+            env={"PATH": str(self.directory), "PYTHON": "python3", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def install_lines(ran: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """The commands for Debian and for Fedora."""
+    assert ran.returncode == 1
+    assert ran.stdout == ""
+    debian = re.search(r"^Debian, Ubuntu: +sudo (.*)$", ran.stderr, re.MULTILINE)
+    fedora = re.search(r"^Fedora: +sudo (.*)$", ran.stderr, re.MULTILINE)
+    assert debian
+    assert fedora
+    return debian[1], fedora[1]
+
+
+def test_a_machine_with_everything_gives_the_python_to_use(machine: Machine) -> None:
+    machine.python()
+    machine.command("cc", "exit 0")
+    ran = machine.check()
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "/opt/python3\ncc\n", "")
+
+
+def test_a_missing_compiler_is_named_with_what_installs_it(machine: Machine) -> None:
+    machine.python()
+    ran = machine.check()
+    assert "a C compiler" in ran.stderr
+    assert install_lines(ran) == (
+        "apt-get install gcc libc6-dev",
+        "dnf install gcc glibc-devel kernel-headers",
+    )
+
+
+def test_missing_headers_are_named_with_what_installs_them(machine: Machine) -> None:
+    machine.python()
+    machine.command("cc", "exit 1")
+    ran = machine.check()
+    assert "<linux/tcp.h>" in ran.stderr
+    assert install_lines(ran) == (
+        "apt-get install libc6-dev",
+        "dnf install glibc-devel kernel-headers",
+    )
+
+
+def test_the_compiler_of_the_environment_is_taken_with_its_options(machine: Machine) -> None:
+    machine.python()
+    machine.command("cc", "exit 1")
+    machine.command("mycc", 'test "$1" = --quiet')
+    assert machine.check(CC="mycc --quiet").stdout == "/opt/python3\nmycc --quiet\n"
+
+
+def test_a_missing_venv_module_is_named_with_what_installs_it(machine: Machine) -> None:
+    machine.python(venv=False)
+    machine.command("cc", "exit 0")
+    ran = machine.check()
+    assert "venv module" in ran.stderr
+    assert install_lines(ran) == ("apt-get install python3-venv", "dnf install python3")
+
+
+def test_a_python_too_old_is_named_with_its_version(machine: Machine) -> None:
+    machine.python(version="3.10.4")
+    machine.command("cc", "exit 0")
+    machine.command("apt-cache", 'test "$2" = python3.11-venv')
+    ran = machine.check()
+    assert "python3 is 3.10.4" in ran.stderr
+    assert install_lines(ran)[1] == "dnf install python3.13"
+    if Path("/usr/bin/python3").exists():
+        assert install_lines(ran)[0] == "apt-get install python3.11 python3.11-venv"
+
+
+def test_no_python_at_all_is_named(machine: Machine) -> None:
+    machine.command("cc", "exit 0")
+    assert "there is no python3" in machine.check().stderr
+
+
+def test_all_that_is_missing_is_named_at_once(machine: Machine) -> None:
+    machine.python(venv=False)
+    debian, fedora = install_lines(machine.check())
+    assert debian == "apt-get install python3-venv gcc libc6-dev"
+    assert fedora == "dnf install python3 gcc glibc-devel kernel-headers"
+
+
+def test_root_takes_a_python_that_others_can_run_too(machine: Machine) -> None:
+    machine.become_root(others_cannot_run="python3")
+    machine.command("cc", "exit 0")
+    machine.python("python3")
+    machine.python("python3.12")
+    assert machine.check(PYTHON="").stdout == "/opt/python3.12\ncc\n"
+
+
+def test_root_on_debian_is_served(machine: Machine, tmp_path: Path) -> None:
+    machine.become_root()
+    machine.python()
+    asked = tmp_path / "asked"
+    machine.command(
+        "apt-get",
+        f"""echo "$@" >>'{asked}'
+        case $1 in install) ln -s true '{tmp_path}/cc' ;; esac""",
+    )
+    machine.command("true", "exit 0")
+    ran = machine.check()
+    assert ran.returncode == 0, ran.stderr
+    assert "installing gcc libc6-dev" in ran.stderr
+    assert asked.read_text().splitlines()[-1].endswith("gcc libc6-dev")
+
+
+# ---- what the tree holds ----
+
+
+def tracked_files() -> Iterator[Path]:
+    """Every file that is, or is about to be, in the repository."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is not a git repository: what belongs to the course cannot be told")
+    listing = subprocess.run(
+        # The clone may belong to another user, in a container for one.
+        [
+            "git",
+            "-c",
+            "safe.directory=*",
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in listing.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            yield ROOT / name
+
+
+# The brackets keep these patterns from finding themselves.
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:[r]oot|[w]ork|[h]ome/(?!jovyan)\w+)/")
+REGISTRY_HOSTS = re.compile(
+    r"[p]ypi\.(?:org|python)|[p]ythonhosted|registry\.[n]pmjs|deb\.[d]ebian|[a]naconda\.org",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRY_HOSTS], ids=["paths", "registries"])
+def test_nothing_is_tied_to_one_machine_or_registry(pattern: re.Pattern[str]) -> None:
+    found = []
+    for path in tracked_files():
+        content = path.read_bytes()
+        if b"\0" in content:  # a recording or a picture
+            continue
+        for number, line in enumerate(content.decode(errors="replace").splitlines(), start=1):
+            if match := pattern.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
+    assert found == []
+
+
+def test_notebooks_hold_no_outputs() -> None:
+    for path in (each for each in tracked_files() if each.suffix == ".ipynb"):
+        notebook = json.loads(path.read_text())
+        name = path.relative_to(ROOT)
+        assert "widgets" not in notebook["metadata"], (
+            f"{name} holds the state of widgets: make format"
+        )
+        for cell in notebook["cells"]:
+            assert not cell.get("outputs"), f"{name} holds outputs: make format"
+            assert cell.get("execution_count") is None, (
+                f"{name} holds execution counts: make format"
+            )
+
+
+# ---- the map in CONTRIBUTING.md ----
+
+
+def modules_in_order() -> list[str]:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (line,) = [each for each in text.splitlines() if each.startswith("    ") and "→ cli" in each]
+    return [each.strip() for each in line.split("→")]
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The modules of tcplab that a file needs when it is imported itself."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcplab."):
+            yield str(node.module).split(".")[1]
+        elif isinstance(node, ast.Import):
+            for each in node.names:
+                if each.name.startswith("tcplab."):
+                    yield each.name.split(".")[1]
+
+
+def test_each_module_imports_only_what_stands_before_it_on_the_map() -> None:
+    order = modules_in_order()
+    package = ROOT / "src" / "tcplab"
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).with_suffix("").parts[0]
+        if module in ("__init__", "__main__"):
+            continue
+        assert module in order, f"{module} is not on the map in CONTRIBUTING.md"
+        for needed in imported_modules(path):
+            assert order.index(needed) <= order.index(module), f"{path.name} imports {needed}"

@@ -1,0 +1,75 @@
+"""Captures made up row by row, as the segments of a connection between ports 40000 and 5001."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcplab.segments import DTYPE, SegmentArray
+
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+START_NS = 1_700_000_000_000_000_000
+MS = 1_000_000
+
+
+def ns(time_ms: float) -> int:
+    """A time in ms after the handshake, as a capture and a log tell it."""
+    return START_NS + round(time_ms * MS)
+
+
+def row(time_ms: float, outgoing: bool, **values: Any) -> dict[str, Any]:
+    """A row; seq and ack as offsets of data bytes, as in tcplab.timeline."""
+    ports = (40_000, 5001) if outgoing else (5001, 40_000)
+    usual: dict[str, Any] = {
+        "time_ns": ns(time_ms),
+        "connection": 0,
+        "protocol": 6,
+        "direction": int(not outgoing),
+        "outbound": int(outgoing),
+        "src_port": ports[0],
+        "dst_port": ports[1],
+        "payload_bytes": 0,
+        "wire_bytes": 66 + values.get("payload_bytes", 0),
+        "flags": ACK,
+        "window": 65_160,
+        "window_shift": 7,
+        "wscale": -1,
+        "has_timestamps": True,
+        "gso_count": 1,
+    }
+    values = dict(values)
+    for name in ("seq", "ack"):
+        values[name] = values.get(name, 0) + 1
+    return usual | values
+
+
+def handshake(rtt_ms: float = 0.1, mss: int = 1460) -> list[dict[str, Any]]:
+    """SYN, SYN-ACK, ACK before time 0."""
+    syn = {"seq": -1, "mss": mss, "wscale": 7}
+    return [
+        row(-2 * rtt_ms, True, flags=SYN, ack=-1, **syn),
+        row(-rtt_ms, False, flags=SYN | ACK, ack=0, **syn),
+        row(-rtt_ms, True),
+    ]
+
+
+def data(time_ms: float, seq: int, size: int, **values: Any) -> dict[str, Any]:
+    """A data segment of the sender."""
+    return row(time_ms, True, seq=seq, payload_bytes=size, flags=ACK | PSH, **values)
+
+
+def ack(time_ms: float, upto: int, **values: Any) -> dict[str, Any]:
+    """An ACK of the peer."""
+    return row(time_ms, False, ack=upto, **values)
+
+
+def capture(rows: Sequence[dict[str, Any]]) -> SegmentArray:
+    """The rows in the order in which they are given."""
+    made = np.zeros(len(rows), DTYPE)
+    for i, values in enumerate(rows):
+        made[i]["packet"] = i
+        for name, value in values.items():
+            made[i][name] = value
+    return made.view(SegmentArray)

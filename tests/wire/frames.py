@@ -1,0 +1,88 @@
+"""Ethernet frames made by hand, to send through the wire."""
+
+from __future__ import annotations
+
+import struct
+
+CLIENT = bytes.fromhex("0200000000aa")
+SERVER = bytes.fromhex("0200000000bb")
+A, B = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
+
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+
+
+def checksum(data: bytes) -> int:
+    """RFC 1071."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return int(total) ^ 0xFFFF
+
+
+def ethernet(
+    payload: bytes, kind: int = 0x0800, to: bytes = SERVER, source: bytes = CLIENT
+) -> bytes:
+    return to + source + struct.pack(">H", kind) + payload
+
+
+def ipv4(
+    payload: bytes,
+    protocol: int,
+    identification: int = 0,
+    flags_and_offset: int = 0x4000,
+    options: bytes = b"",
+    source: bytes = A,
+    to: bytes = B,
+    checksum_added: int = 0,
+) -> bytes:
+    header = 20 + len(options)
+    first = (0x40 | header // 4, 0, header + len(payload), identification, flags_and_offset)
+    head = struct.pack(">BBHHHBBH4s4s", *first, 64, protocol, 0, source, to) + options
+    total = checksum(head) + checksum_added & 0xFFFF
+    return head[:10] + struct.pack(">H", total) + head[12:] + payload
+
+
+def udp(payload: bytes, port: int = 7, **ip: int | bytes) -> bytes:
+    """A frame with a UDP datagram (no checksum: it is optional)."""
+    datagram = struct.pack(">HHHH", 4000, port, 8 + len(payload), 0) + payload
+    return ethernet(ipv4(datagram, 17, **ip))  # type: ignore[arg-type]
+
+
+def tcp(
+    payload: bytes = b"",
+    seq: int = 0,
+    flags: int = ACK,
+    ack: int = 1,
+    port: int = 5001,
+    options: bytes = b"",
+    identification: int = 0,
+    checksum_added: int = 0,
+    window: int = 1000,
+    ip_options: bytes = b"",
+    **ip: int | bytes,
+) -> bytes:
+    """A frame with a TCP segment."""
+    fields = (4000, port, seq & 0xFFFFFFFF, ack, (20 + len(options)) // 4 << 4, flags, window)
+    segment = struct.pack(">HHIIBBHHH", *fields, 0, 0) + options + payload
+    pseudo = A + B + struct.pack(">BBH", 0, 6, len(segment))
+    total = checksum(pseudo + segment) + checksum_added & 0xFFFF
+    segment = segment[:16] + struct.pack(">H", total) + segment[18:]
+    packet = ipv4(segment, 6, identification, options=ip_options, **ip)  # type: ignore[arg-type]
+    return ethernet(packet)
+
+
+def numbered(length: int, number: int) -> bytes:
+    """A UDP frame of this many bytes (at least 46) that carries its number."""
+    return udp(struct.pack(">I", number) + bytes(length - 46))
+
+
+def number_of(frame: bytes) -> int:
+    """The number that `numbered` put in."""
+    return int(struct.unpack_from(">I", frame, 42)[0])
+
+
+def arp(number: int) -> bytes:
+    """A frame that is not IP."""
+    return ethernet(struct.pack(">I", number) + bytes(42), kind=0x0806)

@@ -1,0 +1,96 @@
+"""Reads the pcapng that the wire writes, with nothing but the format's specification.
+
+The package has its own reader; this one is apart from it so that the two can disagree.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One packet block: `side` 0 or 1 of the link, `inbound` from the host there."""
+
+    side: int
+    inbound: bool
+    time_ns: int
+    data: bytes
+    length: int
+    comment: str
+    id: int
+
+    def value(self, name: str) -> int:
+        found = re.search(rf"\b{name}=(-?\d+)", self.comment)
+        assert found, f"no {name} in {self.comment!r}"
+        return int(found[1])
+
+    @property
+    def dropped(self) -> str | None:
+        found = re.search(r"\bdropped=(\w+)", self.comment)
+        return found[1] if found else None
+
+
+def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+    data = path.read_bytes()
+    at = 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        assert length >= 12, f"a block of {length} bytes at {at}"
+        assert length % 4 == 0, f"a block of {length} bytes at {at}"
+        assert struct.unpack_from("<I", data, at + length - 4) == (length,)
+        yield kind, data[at + 8 : at + length - 4]
+        at += length
+    assert at == len(data)
+
+
+def options(body: bytes) -> dict[int, bytes]:
+    found = {}
+    at = 0
+    while at + 4 <= len(body):
+        code, length = struct.unpack_from("<HH", body, at)
+        if code == 0:
+            break
+        found[code] = body[at + 4 : at + 4 + length]
+        at += 4 + -(-length // 4) * 4
+    return found
+
+
+def packets(path: Path) -> list[Packet]:
+    found = []
+    for kind, body in blocks(path):
+        if kind != PACKET:
+            continue
+        side, high, low, kept, length = struct.unpack_from("<IIIII", body)
+        extra = options(body[20 + -(-kept // 4) * 4 :])
+        (flags,) = struct.unpack("<I", extra[2])
+        (number,) = struct.unpack("<Q", extra[5])
+        found.append(
+            Packet(
+                side,
+                flags == 1,
+                high << 32 | low,
+                body[20 : 20 + kept],
+                length,
+                extra[1].decode(),
+                number,
+            )
+        )
+    return found
+
+
+def statistics(path: Path) -> dict[int, tuple[int, int]]:
+    """Received and missed by the kernel, of each side."""
+    found = {}
+    for kind, body in blocks(path):
+        if kind == STATISTICS:
+            extra = options(body[12:])
+            (side,) = struct.unpack_from("<I", body)
+            found[side] = struct.unpack("<Q", extra[4]) + struct.unpack("<Q", extra[5])
+    return found

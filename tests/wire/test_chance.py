@@ -1,0 +1,112 @@
+"""Loss, duplicates, overtaking and jitter: seeded, apart from each other, and repeatable."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from tests.wire.bench import Bench
+from tests.wire.frames import arp, number_of, numbered
+from tests.wire.model import Settings
+
+COUNT = 2000
+
+
+def received(bench: Bench, side: int = 0, count: int = COUNT) -> list[int]:
+    """Sends numbered frames from a side; the numbers that arrive at the other one, in order."""
+    for first in range(0, count, 100):
+        frames = [numbered(60, number) for number in range(first, min(first + 100, count))]
+        bench.ends[side].send(*frames)
+    bench.drain(count)
+    left = bench.counters()["ab" if side == 0 else "ba"]["packets_out"]
+    bench.command("reset")
+    return [number_of(frame) for frame in bench.ends[1 - side].receive(left)]
+
+
+def test_the_same_seed_and_traffic_lose_the_same_frames(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    first = received(bench)
+    bench.set(loss=0.1, seed=7)
+    assert received(bench) == first
+    bench.set(loss=0.1, seed=8)
+    assert received(bench) != first
+    # 10 % of 2000 is 200 +- 13; five times that is wide enough for ever.
+    assert abs(COUNT - len(first) - 200) < 70
+
+
+def test_both_directions_have_their_own_chance(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    there, back = received(bench, 0), received(bench, 1)
+    assert there != back
+
+
+def test_one_effect_does_not_shift_another(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    alone = received(bench)
+    bench.set(loss=0.1, duplicate=0.1, reorder=0.1, jitter_ns=1000, seed=7)
+    assert set(received(bench)) == set(alone)
+
+
+def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
+    """Without a new seed the sequence runs on: what a slider does to a live transfer."""
+    bench.set(loss=0.1, seed=7)
+    whole = received(bench)
+    bench.set(seed=7)
+    first = received(bench, count=COUNT // 2)
+    bench.set(loss=0.1)
+    second = received(bench, count=COUNT // 2)
+    assert first + [COUNT // 2 + number for number in second] == whole
+
+
+def test_arp_is_not_subject_to_chance(bench: Bench) -> None:
+    """Hosts send it when their own timers say so: it must neither be lost nor shift who is."""
+    bench.set(loss=1.0)
+    bench.ends[0].send(*[arp(number) for number in range(50)])
+    assert len(bench.ends[1].receive(50)) == 50
+
+
+def test_duplicates_come_twice(bench: Bench) -> None:
+    bench.set(duplicate=0.1, seed=1)
+    numbers = received(bench)
+    twice = [number for number in set(numbers) if numbers.count(number) == 2]
+    assert len(numbers) == COUNT + len(twice)
+    assert abs(len(twice) - 200) < 70
+    assert sorted(set(numbers)) == list(range(COUNT))
+
+
+def test_held_frames_are_overtaken_and_nothing_is_lost(bench: Bench) -> None:
+    bench.set(reorder=0.1, reorder_ns=1_000_000, seed=1)
+    numbers = received(bench)
+    assert sorted(numbers) == list(range(COUNT))
+    late = [n for n, later in itertools.pairwise(numbers) if later < n]
+    assert late, "nothing overtook"
+
+
+def test_jitter_keeps_the_order_and_stays_in_its_bounds(bench: Bench, tmp_path: Path) -> None:
+    bench.set(delay_ns=3_000_000, jitter_ns=1_000_000, seed=1)
+
+    def work() -> int:
+        bench.ends[0].send(*[numbered(60, number) for number in range(300)])
+        return 300
+
+    recorded = bench.record(tmp_path / "jitter.pcapng", work)
+    entered = {p.id: p.time_ns for p in recorded if p.inbound}
+    left = [p for p in recorded if not p.inbound]
+    delays = [p.value("due_ns") - entered[p.id] for p in left]
+    assert [p.id for p in left] == sorted(p.id for p in left)
+    # Those behind a frame that was held up wait for it, so more than the jitter is possible.
+    assert min(delays) >= 2_000_000
+    assert len(set(delays)) > 10
+    alone = Settings(delay_ns=3_000_000)
+    bench.use(alone)
+    recorded = bench.record(tmp_path / "steady.pcapng", work)
+    entered = {p.id: p.time_ns for p in recorded if p.inbound}
+    steady = {p.value("due_ns") - entered[p.id] for p in recorded if not p.inbound}
+    assert steady == {3_000_000}
+
+
+@pytest.mark.parametrize("loss", [0, 1])
+def test_never_and_always(bench: Bench, loss: int) -> None:
+    bench.set(loss=loss)
+    assert len(received(bench, count=100)) == 100 * (1 - loss)

@@ -1,0 +1,200 @@
+"""The control channel: what is asked is done or refused in one line, at once."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.wire.bench import Bench, WireError
+from tests.wire.frames import numbered
+from tests.wire.model import Settings
+
+from tcplab import Lab
+from tcplab.lab import helper_path
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [helper_path("wire"), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "pair of interfaces"),
+        (["eth0"], "eth0"),
+        ([":"], "''"),
+        (["a" * 16 + ":b"], "a" * 16),
+        (["--memory", "0", "a:b"], "--memory"),
+        (["--memory", "much", "a:b"], "much"),
+        (["--ring=1025", "a:b"], "1025"),
+        (["--fast", "a:b"], "fast"),
+        (["a:b"] * 65, "65"),
+    ],
+)
+def test_a_wrong_command_line(arguments: list[str], named: str) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert named in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_an_interface_that_is_not_there() -> None:
+    ended = run("nosuch0:nosuch1")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("wire: no network interface 'nosuch0' here")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_interface_named_twice(lab: Lab) -> None:
+    ended = lab.client.run(["wire", "eth0:eth0"], privileged=True, check=False)
+    assert (ended.returncode, "twice" in ended.stderr) == (2, True)
+
+
+def test_without_the_privilege(as_ordinary_user: Callable[..., Any]) -> None:
+    ended = as_ordinary_user([helper_path("wire"), "lo:eth0"])
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("wire: lo: a packet socket (needs CAP_NET_RAW): EPERM")
+
+
+def test_help_names_every_key_and_command(bench: Bench) -> None:
+    text = run("--help").stdout
+    for key in bench.command("show")["links"][0]["ab"].keys() - {"script"}:
+        assert f"\n  {key}" in text
+    for command in ("set", "script", "show", "counters", "reset", "capture", "quit"):
+        assert f"\n  {command}" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("frobnicate", "frobnicate"),
+        ("set", "LINK"),
+        ("set 1 ab delay_ns=1", "LINK"),
+        ("set -1 ab delay_ns=1", "LINK"),
+        ("set 0 sideways delay_ns=1", "sideways"),
+        ("set 0 ab colour=red", "colour"),
+        ("set 0 ab delay_ns", "delay_ns"),
+        ("set 0 ab delay_ns=", "delay_ns"),
+        ("set 0 ab delay_ns=1.5", "1.5"),
+        ("set 0 ab delay_ns=-1", "-1"),
+        ("set 0 ab delay_ns=10000000001", "10000000000"),
+        ("set 0 ab delay_ns=99999999999999999999", "99999999999999999999"),
+        ("set 0 ab loss=1.1", "1.1"),
+        ("set 0 ab loss=nan", "nan"),
+        ("set 0 ab loss=0.1x", "0.1x"),
+        ("set 0 ab framing_bytes=25", "25"),
+        ("set 0 ab mtu=65536", "65536"),
+        ("set 0 ab icmp=maybe", "maybe"),
+        ("set 0 ab router=10.0.0", "10.0.0"),
+        ("set 0 ab " + "delay_ns=1 " * 70, "words"),
+    ],
+)
+def test_a_wrong_command_changes_nothing(bench: Bench, words: str, named: str) -> None:
+    before = bench.command("show")
+    with pytest.raises(WireError, match=named):
+        bench.command(words)
+    with pytest.raises(WireError):
+        bench.command("set 0 both delay_ns=7 loss=2")
+    assert bench.command("show") == before
+
+
+def test_what_is_set_is_shown(bench: Bench) -> None:
+    bench.set("ab", delay_ns=5, loss=0.25, icmp="off", router="192.0.2.9")
+    bench.set("ba", rate_bps=10**9)
+    link = bench.command("show")["links"][0]
+    assert (link["a"], link["b"]) == tuple(bench.interfaces)
+    wanted = {"delay_ns": 5, "loss": 0.25, "icmp": False, "router": "192.0.2.9", "rate_bps": 0}
+    assert wanted.items() <= link["ab"].items()
+    assert link["ba"]["rate_bps"] == 10**9
+    assert link["ba"]["delay_ns"] == 0
+
+
+def test_a_command_too_long_ends_the_wire(lab: Lab) -> None:
+    with Bench(lab) as own:
+        own.write("x" * 10000)
+        assert own.process.wait(10) == 1
+        assert "8192" in own.last_words()
+
+
+def test_several_commands_at_once_and_in_pieces(lab: Lab) -> None:
+    with Bench(lab) as own:
+        own.write("show\nreset\r\n\nsho")
+        assert "links" in own.answer()
+        assert own.answer() == {"ok": True}
+        with pytest.raises(WireError, match="no command ''"):
+            own.answer()
+        own.write("w\n")
+        assert "links" in own.answer()
+
+
+# ---- while frames are under way ----
+
+
+def test_a_new_rate_holds_for_the_frame_being_sent_and_those_behind(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """At 10 kbit/s ten frames would take 12 s; the rest of the train leaves at 100 Mbit/s."""
+    bench.use(Settings(rate_bps=10_000))
+
+    def work() -> int:
+        bench.ends[0].send(*[numbered(1514, number) for number in range(10)])
+        bench.wait_until(lambda: bench.counters()["ab"]["queue_packets"] == 9)
+        bench.set(rate_bps=100_000_000)
+        return 10
+
+    recorded = bench.record(tmp_path / "faster.pcapng", work)
+    due = [p.value("due_ns") for p in recorded if not p.inbound]
+    assert due[0] - recorded[0].time_ns < 1_230_400_000
+    assert {later - earlier for earlier, later in itertools.pairwise(due)} == {123_040}
+
+
+def test_a_shorter_delay_overtakes_nothing(bench: Bench, tmp_path: Path) -> None:
+    bench.set("ab", delay_ns=100_000_000)
+
+    def work() -> int:
+        bench.ends[0].send(numbered(60, 0), numbered(60, 1))
+        bench.wait_until(lambda: bench.counters()["ab"]["line_packets"] == 2)
+        bench.set("ab", delay_ns=0)
+        bench.ends[0].send(numbered(60, 2))
+        return 3
+
+    recorded = bench.record(tmp_path / "shorter.pcapng", work)
+    left = [p for p in recorded if not p.inbound]
+    assert [p.id for p in left] == [p.id for p in recorded if p.inbound]
+    due = [p.value("due_ns") for p in left]
+    assert due == sorted(due)
+    assert due[1] == due[2]
+
+
+def test_a_shorter_queue_drops_only_newcomers(bench: Bench) -> None:
+    bench.use(Settings(rate_bps=10_000, queue_packets=50))
+    bench.ends[0].send(*[numbered(60, number) for number in range(20)])
+    bench.wait_until(lambda: bench.counters()["ab"]["queue_packets"] == 19)
+    bench.set(queue_packets=5)
+    bench.ends[0].send(numbered(60, 20))
+    bench.wait_until(lambda: bench.counters()["ab"]["dropped"]["queue"] == 1)
+    bench.set(rate_bps=0)
+    assert len(bench.ends[1].receive(20)) == 20
+
+
+def test_lateness_is_told(bench: Bench) -> None:
+    bench.set(delay_ns=1_000_000)
+    bench.ends[0].send(*[numbered(60, number) for number in range(100)])
+    bench.drain(100)
+    late = bench.counters()["ab"]["late_ns"]
+    assert 0 <= late["p50"] <= late["p90"] <= late["p99"] <= late["p999"] <= late["max"]
+    assert late["max"] > 0
+    bench.command("reset")
+    assert bench.counters()["ab"]["late_ns"]["max"] == 0

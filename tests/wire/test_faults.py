@@ -1,0 +1,222 @@
+"""Whatever comes: garbage, interfaces that go, clocks that jump, memory that runs out."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.wire.bench import Bench
+from tests.wire.frames import arp, numbered, tcp, udp
+from tests.wire.model import Settings
+from tests.wire.test_model import compare
+
+from tcplab import Lab
+
+HELPERS = Path(__file__).resolve().parents[2] / "src" / "helpers"
+
+
+def compiler() -> str:
+    found = shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        pytest.skip("no C compiler: apt install gcc")
+    return found
+
+
+def build_sanitized(source: Path, program: Path) -> Path:
+    """Compiles with the sanitizers for addresses and undefined behaviour: a fault ends it."""
+    flags = ["-std=c17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    command = [compiler(), *flags, "-Wno-unused-function", f"-I{HELPERS}", str(source)]
+    command += [str(HELPERS / "net.c"), "-o", str(program), "-lm", "-lpthread"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode:
+        pytest.skip(f"no sanitizers for C here: {built.stderr.strip().splitlines()[-1]}")
+    program.parent.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_sanitized(HELPERS / "wire.c", tmp_path_factory.mktemp("sanitized") / "wire")
+
+
+def test_no_byte_is_read_that_is_not_the_frames(tmp_path: Path) -> None:
+    source = Path(__file__).with_name("parse_fuzz.c")
+    fuzz = build_sanitized(source, tmp_path / "parse_fuzz")
+    ended = subprocess.run([fuzz, "4", "200000"], capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+    assert ended.returncode == 0
+    # Fragments and ICMP messages were made, and none of their cells was lost.
+    assert 1 < int(ended.stdout.split()[0]) < 250
+
+
+@pytest.fixture
+def watched(lab: Lab, sanitized: Path) -> Iterator[Bench]:
+    with Bench(
+        lab,
+        program=sanitized,
+        env={"ASAN_OPTIONS": "detect_leaks=0"},
+        options=["--memory=1"],
+        mtu=3000,
+    ) as made:
+        yield made
+        made.end_input()
+        assert made.process.wait(20) == 0, made.last_words()
+
+
+def garbage(chosen: random.Random) -> bytes:
+    """A frame that is random, or was good until some bytes of it were changed or cut off."""
+    kind = chosen.randrange(8)
+    if kind == 0:
+        return chosen.randbytes(chosen.randrange(14, 3014))
+    options = chosen.randbytes(4 * chosen.randrange(11))
+    frame = bytearray(
+        [
+            udp(bytes(chosen.randrange(2900)), flags_and_offset=0, options=options),
+            udp(bytes(chosen.randrange(2900)), flags_and_offset=chosen.randrange(65536)),
+            tcp(bytes(chosen.randrange(2900)), options=options, identification=kind),
+            arp(0),
+            bytes(12) + b"\x86\xdd" + b"\x60" + chosen.randbytes(chosen.randrange(2900)),
+            bytes(12) + b"\x81\x00\x00\x01\x08\x00\x45" + chosen.randbytes(chosen.randrange(900)),
+            bytes(12) + b"\x88\xa8\x00\x01\x81\x00\x00\x01",
+        ][kind - 1]
+    )
+    for _ in range(chosen.randrange(4)):
+        frame[chosen.randrange(12, min(len(frame), 80))] = chosen.randrange(256)
+    # The kernel itself throws away a frame that ends within its VLAN tags.
+    shortest = min(len(frame), 20 if kind > 5 else 14)
+    return bytes(frame[: chosen.choice([len(frame), chosen.randint(shortest, len(frame))])])
+
+
+def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
+    """Under the sanitizers, with every feature on, live changes and a recording."""
+    chosen = random.Random(4)
+    watched.command(f"capture {tmp_path / 'garbage.pcapng'} snaplen=3000")
+    for round_number in range(40):
+        watched.set(
+            mtu=chosen.choice([0, 20, 28, 68, 576, 1280]),
+            rate_bps=chosen.choice([0, 0, 10**8]),
+            loss=0.05,
+            duplicate=0.1,
+            reorder=0.1,
+            reorder_ns=100_000,
+            jitter_ns=10_000,
+            delay_ns=chosen.choice([0, 10_000, 1_000_000]),
+            queue_bytes=chosen.choice([0, 5000]),
+            router="192.0.2.9",
+        )
+        if round_number % 10 == 5:
+            watched.command("script 0 both duplicate any every=7")
+            watched.command("script 0 both hold data every=3 port=5001")
+        for side in (0, 1):
+            watched.ends[side].send(*[garbage(chosen) for _ in range(50)])
+    watched.set(rate_bps=0)
+    watched.settle()
+    assert watched.arrived() > 3900
+    ways = watched.command("counters")["links"][0]
+    for way in ways.values():
+        came = way["packets_in"] + way["duplicated"] + way["icmp"]
+        came += way["fragments"] - way["fragmented"]
+        assert came == way["packets_out"] + sum(way["dropped"].values()) - way["dropped"]["ring"]
+        assert way["dropped"]["mtu"] > 0
+        assert way["fragmented"] > 0
+    watched.command("capture off")
+    assert watched.process.poll() is None
+
+
+def test_memory_is_bounded_and_its_end_is_told(lab: Lab) -> None:
+    """1 MiB holds 512 cells of 2 KiB, each a frame."""
+    with Bench(lab, options=["--memory=1"]) as bench:
+        bench.use(Settings(delay_ns=5_000_000_000, queue_packets=0))
+        for first in range(0, 1000, 100):
+            bench.ends[0].send(*[numbered(1514, n) for n in range(first, first + 100)])
+        bench.wait_until(lambda: bench.counters()["ab"]["packets_in"] == 1000)
+        assert bench.command("counters")["memory_bytes"] == 1 << 20
+        assert bench.counters()["ab"]["dropped"]["memory"] == 1000 - 512
+
+
+def test_an_interface_that_is_down_comes_up_again(lab: Lab) -> None:
+    with Bench(lab) as bench:
+        _, theirs = bench.interfaces
+        bench.set_link(theirs, state="down")
+        bench.ends[0].send(numbered(60, 1))
+        bench.wait_until(lambda: bench.counters()["ab"]["dropped"]["device"] == 1)
+        bench.set_link(theirs, state="up")
+
+        def works(one: int, other: int) -> bool:
+            # The kernel takes up to a second to notice that the neighbour is there again.
+            frame = numbered(60, one)
+            bench.ends[one].send(frame)
+            return frame in bench.ends[other].receive(1, seconds=0.2)
+
+        bench.wait_until(lambda: works(0, 1))
+        bench.wait_until(lambda: works(1, 0))
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_interface_that_vanishes_ends_the_wire_with_its_name(lab: Lab, busy: bool) -> None:
+    with Bench(lab) as bench:
+        if busy:
+            bench.set(delay_ns=1_000_000_000)
+            bench.ends[0].send(*[numbered(60, n) for n in range(10)])
+        bench.delete(bench.interfaces[1])
+        assert bench.process.wait(10) == 1
+        assert bench.last_words() == f"wire: interface {bench.interfaces[1]} has vanished\n"
+
+
+JUMPING_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+/* CLOCK_REALTIME an hour ahead in every other period of 50 ms: the clock is set, or the machine
+   was asleep. The kernel's stamps stay where they are, and so fit in no other period. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, now);
+    if (clock == CLOCK_REALTIME) {
+        struct timespec steady;
+        real(CLOCK_MONOTONIC, &steady);
+        now->tv_sec += steady.tv_nsec / 50000000 % 2 ? 3600 : 0;
+    }
+    return result;
+}
+"""
+
+
+def test_a_clock_that_jumps_is_survived_and_told(lab: Lab, tmp_path: Path) -> None:
+    source, library = tmp_path / "jump.c", tmp_path / "jump.so"
+    source.write_text(JUMPING_CLOCK)
+    subprocess.run([compiler(), "-shared", "-fPIC", source, "-o", library], check=True)
+    with Bench(lab, env={"LD_PRELOAD": str(library)}) as bench:
+        bench.use(Settings(rate_bps=100_000_000, delay_ns=2_000_000))
+
+        def work() -> int:
+            for number in range(60):
+                bench.ends[0].send(numbered(1000, number))
+                time.sleep(0.005)
+            return 60
+
+        recorded = bench.record(tmp_path / "jump.pcapng", work)
+        assert bench.command("counters")["clock_steps"] >= 2
+    # By the stamps alone some frames came, or would leave, an hour before or after the others.
+    times = [packet.time_ns for packet in recorded]
+    times += [packet.value("due_ns") for packet in recorded if not packet.inbound]
+    assert max(times) - min(times) < 60e9
+    compare(recorded, 0, Settings(rate_bps=100_000_000, delay_ns=2_000_000))
+
+
+def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> None:
+    with Bench(lab, offloads=True) as bench:
+        bench.set_link(bench.interfaces[0].replace("wire", "end"), mtu=9000)
+        bench.set_link(bench.interfaces[0], mtu=9000)
+        # The wire was opened at an MTU of 1500: its ring has no room for this one.
+        bench.ends[0].send(numbered(5000, 1), numbered(1000, 2))
+        bench.drain(2)
+        assert bench.counters()["ab"]["dropped"]["oversize"] == 1
+        assert bench.ends[1].receive(1) == [numbered(1000, 2)]

@@ -1,0 +1,155 @@
+"""Scripted rules: this frame and no other, on every run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.wire.bench import Bench, WireError
+from tests.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ipv4, tcp, udp
+
+
+def passed(bench: Bench, *frames: bytes) -> list[int]:
+    """Sends frames from side a; the indices of those that arrive, in order."""
+    bench.command("reset")
+    bench.ends[0].send(*frames)
+    bench.drain(len(frames))
+    arrived = bench.ends[1].receive(bench.counters()["ab"]["packets_out"])
+    return [frames.index(frame) for frame in arrived]
+
+
+def data(count: int, port: int = 5001) -> list[bytes]:
+    return [tcp(b"x" * 10, seq=10 * number, flags=ACK | PSH, port=port) for number in range(count)]
+
+
+def test_the_third_data_segment(bench: Bench) -> None:
+    bench.command("script 0 ab drop data nth=3")
+    frames = [tcp(flags=SYN), tcp(), *data(5)]
+    assert passed(bench, *frames) == [0, 1, 2, 3, 5, 6]
+    # Sent again, it is the sixth data segment and passes.
+    assert passed(bench, frames[4]) == [0]
+
+
+def test_several_and_ranges(bench: Bench) -> None:
+    bench.command("script 0 ab drop udp nth=1,4-6,9")
+    frames = [udp(bytes([number])) for number in range(10)]
+    assert passed(bench, *frames) == [1, 2, 6, 7, 9]
+
+
+def test_every_nth(bench: Bench) -> None:
+    bench.command("script 0 ab drop data every=50")
+    assert passed(bench, *data(120)) == [n for n in range(120) if n not in (49, 99)]
+
+
+def test_every_nth_but_not_more_than_the_limit(bench: Bench) -> None:
+    bench.command("script 0 ab drop data every=10 limit=2")
+    assert passed(bench, *data(50)) == [n for n in range(50) if n not in (9, 19)]
+
+
+def test_a_time_window_counts_from_the_first_frame_of_its_kind(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.command("script 0 ab drop data from_ns=30000000 to_ns=60000000")
+    time.sleep(0.05)  # the rule's own age doesn't matter
+
+    def work() -> int:
+        bench.ends[0].send(tcp(flags=SYN))
+        for frame in data(20):
+            time.sleep(0.005)
+            bench.ends[0].send(frame)
+        return 21
+
+    recorded = [p for p in bench.record(tmp_path / "window.pcapng", work) if p.inbound]
+    begin_ns = recorded[1].time_ns
+    inside = [30_000_000 <= p.time_ns - begin_ns < 60_000_000 for p in recorded[1:]]
+    assert [p.dropped for p in recorded] == [None] + ["script" if each else None for each in inside]
+
+
+def test_duplicate_and_hold(bench: Bench) -> None:
+    bench.set(reorder_ns=20_000_000)
+    bench.command("script 0 ab duplicate data nth=2")
+    bench.command("script 0 ab hold data nth=3")
+    assert passed(bench, *data(5)) == [0, 1, 1, 3, 4, 2]
+
+
+def test_only_the_direction_and_port_that_it_names(bench: Bench) -> None:
+    bench.command("script 0 ab drop data port=80")
+    assert passed(bench, *data(2, port=80), *data(2, port=81)) == [2, 3]
+    bench.ends[1].send(*data(2, port=80))
+    assert len(bench.ends[0].receive(2)) == 2
+
+
+KINDS = {
+    "data": tcp(b"x"),
+    "push": tcp(b"x", flags=ACK | PSH),
+    "ack": tcp(),
+    "syn": tcp(flags=SYN),
+    "synack": tcp(flags=SYN | ACK),
+    "fin": tcp(flags=FIN | ACK),
+    "rst": tcp(flags=RST),
+    "udp": udp(b"x"),
+    "icmp": ethernet(ipv4(b"\x08\0\xf7\xff\0\0\0\0", 1)),
+    "gre": ethernet(ipv4(b"x", 47)),
+    "arp": arp(0),
+    "fragment": ethernet(ipv4(b"x" * 8, 6, flags_and_offset=1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "struck"),
+    [
+        ("any", set(KINDS)),
+        ("ip", set(KINDS) - {"arp"}),
+        ("tcp", {"data", "push", "ack", "syn", "synack", "fin", "rst", "fragment"}),
+        ("data", {"data", "push"}),
+        ("ack", {"ack"}),
+        ("syn", {"syn", "synack"}),
+        ("fin", {"fin"}),
+        ("rst", {"rst"}),
+        ("udp", {"udp"}),
+        ("icmp", {"icmp"}),
+    ],
+)
+def test_what_a_word_means(bench: Bench, what: str, struck: set[str]) -> None:
+    bench.command(f"script 0 ab drop {what}")
+    names = list(KINDS)
+    left = passed(bench, *KINDS.values())
+    assert {names[index] for index in left} == set(KINDS) - struck
+    (rule,) = bench.command("show")["links"][0]["ab"]["script"]
+    assert rule == {"action": "drop", "what": what, "seen": len(struck), "struck": len(struck)}
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("script", "LINK"),
+        ("script 0", "LINK"),
+        ("script 1 ab drop data", "LINK"),
+        ("script 0 up drop data", "up"),
+        ("script 0 ab", "do what"),
+        ("script 0 ab lose data", "lose"),
+        ("script 0 ab drop", "what"),
+        ("script 0 ab drop bytes", "what"),
+        ("script 0 ab drop data nth=0", "nth"),
+        ("script 0 ab drop data nth=5-3", "nth"),
+        ("script 0 ab drop data nth=1,", "nth"),
+        ("script 0 ab drop data nth=" + ",".join("1" * 17), "nth"),
+        ("script 0 ab drop data every=0", "every"),
+        ("script 0 ab drop data every", "every"),
+        ("script 0 ab drop data from_ns=-1", "from_ns"),
+        ("script 0 ab drop data port=65536", "port"),
+        ("script 0 ab drop data speed=1", "speed"),
+    ],
+)
+def test_a_rule_that_is_no_rule(bench: Bench, words: str, named: str) -> None:
+    with pytest.raises(WireError, match=named):
+        bench.command(words)
+    assert bench.command("show")["links"][0]["ab"]["script"] == []
+
+
+def test_rules_are_limited(bench: Bench) -> None:
+    for _ in range(32):
+        bench.command("script 0 ab drop data nth=1")
+    with pytest.raises(WireError, match="32"):
+        bench.command("script 0 ab drop data nth=1")

@@ -1,0 +1,62 @@
+"""Several links in one wire, and several interfaces on one side."""
+
+from __future__ import annotations
+
+from tests.wire.bench import Bench
+from tests.wire.frames import ethernet, numbered
+
+from tcplab import Lab
+
+
+def test_links_know_nothing_of_each_other(lab: Lab) -> None:
+    with Bench(lab, [(1, 1), (1, 1)]) as bench:
+        assert bench.ready["links"] == 2
+        bench.set("both", link=0, loss=1)
+        bench.ends[0].send(numbered(60, 1))
+        bench.ends[2].send(numbered(60, 2))
+        assert bench.ends[3].receive(1) == [numbered(60, 2)]
+        bench.drain(2)
+        assert bench.counters(0)["ab"]["dropped"]["loss"] == 1
+        assert bench.counters(1)["ab"]["packets_out"] == 1
+        for end in bench.ends:
+            assert end.receive(1, seconds=0.02) == []
+
+
+def address(number: int) -> bytes:
+    return bytes([2, 0, 0, 0, 1, number])
+
+
+def test_clients_share_one_bottleneck(lab: Lab) -> None:
+    with Bench(lab, [(3, 1)]) as bench:
+        *clients, server = bench.ends
+        bench.set("ab", rate_bps=10_000, queue_packets=3)
+        for number, client in enumerate(clients):
+            client.send(*[ethernet(bytes(100), to=address(9), source=address(number))] * 2)
+        bench.drain(6)
+        counters = bench.counters()["ab"]
+        # One was being sent and three waited: six came, far faster than they could leave.
+        assert (counters["packets_out"], counters["dropped"]["queue"]) == (4, 2)
+        assert len(server.receive(4)) == 4
+
+
+def test_answers_go_to_whom_they_are_for(lab: Lab) -> None:
+    with Bench(lab, [(3, 1)]) as bench:
+        *clients, server = bench.ends
+        for number, client in enumerate(clients):
+            client.send(ethernet(b"hello", to=address(9), source=address(number)))
+        assert len(server.receive(3)) == 3
+        answers = [ethernet(bytes([n]) * 46, to=address(n), source=address(9)) for n in range(3)]
+        server.send(*answers)
+        for client, answer in zip(clients, answers, strict=True):
+            assert client.receive(1) == [answer]
+        everyone = ethernet(bytes(46), to=b"\xff" * 6, source=address(9))
+        stranger = ethernet(bytes(46), to=address(7), source=address(9))
+        server.send(everyone, stranger)
+        for client in clients:
+            assert client.receive(2) == [everyone, stranger]
+        bench.drain(8)
+        assert bench.counters()["ba"]["packets_out"] == 5
+        # What a client says to another one doesn't come back on its side.
+        clients[0].send(ethernet(bytes(46), to=address(1), source=address(0)))
+        assert len(server.receive(1)) == 1
+        assert clients[1].receive(1, seconds=0.02) == []
