@@ -102,16 +102,20 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     result = load(arguments.experiment).from_arguments(arguments)
+    origin = result.provenance
+    # Ctrl-C ends a long experiment with what it has; the exit status says that there is more.
+    status = 130 if origin.get("interrupted") else 0
     if arguments.json:
         print(as_json(result))
-        return 0
+        return status
     print(table(result))
-    origin = result.provenance
     print(
         f"\n{origin['place']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']} cores"
         f" · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
     )
-    return 0
+    if status:
+        print(f"interrupted after {origin.get('runs', 'some')} runs", file=sys.stderr)
+    return status
 
 
 def _doctor(_arguments: argparse.Namespace) -> int:

@@ -77,8 +77,10 @@ def as_json(result: Result) -> str:
 
 
 def table(result: Result) -> Table:
-    """The rows under the columns that the result declares."""
-    return Table(result.columns, result.rows())
+    """The rows under the columns that the result declares; the caption tells of a recording."""
+    from tcplab.experiments.ladder import recorded_words
+
+    return Table(result.columns, result.rows(), recorded_words(result.provenance))
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
 
 from tcplab.experiments import provenance
+from tcplab.experiments.ladder import on_the_ladder, open_place
 from tcplab.lab import Lab, Loopback
 from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
 from tcplab.programs import small_writes as run_program
@@ -195,6 +196,7 @@ class SmallWrites:
         return [variant.row() for variant in self.variants]
 
 
+@on_the_ladder("small-writes", on_loopback=lambda rtt_ms, **_: rtt_ms == 0)
 def measure(
     messages: int = 20,
     writes: int = 15,
@@ -223,7 +225,8 @@ def measure(
     _check(messages, writes, size_bytes, variants)
     with ExitStack() as stack:
         if place is None:
-            place = stack.enter_context(Lab(rtt_ms=rtt_ms))
+            place = open_place(rtt_ms=rtt_ms)
+            stack.callback(place.close)
         # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
         cpu = min(os.sched_getaffinity(0))
         shape = {"writes": writes, "size_bytes": size_bytes, "quickack": quickack, "cpu": cpu}

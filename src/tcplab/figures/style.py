@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tcplab.experiments.ladder import mode
 from tcplab.models import Reason
 from tcplab.tables import Table
 
@@ -124,6 +125,8 @@ def new_figure() -> Figure:
 
     figure = Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
+    if mode() == "recorded":
+        figure.text(0.995, 0.005, "recorded, not measured now", ha="right", fontsize=SMALL)
     return figure
 
 

@@ -1,0 +1,74 @@
+"""Rounds of a long measurement: progress on a terminal, and Ctrl-C keeps what was measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+__all__ = ["Rounds"]
+
+
+class Rounds:
+    """Counts the rounds of an experiment; one turn of the loop is one complete round.
+
+    ::
+
+        with Rounds(runs, "tcp-vs-udp") as rounds:
+            for number in rounds:
+                rows.append(...)  # at the end of the turn: half a round is no result
+        rounds.interrupted  # the learner had enough after rounds.done of them
+
+    A Ctrl-C after the first complete round ends the ``with`` statement quietly; before that there
+    is nothing to show and KeyboardInterrupt goes on. The bar is drawn on a terminal's stderr only:
+    a notebook shows nothing there, and a log file gets no control characters.
+
+    Args:
+        total: rounds that are planned, at least 1.
+        name: what the bar is called.
+
+    Attributes:
+        done: complete rounds.
+        interrupted: True once a Ctrl-C was swallowed.
+
+    Raises:
+        ValueError: `total` is less than 1.
+    """
+
+    def __init__(self, total: int, name: str) -> None:
+        if total < 1:
+            raise ValueError(f"{name}: {total} runs measure nothing; give at least 1")
+        self.total = total
+        self.name = name
+        self.done = 0
+        self.interrupted = False
+        self._bar: tqdm[None] | None = None
+
+    def __enter__(self) -> Rounds:
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=self.total, desc=self.name, unit="round", leave=False)
+        return self
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(self.total):
+            yield number
+            self.done += 1
+            if self._bar is not None:
+                self._bar.update()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if self._bar is not None:
+            self._bar.close()
+        self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
+        return self.interrupted

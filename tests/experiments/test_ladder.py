@@ -1,0 +1,222 @@
+"""An experiment runs live, on plain loopback, or is shown from a recording, and says which."""
+
+from __future__ import annotations
+
+import enum
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from tcplab import Lab, LabError
+from tcplab.experiments import ladder, recordings, small_writes, table
+from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.models import Reason
+from tcplab.programs import Event
+from tcplab.tables import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A result that measures nothing."""
+
+    experiment: ClassVar[str] = "made"
+    columns: ClassVar[Sequence[Column]] = (Column("variant", "variant"),)
+
+    events: Sequence[Event]
+    provenance: Mapping[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"variant": event.name} for event in self.events]
+
+
+# A recording may hold classes of the package only; this one poses as such.
+Made.__module__ = "tcplab.experiments.test_ladder"
+
+calls: list[Any] = []
+
+
+@on_the_ladder("made", on_loopback=lambda size, **_: size < 10)
+def measure(size: int = 1, names: Sequence[str] = ("a", "b"), place: Any = None) -> Made:
+    calls.append(size if place is None else place)
+    origin = {"measured_at": "2026-01-02T03:04:05+00:00", "kernel": "6.18"}
+    return Made([Event(size, name, 0) for name in names], origin)
+
+
+@pytest.fixture(autouse=True)
+def recorded_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    import sys
+
+    monkeypatch.setitem(sys.modules, Made.__module__, sys.modules[__name__])
+    monkeypatch.setattr(recordings, "DIRECTORY", tmp_path)
+    monkeypatch.delenv("TCPLAB_MODE", raising=False)
+    monkeypatch.delenv("TCPLAB_RECORD", raising=False)
+    calls.clear()
+    return tmp_path
+
+
+def record(monkeypatch: pytest.MonkeyPatch, directory: Path, **arguments: Any) -> Made:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    monkeypatch.setenv("TCPLAB_RECORD", str(directory))
+    result = measure(**arguments)
+    monkeypatch.delenv("TCPLAB_RECORD")
+    calls.clear()
+    return result
+
+
+def test_the_same_call_is_found_again(monkeypatch: pytest.MonkeyPatch, recorded_here: Path) -> None:
+    made = record(monkeypatch, recorded_here, names=["x"])
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    shown = measure(1, ("x",))  # another way to write the same
+    assert calls == []
+    assert shown.events == made.events
+    assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"
+    assert "Recorded on 2026-01-02, Linux 6.18, not measured now" in str(table(shown))
+    assert str(table(made)).startswith("variant")
+
+
+def test_another_call_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
+) -> None:
+    record(monkeypatch, recorded_here)
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(LabError, match=r"no recording of made with size=2, .*with: size=1, names"):
+        measure(2)
+
+
+def test_loopback_runs_what_it_can_and_shows_the_rest(
+    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
+) -> None:
+    record(monkeypatch, recorded_here, size=10)
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    assert "recorded" not in measure(9).provenance
+    assert calls == [9]
+    assert measure(10).provenance["recorded"]["why"] == "plain loopback cannot do this"
+    assert calls == [9]
+
+
+def test_a_call_with_a_place_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    measure(3, place="a place")
+    assert calls == ["a place"]
+
+
+def test_an_unknown_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "fast")
+    with pytest.raises(ValueError, match="TCPLAB_MODE='fast' must be one of live, loopback"):
+        measure()
+
+
+def test_without_namespaces_the_rung_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder, "_why_no_lab", lambda: "blocked")
+    assert ladder.mode() == "loopback"
+    monkeypatch.setattr(ladder, "_why_no_lab", lambda: None)
+    assert ladder.mode() == "live"
+
+
+def test_the_place_of_each_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    with open_place() as place:
+        assert not isinstance(place, Lab)
+    for refused in ({"rtt_ms": 10}, {"rate_mbit": 5}, {"clients": 2}, {"loss": 0.1}):
+        name, value = next(iter(refused.items()))
+        with pytest.raises(LabError, match=f"cannot do {name}={value}"):
+            open_place(**refused)
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    with open_place(rtt_ms=2) as place:
+        assert isinstance(place, Lab)
+
+
+def test_a_real_result_comes_back_whole(
+    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    monkeypatch.setenv("TCPLAB_RECORD", str(recorded_here))
+    live = small_writes.measure(messages=3, variants=["no_delay", "default"])
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    shown = small_writes.measure(messages=3, variants=["no_delay", "default"])
+    assert shown.rows() == live.rows()
+    for then, now in zip(live.variants, shown.variants, strict=True):
+        assert then.segments is not None
+        assert now.segments is not None
+        assert np.array_equal(then.segments, now.segments)
+        assert then.segments.connections == now.segments.connections  # type: ignore[attr-defined]
+        assert now.timeline().sentences() == then.timeline().sentences()
+    (file,) = recorded_here.rglob("*.gz")
+    assert file.stat().st_size < 50_000
+
+
+# ---- the code ----
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        3,
+        2.5,
+        float("inf"),
+        "text",
+        (1, (2, [3])),
+        {"a": {"b": (1,)}},
+        {1: "one", (2, 3): "two"},
+        {"$": "not ours"},
+        Reason.HELD_BY_NAGLE,
+        [Event(1, "write", 2)],
+    ],
+)
+def test_there_and_back(value: Any) -> None:
+    coded = json.loads(json.dumps(recordings.encode(value)))
+    assert recordings.decode(coded) == value
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6.0).reshape(2, 3), np.zeros(0, "i4"), np.array([(1, 2)], "u1,i8")]
+)
+def test_arrays_there_and_back(array: Any) -> None:
+    back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
+    assert back.dtype == array.dtype
+    assert np.array_equal(back, array)
+
+
+@pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])
+def test_what_no_recording_can_hold(value: Any) -> None:
+    with pytest.raises(TypeError, match="cannot hold"):
+        recordings.encode(value)
+
+
+@pytest.mark.parametrize(
+    "coded",
+    [
+        {"$": "dataclass", "class": "subprocess:Popen", "fields": {"args": "true"}},
+        {"$": "dataclass", "class": "tcplab.lab:Lab", "fields": {}},
+        {"$": "dataclass", "class": "tcplab.lab:subprocess.Popen", "fields": {"args": "true"}},
+        {"$": "enum", "class": "tcplab.programs:Event", "name": "x"},
+        {"$": "code"},
+    ],
+)
+def test_a_recording_can_name_nothing_but_data(coded: Any) -> None:
+    with pytest.raises(ValueError, match=r"class|kind"):
+        recordings.decode(coded)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]")])
+def test_a_damaged_recording_says_so(
+    damage: bytes, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
+) -> None:
+    record(monkeypatch, recorded_here)
+    (file,) = recorded_here.rglob("*.gz")
+    file.write_bytes(damage)
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(ValueError, match="of made is damaged"):
+        measure()
