@@ -8,6 +8,8 @@ SHELL := bash
 PYTHON ?=
 # More for pytest: make test ARGS='-k wire -x'
 ARGS ?=
+# How long `make fuzz` looks, each target.
+SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
 UV_LOCK ?=
 
@@ -16,9 +18,10 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 C_FILES := $(wildcard src/helpers/*.[ch])
-SCRIPTS := .ci/run $(wildcard tools/*)
+SCRIPTS := .ci/run $(shell grep -l '^#!.*bash' tools/* tests/fuzz/run)
 
-.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell format lock clean
+.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell format lock clean \
+	fuzz recordings book release
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
@@ -54,6 +57,18 @@ lint-c: setup-dev
 lint-shell:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
 	else echo 'shellcheck: NOT RUN, it is not installed (apt install shellcheck, dnf install ShellCheck)'; fi
+
+fuzz: setup-dev ## look for input that breaks the parsers: make fuzz SECONDS_EACH=600
+	tests/fuzz/run $(SECONDS_EACH)
+
+recordings: setup-dev ## make anew what the lessons show where nothing can run live
+	tools/record-lessons
+
+book: setup-dev ## build the book, all lessons with their outputs, in dist/book
+	tools/make-book
+
+release: setup-dev ## build bundles, wheel, sdist and the book in dist/
+	tools/make-release
 
 format: setup-dev ## put Python, C and notebooks into the course's format
 	ruff check --fix-only --quiet

@@ -1,0 +1,45 @@
+"""The book: all lessons with the outputs of the machine that built it, to be read anywhere.
+
+`make book` puts the pages together in build/book/source (tools/make-book) and calls Sphinx on it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+project = "tcplab"
+author = "The tcplab authors"
+copyright = "The tcplab authors. Text under CC BY 4.0, code under BSD-3-Clause"  # noqa: A001
+release = importlib.metadata.version("tcplab")
+
+extensions = ["myst_nb", "sphinx.ext.extlinks"]
+exclude_patterns = ["_build"]
+root_doc = "index"
+language = "en"
+
+# Warnings are errors (-W): a broken link or a cell that wrote to stderr stops the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_output_stderr = "warn"
+# A page shows what a panel shows before it is touched; a live one would load foreign scripts.
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}
+nb_mime_priority_overrides = [
+    ("html", "text/html", 0),
+    ("html", "application/vnd.jupyter.widget-view+json", None),
+]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+# The lessons link to each other by file name; formulae are plain text, so no MathJax from a CDN.
+suppress_warnings = ["myst.header"]
+
+html_theme = "furo"
+html_title = "tcplab: why TCP programs are fast or slow"
+html_copy_source = False
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+html_theme_options = {
+    "light_css_variables": {"font-stack": "system-ui, sans-serif"},
+    "navigation_with_keys": True,
+}

@@ -1,0 +1,104 @@
+"""What is handed out: reproducible, and a student's bundle holds no answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def release(directory: Path) -> dict[str, Path]:
+    """File name -> path of all that was built."""
+    subprocess.run(
+        [sys.executable, ROOT / "tools/make-release", "--no-book", directory],
+        check=True,
+        capture_output=True,
+    )
+    return {path.name: path for path in directory.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("a release is made from what is committed: this is no git repository")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
+    if head.returncode:
+        pytest.skip("git does not read this repository (another owner?)")
+    return release(tmp_path_factory.mktemp("release"))
+
+
+def of_kind(built: dict[str, Path], end: str) -> Path:
+    (found,) = (path for name, path in built.items() if name.endswith(end))
+    return found
+
+
+def names(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as zipped:
+        return [name.partition("/")[2] for name in zipped.namelist()]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_two_builds_are_equal_byte_for_byte(built: dict[str, Path], tmp_path: Path) -> None:
+    again = release(tmp_path)
+    assert again.keys() == built.keys()
+    for name, path in built.items():
+        assert again[name].read_bytes() == path.read_bytes(), name
+
+
+def test_the_sums_are_right(built: dict[str, Path]) -> None:
+    lines = built["SHA256SUMS"].read_text().splitlines()
+    assert len(lines) == len(built) - 1
+    for line in lines:
+        digest, name = line.split("  ")
+        assert hashlib.sha256(built[name].read_bytes()).hexdigest() == digest
+
+
+def test_a_student_has_all_to_learn_and_no_answer(built: dict[str, Path]) -> None:
+    bundle = of_kind(built, "-student.zip")
+    found = names(bundle)
+    for needed in ("Makefile", "README.md", "requirements.lock", "src/helpers/wire.c"):
+        assert needed in found
+    assert any(name.startswith("lessons/") for name in found)
+    forbidden = ("solutions/", "tests/", "docs/instructors-guide.md")
+    assert not [name for name in found if name.startswith(forbidden)]
+    answers = re.compile(rb"#+ BEGIN (SOLUTION|HIDDEN|MARK)|BEGIN_HIDDEN")
+    with zipfile.ZipFile(bundle) as zipped:
+        for name in zipped.namelist():
+            if not name.endswith((".py", "/Makefile")) and "/tools/" not in name:
+                assert not answers.search(zipped.read(name)), name
+
+
+def test_an_instructor_has_everything(built: dict[str, Path]) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-tree", "-r", "--name-only", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(names(of_kind(built, "-instructor.zip"))) == sorted(tracked.stdout.splitlines())
+
+
+def test_programs_stay_executable(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
+        (setup,) = (entry for entry in zipped.infolist() if entry.filename.endswith("/tools/setup"))
+        assert setup.external_attr >> 16 & 0o111
+
+
+def test_the_wheel_carries_the_recordings_and_no_place_of_the_build(
+    built: dict[str, Path],
+) -> None:
+    with zipfile.ZipFile(of_kind(built, ".whl")) as wheel:
+        programs = [name for name in wheel.namelist() if "/bin/" in name]
+        assert programs
+        for name in programs:
+            assert b"tcplab-release-" not in wheel.read(name), name
