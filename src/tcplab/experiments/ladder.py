@@ -17,6 +17,7 @@ from html import escape
 from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args
 
 from tcplab.experiments import recordings
+from tcplab.experiments.instrument import turn
 from tcplab.lab import Lab, LabError, Loopback, why_no_lab
 
 __all__ = ["Mode", "mode", "on_the_ladder", "open_place"]
@@ -95,7 +96,8 @@ def on_the_ladder(
                     return cast(R, _recorded(name, arguments, why))
             elif rung == "recorded":
                 return cast(R, _recorded(name, arguments, "TCPLAB_MODE=recorded"))
-            result = measure(*args, **kwargs)
+            with turn(_announce_queue):
+                result = measure(*args, **kwargs)
             if directory := os.environ.get("TCPLAB_RECORD"):
                 recordings.save(directory, name, arguments, result)
             return result
@@ -130,8 +132,12 @@ def _recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
     origin = result.provenance
     mark = {"measured_at": origin["measured_at"], "kernel": origin["kernel"], "why": why}
     result = replace(result, provenance={**origin, "recorded": mark})
-    _announce(recorded_words(result.provenance))
+    _announce(f"⏺ {recorded_words(result.provenance)}")
     return result
+
+
+def _announce_queue(before: int) -> None:
+    _announce(f"⏳ Waiting for the instrument: {before} before you.")
 
 
 def _announce(words: str) -> None:
@@ -142,5 +148,5 @@ def _announce(words: str) -> None:
     from IPython.display import HTML, display
 
     if get_ipython() is not None:
-        html = HTML(f"<p><b>⏺ {escape(words)}</b></p>")  # type: ignore[no-untyped-call]
+        html = HTML(f"<p><b>{escape(words)}</b></p>")  # type: ignore[no-untyped-call]
         display(html)  # type: ignore[no-untyped-call]
