@@ -82,7 +82,7 @@ def test_every_place_that_names_the_python_versions_names_the_same() -> None:
     ("folder", "declared"),
     [
         ("src", PROJECT["dependencies"]),
-        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"]]),
+        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
     ],
 )
 def test_every_package_that_is_imported_is_asked_for(folder: str, declared: list[str]) -> None:
@@ -490,3 +490,33 @@ def test_each_module_imports_only_what_stands_before_it_on_the_map() -> None:
         assert module in order, f"{module} is not on the map in CONTRIBUTING.md"
         for needed in imported_modules(path):
             assert order.index(needed) <= order.index(module), f"{path.name} imports {needed}"
+
+
+# ---- containers ----
+
+
+def test_binder_gets_the_same_environment() -> None:
+    theirs = yaml.safe_load((ROOT / ".binder/environment.yml").read_text())
+    ours = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert theirs["dependencies"][-1] == {"pip": ["-e .."]}
+    assert ours["dependencies"][-1] == {"pip": ["-e ."]}
+    assert theirs["dependencies"][:-1] == ours["dependencies"][:-1]
+    assert theirs["channels"] == ours["channels"]
+
+
+def test_the_container_runs_as_an_ordinary_user() -> None:
+    lines = (ROOT / "deploy/container/Dockerfile").read_text().splitlines()
+    steps = [line for line in lines if re.match(r"[A-Z]+ ", line)]
+    assert steps.index("USER learner") < steps.index("RUN make setup")
+    assert not any(step.startswith("USER root") for step in steps)
+    assert steps[-1] == 'CMD ["make", "lab"]'
+
+
+def test_the_dev_container_is_given_what_namespaces_need() -> None:
+    text = (ROOT / ".devcontainer/devcontainer.json").read_text()
+    settings = json.loads(re.sub(r"^//.*$", "", text, flags=re.MULTILINE))
+    dockerfile = ROOT / ".devcontainer" / settings["build"]["dockerfile"]
+    run = next(line for line in dockerfile.read_text().splitlines() if "docker run" in line)
+    for option in ("seccomp=unconfined", "systempaths=unconfined"):
+        assert option in settings["runArgs"]
+        assert option in run
