@@ -24,6 +24,7 @@ __all__ = [
     "capability_table",
     "lesson_table",
     "rung",
+    "version_table",
 ]
 
 
@@ -123,6 +124,32 @@ def lesson_table() -> Table:
         ],
         rows,
     )
+
+
+def version_table() -> Table:
+    """Each package that the course asks for: what it asks, and what is installed."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from packaging.requirements import Requirement
+
+    rows: list[dict[str, str]] = [
+        {"name": "tcplab", "asked": "", "here": version("tcplab"), "fits": "yes"},
+        {"name": "python", "asked": "", "here": platform.python_version(), "fits": "yes"},
+        {"name": "linux", "asked": ">=5.6", "here": platform.release(), "fits": "yes"},
+    ]
+    for text in requires("tcplab") or ():
+        wanted = Requirement(text)
+        if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            here = version(wanted.name)
+            fits = "yes" if wanted.specifier.contains(here, prereleases=True) else "NO"
+        except PackageNotFoundError:
+            here, fits = "not installed", "NO"
+        asked = str(wanted.specifier)
+        rows.append({"name": wanted.name, "asked": asked, "here": here, "fits": fits})
+    headings = ("name", "package"), ("asked", "asked for"), ("here", "here"), ("fits", "fits")
+    return Table([Column(key, heading) for key, heading in headings], rows)
 
 
 def _kernel() -> Capability:
