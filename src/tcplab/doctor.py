@@ -52,7 +52,7 @@ class Lesson:
     Attributes:
         number: two digits, as in its file's name.
         title: as in its first heading.
-        on_loopback: what is left of it on plain loopback; empty when nothing is.
+        on_loopback: what of it runs on plain loopback; empty when nothing does.
     """
 
     number: str
@@ -61,11 +61,15 @@ class Lesson:
 
 
 LESSONS: Final = (
-    Lesson(
-        "05",
-        "Nagle and delayed ACK",
-        "times and system calls of all variants; no captures, no RTT but the loopback's",
-    ),
+    Lesson("00", "The lab", ""),
+    Lesson("01", "Throughput and copies", "all but the slower peer behind a wire"),
+    Lesson("02", "TCP and UDP", "lost datagrams and batching; not the tables with their networks"),
+    Lesson("03", "MTU and MSS", "the interfaces of this machine; not their packets"),
+    Lesson("04", "Buffer sizing", ""),
+    Lesson("05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"),
+    Lesson("06", "Cork", ""),
+    Lesson("07", "sendfile", "system calls, copies and CPU time; not the wire of 100 Mbit/s"),
+    Lesson("08", "Diagnosis", ""),
 )
 
 
@@ -84,7 +88,7 @@ def capabilities() -> list[Capability]:
 
 
 def rung(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """("live" | "loopback" | "none", one line of explanation) for a lesson on this machine.
+    """("live" | "loopback" | "recorded", one line of explanation) for a lesson on this machine.
 
     Args:
         lesson: one of LESSONS.
@@ -93,8 +97,8 @@ def rung(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
     if blocked is None:
         return "live", "everything in it runs here"
     if lesson.on_loopback:
-        return "loopback", lesson.on_loopback
-    return "none", blocked
+        return "loopback", f"live: {lesson.on_loopback}; the rest is shown from recordings"
+    return "recorded", "all of it needs a laboratory: shown from recordings"
 
 
 def capability_table(found: list[Capability]) -> Table:
