@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 C_FILES := $(wildcard src/helpers/*.[ch])
 SCRIPTS := .ci/run $(shell grep -l '^#!.*bash' tools/* tests/fuzz/run)
 
-.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell format lock clean \
+.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
 	fuzz recordings book release
 
 help: ## list these targets
@@ -41,7 +41,7 @@ lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
 test: setup-dev ## run all tests; the checks of `make lint` are among them
 	pytest $(ARGS)
 
-lint: lint-style lint-types lint-c lint-shell ## check style, types and warnings of the Python, C and shell code
+lint: lint-style lint-types lint-c lint-shell lint-analysis ## check style, types and warnings of the Python, C and shell code
 
 lint-style: setup-dev
 	ruff check
@@ -53,6 +53,9 @@ lint-types: setup-dev
 lint-c: setup-dev
 	clang-format --dry-run -Werror $(C_FILES)
 	tools/compile-strictly
+
+lint-analysis: ## look for bugs in the C programs with clang-tidy and cppcheck
+	tools/analyse-c
 
 lint-shell:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \

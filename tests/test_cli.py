@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcplab.cli import main
+from tcplab.segments import from_file
 
 
 def tcplab(*words: str) -> subprocess.CompletedProcess[str]:
@@ -45,30 +48,148 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "write-patterns", "4+x"], 2, "tcplab: pattern '4+x': give bytes joined by +"),
         (["explain", "cork", "--figure", "x.doc"], 2, "tcplab: --figure x.doc: the name must end"),
         (["explain", "cork", "--figure", "/no/such/x.svg"], 1, "/no/such/x.svg: No such file"),
+        (["explain", "cork", "--messages", "0"], 2, "tcplab: --messages 0: give 1 to 10000"),
+        (["explain", "cork", "--rtt-ms", "-1"], 2, "tcplab: rtt_ms=-1.0 must be a number"),
+        (["explain", "cork", "--message", "2"], 2, "tcplab: --message says which message"),
+        (
+            ["explain", "cork", "--figure", "x.svg", "--message", "9"],
+            2,
+            "--figure: first_message=9",
+        ),
+        (["explain", "fast"], 2, "invalid choice: 'fast'"),
+        (["explain", "file", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
+        (["explain", "file", __file__], 1, "test_cli.py: not a capture"),
+        (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
+        (["segments", "/"], 1, "tcplab: /: Is a directory"),
+        (["segments", __file__], 1, "test_cli.py: not a capture"),
+        (["segments", "x", "--json", "--csv"], 2, "not allowed with argument"),
         (["run", "no-such"], 2, "invalid choice: 'no-such'"),
         ([], 2, "required: COMMAND"),
     ],
 )
-def test_a_mistake_costs_one_line_and_no_traceback(
-    words: Sequence[str], status: int, message: str
+def test_a_mistake_costs_one_line(
+    words: Sequence[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        returned = main(words)
+    except SystemExit as end:  # argparse's way
+        returned = int(end.code or 0)
+    out, err = capsys.readouterr()
+    assert returned == status
+    assert message in err.splitlines()[-1]
+    assert len(err.splitlines()) == 1 or err.startswith("usage: ")
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(["segments", "/no/such"], 1), (["explain", "cork", "--size", "0"], 2)]
+)
+def test_the_exit_status_is_that_of_the_process_and_there_is_no_traceback(
+    words: Sequence[str], status: int
 ) -> None:
     done = tcplab(*words)
     assert done.returncode == status
-    assert message in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert done.stdout == "" or "explain" in words
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
 
 
-def test_explain_says_why_each_segment_left(
+#: How a sentence about a segment of each mode goes on after "N bytes of write(s) ...": nothing else
+#: is right, whatever the machine does.
+SENTENCES = {
+    "default": (
+        r"sent at once: nothing was un-ACKed",
+        r"held .* by Nagle: 2 bytes un-ACKed, \d+ < MSS 1448; released by the peer's .*ACK.*",
+    ),
+    "no_delay": (
+        r"sent at once: (nothing was un-ACKed|TCP_NODELAY is set)",
+        r"held .* by the congestion window: \d+ of the \d+ segments .*; released by .*",
+    ),
+    "cork": (
+        r"held .* by the cork: the socket is corked, 30 < MSS 1448; released: the cork was pulled",
+    ),
+    "msg_more": (
+        r"held .* by MSG_MORE: the last write said MSG_MORE, 28 < MSS 1448; released: .* MSG_MORE",
+    ),
+    "writev": (r"sent at once: nothing was un-ACKed",),
+}
+
+
+@pytest.mark.parametrize("mode", SENTENCES)
+def test_explain_has_the_right_sentence_for_each_segment(
+    mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = [*SENTENCES[mode], "sent again: .*"]  # a busy machine's ACKs may come too late
+    late = r"(; then .* more than others in the wire \(why is unknown\))?"
+    pattern = r"message \d: \d+ bytes of writes? [\d–]+ (" + "|".join(right) + f"){late}"
+    for _ in range(5):  # and an application that has to wait for a CPU is a cause of its own
+        assert main(["explain", mode, "--messages", "4", "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        odd = [each for each in data["sentences"] if not re.fullmatch(pattern, each)]
+        if not odd:
+            break
+    assert not odd
+    assert len(data["sentences"]) == len(data["segments"])
+    assert {each["message"] for each in data["segments"]} == {1, 2, 3, 4}
+    held = any(" by Nagle" in each for each in data["sentences"])
+    assert held == (mode == "default")
+
+
+def test_explain_draws_what_it_is_asked_for(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    picture = tmp_path / "timeline.svg"
-    assert main(["explain", "default", "--messages", "4", "--figure", str(picture)]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert "28 bytes of writes 2–15 held" in last
-    assert "by Nagle" in last
-    assert "released by the peer's delayed ACK" in last
-    assert picture.read_text().startswith("<?xml")
+    options = {"--figure": "a.svg", "--ladder": "b.png", "--time-sequence": "c.pdf"}
+    options["--in-flight"] = "d.SVG"
+    words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
+    assert main(["explain", "default", "--messages", "3", "--message", "2", *words]) == 0
+    report = capsys.readouterr().out
+    assert report.splitlines()[0].endswith("TCP_NODELAY off")
+    assert "\nWaits:\n" in report
+    starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for name in options.values():
+        content = (tmp_path / name).read_bytes()
+        assert content.startswith(starts[name[-3:].lower()])
+    assert "message 2" in (tmp_path / "a.svg").read_text()
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_segments_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["segments", str(DATA / "tcpdump-plain.pcap")]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1].startswith("connection 0: tcp ")
+    assert err == ""
+
+
+def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
+    content = (DATA / "tcpdump-plain.pcap").read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(content[:-7])
+    done = tcplab("segments", str(tmp_path / "cut.pcap"), "--csv")
+    assert done.returncode == 0
+    assert re.fullmatch(r"tcplab: warning: .*cut\.pcap: .*\n", done.stderr)
+    assert len(done.stdout.splitlines()) == len(from_file(DATA / "tcpdump-plain.pcap"))
+
+
+@pytest.mark.parametrize("option", ["", "--summary"])  # much to print, and little
+@pytest.mark.parametrize("output", ["| true", "| head -n 1", "> /dev/full"])
+def test_an_output_that_takes_no_more_costs_one_line_at_most(
+    output: str, option: str, tmp_path: Path
+) -> None:
+    big = tmp_path / "big.pcap"
+    content = (DATA / "tcpdump.pcap").read_bytes()
+    big.write_bytes(content + content[24:] * 200)
+    done = subprocess.run(
+        f"{sys.executable} -m tcplab.cli segments {big} {option} {output}",
+        shell=True,
+        # Without a buffer there is nothing left to flush at the end.
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    full = "full" in output
+    assert done.stderr == ("tcplab: output: No space left on device\n" if full else "")
+    assert done.returncode == (1 if full else 0)
 
 
 def test_a_closed_output_is_not_a_traceback() -> None:
@@ -91,10 +212,3 @@ def test_doctor_names_each_capability_and_lesson(capsys: pytest.CaptureFixture[s
     assert "congestion control" in out
     assert "Nagle and delayed ACK" in out
     assert status in (0, 1)
-
-
-def test_importing_tcplab_is_light() -> None:
-    heavy = {"scapy", "matplotlib", "ipywidgets", "pyroute2", "IPython"}
-    code = "import sys, tcplab; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert not heavy & set(loaded.split())

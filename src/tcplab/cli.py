@@ -4,15 +4,23 @@ failure."""
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import EXPERIMENTS, as_json, load, table
+from tcplab.grading.command import add_commands as add_grading
 from tcplab.lab import LabError
-from tcplab.programs import SmallWritesMode
+
+if TYPE_CHECKING:
+    from tcplab.figures import Picture
+    from tcplab.timeline import Timeline
 
 __all__ = ["main"]
 
@@ -22,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     warnings.showwarning = _one_line_warning
     try:
-        return int(arguments.action(arguments))
+        status = int(arguments.action(arguments))
+        sys.stdout.flush()
+        return status
     except ValueError as error:  # a value that the models, a laboratory or an experiment refused
         print(f"tcplab: {error}", file=sys.stderr)
         return 2
@@ -30,14 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tcplab: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # `tcplab … | head`
-            sys.stderr.close()
-        else:
+        if error.filename is None:
+            _discard_output()
+        if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is no mistake
             print(f"tcplab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("tcplab: interrupted", file=sys.stderr)
         return 130
+
+
+def _discard_output() -> None:
+    """Nobody takes the rest, and Python would complain when it flushes it at the end."""
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -63,40 +79,147 @@ def _parser() -> argparse.ArgumentParser:
         module.add_arguments(experiment)
         experiment.set_defaults(action=_run, experiment=name)
     _add_explain(commands)
+    _add_segments(commands)
+    _add_bench(commands)
+    _add_demo(commands)
+    add_grading(commands)
     return parser
 
 
+def _add_demo(commands: Any) -> None:
+    words = "go through a demonstration for a lecture; without a name, list them"
+    demo = commands.add_parser("demo", help=words, description=words)
+    demo.add_argument("name", nargs="?", help="which; `make demo NAME=…` shows it in a browser")
+    demo.add_argument("--step", type=int, help="this step only, from 1")
+    demo.set_defaults(action=_demo)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from tcplab import demos
+
+    if arguments.name is None:
+        for demo in demos.DEMOS.values():
+            print(f"{demo.name:10}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
+        return 0
+    demos.in_terminal(arguments.name, arguments.step)
+    return 0
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser("bench", help="measure the course's own instruments")
+    subjects = bench.add_subparsers(title="instruments", required=True, metavar="NAME")
+    words = "how exact and how fast the wire is, beside netem, tbf and mahimahi where present"
+    wire = subjects.add_parser("wire", help=words, description=words)
+    wire.add_argument("--seconds", type=float, default=2.0, help="for each row (default 2)")
+    wire.add_argument("--rounds", type=int, default=5, help="of the throughput (default 5)")
+    wire.add_argument("--json", action="store_true", help="rows and provenance as JSON")
+    wire.set_defaults(action=_bench_wire)
+
+
+def _bench_wire(arguments: argparse.Namespace) -> int:
+    from tcplab.experiments.wire_bench import measure
+
+    def progress(line: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+    result = measure(seconds=arguments.seconds, rounds=arguments.rounds, progress=progress)
+    progress("")
+    print(result.as_json() if arguments.json else result)
+    return 0
+
+
+#: Option -> function of tcplab.figures, and what it draws.
+_FIGURES: Final = {
+    "--figure": ("timeline", "lanes of application, kernel, wire and peer"),
+    "--ladder": ("ladder", "arrows between sender and peer"),
+    "--time-sequence": ("time_sequence", "which byte left when, of the whole connection"),
+    "--in-flight": ("in_flight", "what was sent and not acknowledged, of the whole connection"),
+}
+_OF_A_MESSAGE: Final = {"--figure", "--ladder"}
+_KINDS: Final = (".png", ".svg", ".pdf")
+
+
 def _add_explain(commands: Any) -> None:
-    words = "run small writes and say of each segment why it left when it did"
-    explain = commands.add_parser("explain", help=words, description=words)
-    explain.add_argument("mode", choices=get_args(SmallWritesMode), help="how to send")
-    explain.add_argument("--messages", type=int, default=5, help="default 5")
-    explain.add_argument("--writes", type=int, default=15, help="pieces in a message (default 15)")
-    explain.add_argument("--size", type=int, default=2, help="bytes in a piece (default 2)")
-    explain.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
-    explain.add_argument("--figure", metavar="FILE", help="also draw it (.png, .svg or .pdf)")
+    from tcplab.timeline import command
+
+    drawing = argparse.ArgumentParser(add_help=False)
+    figures = drawing.add_argument_group(f"figures, as {_one_of(_KINDS)}")
+    for option, (_name, words) in _FIGURES.items():
+        figures.add_argument(option, metavar="FILE", help=words)
+    figures.add_argument(
+        "--between",
+        nargs=2,
+        type=float,
+        metavar="MS",
+        help="draw the whole connection's only from one time to another",
+    )
+    figures.add_argument(
+        "--message", type=int, metavar="N", help="which one to draw (default: a typical one)"
+    )
+    explain = commands.add_parser("explain", help=command.SUMMARY, description=command.SUMMARY)
+    command.add_arguments(explain, [drawing])
     explain.set_defaults(action=_explain)
 
 
+def _one_of(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
 def _explain(arguments: argparse.Namespace) -> int:
-    from tcplab.experiments.small_writes import measure
+    from tcplab.timeline import command
 
-    kind = (arguments.figure or ".svg").rpartition(".")[2]
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"--figure {arguments.figure}: the name must end in .png, .svg or .pdf")
-    result = measure(
-        messages=arguments.messages,
-        writes=arguments.writes,
-        size_bytes=arguments.size,
-        rtt_ms=arguments.rtt_ms,
-        variants=[arguments.mode],
-    )
-    timeline = result[arguments.mode].timeline()
-    print("\n".join(timeline.sentences()))
-    if arguments.figure:
-        from tcplab.figures import timeline as draw
+    wanted = {
+        option: file
+        for option in _FIGURES
+        if (file := getattr(arguments, option.strip("-").replace("-", "_")))
+    }
+    for option, file in wanted.items():
+        if Path(file).suffix.lower() not in _KINDS:
+            raise ValueError(f"{option} {file}: the name must end in {_one_of(_KINDS)}")
+        if not Path(file).parent.is_dir():  # to be said before the run, not after it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+    if arguments.message is not None and not _OF_A_MESSAGE & set(wanted):
+        raise ValueError("--message says which message --figure and --ladder draw: give one")
+    if arguments.between is not None and not set(wanted) - _OF_A_MESSAGE:
+        raise ValueError("--between says which time --time-sequence and --in-flight draw: give one")
+    name, timeline = command.find(arguments)
+    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
+    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
+    if arguments.json:
+        print(command.as_json(name, timeline))
+    else:
+        print(command.report(timeline, recorded=arguments.what == "file"))
+    for picture, file in pictures:
+        picture.save(file)
+    return 0
 
-        draw(timeline).save(arguments.figure)
+
+def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:
+    from tcplab import figures
+
+    name, _words = _FIGURES[option]
+    draw = getattr(figures, name)
+    between = tuple(arguments.between) if arguments.between else None
+    try:
+        picture: Picture = draw(timeline, arguments.message if option in _OF_A_MESSAGE else between)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    return picture
+
+
+def _add_segments(commands: Any) -> None:
+    from tcplab.segments import command
+
+    segments = commands.add_parser("segments", help=command.SUMMARY, description=command.SUMMARY)
+    command.add_arguments(segments)
+    segments.set_defaults(action=_segments)
+
+
+def _segments(arguments: argparse.Namespace) -> int:
+    from tcplab.segments import command
+
+    command.print_segments(arguments, sys.stdout)
     return 0
 
 
@@ -113,6 +236,8 @@ def _run(arguments: argparse.Namespace) -> int:
         f"\n{origin['place']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']} cores"
         f" · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
     )
+    if "wire_late" in origin:
+        print(f"tcplab: warning: {origin['wire_late']}", file=sys.stderr)
     if status:
         print(f"interrupted after {origin.get('runs', 'some')} runs", file=sys.stderr)
     return status

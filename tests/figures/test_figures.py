@@ -6,16 +6,23 @@ import struct
 import subprocess
 import sys
 import threading
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from tests.timeline.made_up import ack, capture, data, handshake, ns
 
 from tcplab import figures
+from tcplab.figures import style
+from tcplab.figures.ladder import _Label, _spread
+from tcplab.figures.lanes import View
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.programs import Event, SocketOptions
 from tcplab.timeline import Reason, Timeline, explain
@@ -78,23 +85,29 @@ def lost() -> Timeline:
 
 
 def bulk() -> Timeline:
-    """Forty segments in slow start; the window halves the picture with samples of TCP_INFO."""
-    mss, rows, samples = 1448, handshake(20), []
+    """Seventy segments in slow start, with samples of TCP_INFO."""
+    samples = [
+        {"time_ns": ns(20 * i + 1), "snd_cwnd": 10 << i, "unacked": 10 << i, "notsent_bytes": 1}
+        for i in range(3)
+    ]
+    log = [Event(ns(0), "write", 70 * 1448)]
+    return explain(log, capture(bulk_rows()), OPTIONS, samples=samples)
+
+
+def bulk_rows() -> Rows:
+    """Ten segments, twenty, forty, a round trip apart."""
+    mss, rows = 1448, handshake(20)
     sent = acked = 0
     for round_trip in range(3):
         start = 20.0 * round_trip
-        flight = 10 << round_trip
-        for i in range(flight):
+        for i in range(10 << round_trip):
             rows.append(data(start + 0.01 + 0.002 * i, sent, mss))
             sent += mss
-        samples.append({"time_ns": ns(start + 1), "snd_cwnd": flight, "unacked": flight})
-        samples[-1]["notsent_bytes"] = 1
-        for i in range(flight):
+        for i in range(10 << round_trip):
             acked += mss
             rows.append(ack(start + 19.9 + 0.002 * i, acked))
     rows.sort(key=lambda each: int(each["time_ns"]))
-    log = [Event(ns(0), "write", sent)]
-    return explain(log, capture(rows), OPTIONS, samples=samples)
+    return rows
 
 
 MADE = {
@@ -163,6 +176,85 @@ def test_a_lost_segment_ends_half_way() -> None:
         assert any("again" in word or "50 bytes" in word for word in words)
 
 
+def test_what_was_lost_and_what_was_only_sent_again_are_told_apart() -> None:
+    assert "50 bytes lost, sent again after 208.0 ms" in figures.timeline(lost()).title
+    arrived = clocked(sent_again=True)
+    assert "1,448 bytes sent again after" in figures.timeline(arrived).title
+    assert "lost" not in " ".join(each.get_text() for each in texts(figures.timeline(arrived)))
+
+
+def clocked(*, sent_again: bool = False) -> Timeline:
+    """Thirty ACKs, each of which lets two segments go; the window is full all the while."""
+    mss, rows = 1448, handshake(2)
+    rows += [data(0.01, mss * i, mss) for i in range(10)]
+    for i in range(30):
+        rows.append(ack(2 + i, 2 * mss * (i + 1), window=10 * mss))
+        rows += [data(2.01 + i, mss * (2 * i + 10), mss), data(2.05 + i, mss * (2 * i + 11), mss)]
+    for each in rows[1:3]:
+        each["window"] = 10 * mss
+    if sent_again:
+        rows.append(data(300, 69 * mss, mss, is_retransmission=True))
+    rows.append(ack(310, 70 * mss))
+    return explain([Event(ns(0), "write", 70 * mss)], capture(rows), OPTIONS)
+
+
+def test_waits_that_the_eye_cannot_tell_apart_are_one_bar() -> None:
+    timeline = clocked()
+    view = View.of(timeline, None, 1)
+    limited = [each for each in view.stretches() if each.reason is Reason.WINDOW_LIMITED]
+    assert len(limited) > 20
+    [bar] = [each for each in view.waits() if each.reason is Reason.WINDOW_LIMITED]
+    assert (bar.start_ns, bar.end_ns) == (limited[0].start_ns, limited[-1].end_ns)
+    words = [each.get_text() for each in texts(figures.timeline(timeline))]
+    assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in each for each in words) == 1
+
+
+def test_nothing_to_send_is_not_said_below_a_bar() -> None:
+    axes = figures.timeline(lost()).figure.axes[0]
+    hatch = HOLD_STYLES[Reason.RETRANSMISSION].hatch
+    lines = [line for line in axes.lines if line.get_linestyle() == ":"]
+    dotted = [np.asarray(line.get_xdata(), float).tolist() for line in lines]
+    bars = [
+        (patch.get_x(), patch.get_x() + patch.get_width())
+        for patch in axes.patches
+        if isinstance(patch, Rectangle) and patch.get_hatch() == hatch
+    ]
+    assert dotted
+    assert bars
+    for left, right in dotted:
+        assert all(right <= bar[0] or left >= bar[1] for bar in bars)
+
+
+def test_the_rate_is_that_of_the_data_whenever_the_connection_ends() -> None:
+    title = figures.time_sequence(bulk()).title
+    rows = bulk_rows()
+    rows.append(ack(5000, 101_361, flags=17))  # of a FIN, much later
+    later = explain([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
+    assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
+
+
+@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
+def test_a_part_of_the_time_can_be_drawn(draw: Any) -> None:
+    whole, part = draw(bulk()), draw(bulk(), (19, 21))
+    assert part.title == whole.title
+    assert part.table.rows == whole.table.rows
+    [axes] = part.figure.axes
+    left, right = axes.get_xlim()
+    assert 18 < left < 19
+    assert 21 < right < 22
+    # The height is that of what is in view: twenty segments left then, and the first ten before.
+    bottom, top = axes.get_ylim()
+    assert bottom <= 1448
+    assert top < 1.5 * (30 * 1448 if draw is figures.time_sequence else 20 * 1448)
+    assert "the whole took 60" in axes.get_xlabel()
+    assert "the whole" not in whole.figure.axes[0].get_xlabel()
+    for wrong in ((5, 5), (5, 2), (-1, 3), (1, float("nan")), (1, float("inf"))):
+        with pytest.raises(ValueError, match="give two times in ms, the earlier first"):
+            draw(bulk(), wrong)
+    with pytest.raises(ValueError, match=r"no data segment left between 70 and 80 ms; the last"):
+        draw(bulk(), (70, 80))
+
+
 # ---- readable by everybody -----------------------------------------------------------------------
 
 
@@ -198,6 +290,70 @@ def test_no_text_covers_another_or_leaves_the_picture(name: str, draw: Any) -> N
         overlap = Bbox.intersection(a, b)
         area = 0 if overlap is None else overlap.width * overlap.height
         assert area < 0.12 * min(a.width * a.height, b.width * b.height), f"{one!r} on {other!r}"
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
+def test_a_legend_covers_no_curve(name: str, draw: Any) -> None:
+    picture = draw(MADE[name]())
+    picture.figure.canvas.draw()
+    [legend], [axes] = picture.figure.legends, picture.figure.axes
+    box = legend.get_window_extent()
+    assert box.y0 >= axes.get_window_extent().y1
+    assert box.y1 <= 0.89 * 720  # below two lines of title
+    assert box.x1 <= 1281
+
+
+def test_a_window_above_the_picture_is_said_and_not_in_the_legend() -> None:
+    for draw in (figures.time_sequence, figures.in_flight):
+        words = [each.get_text() for each in texts(draw(lost()))]
+        assert any(each.startswith("the peer's window is above the picture") for each in words)
+        assert not [each for each in words if each.endswith("peer's window")]
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
+)
+def test_labels_beside_a_post_keep_their_order_and_do_not_touch(
+    wanted: list[tuple[float, str]],
+) -> None:
+    placed = _spread([_Label(y, text, "black") for y, text in wanted])
+    assert len(placed) == len(wanted) or sum(label.height for label, _y in placed) > 0.45
+    assert [label.y for label, _y in placed] == sorted(
+        (each.y for each, _y in placed), reverse=True
+    )
+    for label, y in placed:
+        assert y - label.height / 2 >= -1e-6
+        assert y + label.height / 2 <= 0.94 + 1e-6
+    for (above, high), (below, low) in pairwise(placed):
+        assert high - low >= (above.height + below.height) / 2 - 1e-6
+
+
+def test_a_label_that_is_where_it_belongs_stays_there() -> None:
+    labels = [_Label(y, "x", "black") for y in (0.9, 0.5, 0.1)]
+    assert [y for _label, y in _spread(labels)] == pytest.approx([0.9, 0.5, 0.1])
+
+
+def test_long_labels_are_wrapped() -> None:
+    label = _Label(0.5, "1,448,000 bytes held, peer's window full 15.8 ms", "black")
+    assert label.wrapped(2000) == label
+    lines = label.wrapped(300).text.split("\n")
+    assert len(lines) == 2
+    assert all(style.text_width_px(line, style.SMALL) <= 300 for line in lines)
+
+
+def test_what_is_written_is_dark_enough_to_be_read() -> None:
+    def luminance(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    for colour in (
+        *(style.BLACK, style.ORANGE, style.GREEN, style.BLUE),
+        *(style.VERMILION, style.PURPLE, style.GREY),
+    ):
+        assert 1.05 / (luminance(style.ink(colour)) + 0.05) >= 4.5, colour
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -271,10 +271,10 @@ def test_captures_on_two_clocks() -> None:
 def test_several_connections_need_a_choice() -> None:
     events, rows = stalled()
     other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
-    with pytest.raises(ValueError, match="holds 2 connections; say which: connection=0, 1"):
+    with pytest.raises(ValueError, match=r"holds 2 connections; say which, with .*: 0, 1"):
         explain(events, capture([*rows, *other]))
     assert len(explain(events, capture([*rows, *other]), connection=1).segments) == 2
-    with pytest.raises(ValueError, match="connection=7 is not in the capture"):
+    with pytest.raises(ValueError, match="connection 7 is not in the capture"):
         explain(events, capture(rows), connection=7)
 
 
@@ -296,6 +296,86 @@ def test_every_message_is_one_line() -> None:
     for bad in ([], events[:1]):
         with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
             explained(bad, rows)
+
+
+# ---- what the log and the capture tell together --------------------------------------------------
+
+
+def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
+    events, rows = stalled()
+    whole = explained(events, rows)
+    assert whole.missing == []
+    # The capture stops before the ACK: nobody knows how long the second write waited.
+    cut = explained(events, rows[:4])
+    assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
+    assert [each.payload_bytes for each in cut.segments] == [4]
+    assert all(hold.end_ns <= ns(0.01) for hold in cut.holds)
+
+
+def test_what_is_read_on_another_connection_does_not_make_a_capture_short() -> None:
+    events, rows = stalled()
+    events[-1] = Event(ns(60), "read", 2)
+    rows = [
+        dict(each, payload_bytes=0 if each["direction"] else each["payload_bytes"]) for each in rows
+    ]
+    assert explained(events, rows).missing == []
+
+
+def test_an_awaited_acknowledgement_ends_a_message() -> None:
+    events = log((0, "write", 4), (40.1, "acknowledged", 4), (40.2, "write", 5))
+    rows = [*handshake(), data(0.005, 0, 4), ack_row(40, 4), data(40.21, 4, 5)]
+    timeline = explained(events, rows)
+    assert [write.message for write in timeline.writes] == [1, 2]
+    [idle] = timeline.holds
+    assert idle.reason is Reason.APPLICATION_IDLE
+    assert "the application waited for the ACK of 4 bytes" in idle.evidence
+
+
+def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> None:
+    """The ACK of the peer's answer was lost with our segment, so both ends send again."""
+    events = log((0, "write", 50), (0.01, "write", 60), (230, "reply", 2))
+    rows = [
+        *handshake(2),
+        data(0.005, 0, 50),
+        ack_row(210, 0, payload_bytes=2, is_retransmission=True),
+        data(212, 50, 60),
+        ack_row(216, 0, sack_blocks=1),
+        data(216.01, 0, 50, is_retransmission=True),
+        ack_row(220, 110, payload_bytes=2, seq=2),
+    ]
+    probe = explained(events, rows).segments[1]
+    assert probe.reason is Reason.TAIL_LOSS_PROBE
+    assert [hold.reason for hold in probe.holds] == [Reason.HELD_BY_NAGLE]
+    assert "nothing new was ACKed for 212.0 ms" in probe.evidence
+
+
+def deferred(**sample: int) -> Timeline:
+    """An ACK leaves room for one segment in a window of six; it is used after the next ACK only."""
+    window = 6 * MSS
+    events = log((0, "write", 12 * MSS))
+    rows = [
+        *handshake(),
+        *(data(0.01, MSS * i, MSS) for i in range(5)),
+        ack_row(20, 0, window=window),
+        data(50.02, 5 * MSS, MSS),
+        ack_row(50, 5 * MSS, window=window),
+    ]
+    rows[2]["window"] = rows[1]["window"] = 5 * MSS
+    rows.sort(key=lambda each: int(each["time_ns"]))
+    usual = {"time_ns": ns(30), "unacked": 5, "snd_cwnd": 10, "snd_wnd_bytes": window}
+    samples = [usual | {"notsent_bytes": 7 * MSS} | sample]
+    return explained(events, rows, samples=samples)
+
+
+def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() -> None:
+    last = deferred().segments[-1]
+    assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
+    assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
+    assert last.reason is Reason.RELEASED_BY_ACK
+    # Without the kernel's word that it had more to send, it is not guessed.
+    for sample in ({"time_ns": ns(60)}, {"notsent_bytes": MSS}, {"snd_wnd_bytes": 2 * MSS}):
+        last = deferred(**sample).segments[-1]
+        assert last.holds[-1].reason is Reason.UNKNOWN
 
 
 # ---- size ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,10 +22,15 @@ __all__ = ["in_flight", "time_sequence"]
 
 #: A wait shorter than this part of the whole is not shaded: nobody would see it.
 _SHORTEST_SHARE: Final = 0.004
-_AXES: Final = (0.085, 0.105, 0.9, 0.745)
+_AXES: Final = (0.1, 0.105, 0.885, 0.685)
+#: Where a legend ends, in the room above the axes: it must not cover a curve.
+_LEGEND: Final = (0.1, 0.875)
+_HEADROOM: Final = 1.08
+#: So many points are drawn in thin lines.
+_DENSE: Final = 3000
 
 
-def time_sequence(timeline: Timeline) -> Picture:
+def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """Which byte left when: a stroke a segment, the ACK line below, the window line above.
 
     The plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate, the
@@ -33,17 +39,17 @@ def time_sequence(timeline: Timeline) -> Picture:
 
     Args:
         timeline: of tcplab.timeline.explain.
+        between_ms: draw only from the first to the second, in ms since the first event; the title
+            and the table are of the whole all the same.
 
     Raises:
-        ValueError: it has no data segment.
+        ValueError: it has no data segment, or not in that time.
     """
-    curves = _Curves(timeline)
+    curves = _Curves(timeline, between_ms)
     figure, axes = curves.start(_rate_finding(curves), "offset in the stream")
     _shade(axes, curves)
     for again in (False, True):
-        some = [
-            each for each in timeline.segments if (each.reason is Reason.RETRANSMISSION) is again
-        ]
+        some = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
         if some:
             axes.vlines(
                 [curves.ms(each.time_ns) for each in some],
@@ -54,60 +60,53 @@ def time_sequence(timeline: Timeline) -> Picture:
                 label="sent again" if again else "segments",
                 zorder=4,
             )
-    resent = [each for each in timeline.segments if each.reason is Reason.RETRANSMISSION]
+    resent = [each for each in curves.drawn if each.reason is Reason.RETRANSMISSION]
     middles = [(each.offset + each.end) / 2 for each in resent]
     times = [curves.ms(each.time_ns) for each in resent]
     axes.plot(times, middles, "D", ms=7, color=style.VERMILION, zorder=5)
-    acks, windows = curves.acknowledged(), curves.window_ends()
+    acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
     _steps(axes, acks, color=style.GREEN, ls="--", lw=2.2, label="acknowledged")
-    _steps(axes, windows, color=style.PURPLE, ls="-.", lw=2.2, label="end of the peer's window")
-    highest = max(each.end for each in timeline.segments)
-    axes.set_ylim(-0.03 * highest, 1.35 * highest)
+    highest = max(each.end for each in curves.drawn)
+    lowest = min([0, *(each.offset for each in timeline.segments[:1])])
+    if between_ms is not None:
+        lowest = min([each.offset for each in curves.drawn] + [value for _time, value in acks])
+    room = (_HEADROOM - 1) * (highest - lowest)
+    _windows(axes, windows, highest + room, "end of the peer's window", "its end is at")
+    axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
-    axes.legend(loc="lower right", fontsize=SMALL, framealpha=0.95, ncols=2)
+    _legend(axes)
     return Picture(figure, *_rate_finding(curves), curves.table())
 
 
-def in_flight(timeline: Timeline) -> Picture:
+def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """How much was sent and not yet acknowledged, below the windows that bound it.
 
     The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it.
 
     Args:
         timeline: of tcplab.timeline.explain.
+        between_ms: draw only from the first to the second, in ms since the first event; the title
+            and the table are of the whole all the same.
 
     Raises:
-        ValueError: it has no data segment.
+        ValueError: it has no data segment, or not in that time.
     """
-    curves = _Curves(timeline)
-    flying = curves.in_flight()
-    finding = _flight_finding(curves, flying)
+    curves = _Curves(timeline, between_ms)
+    finding = _flight_finding(curves, curves.in_flight())
+    flying = curves.part(curves.in_flight())
     figure, axes = curves.start(finding, "bytes in flight")
     _shade(axes, curves)
     _steps(axes, flying, color=style.BLUE, ls="-", lw=2.6, label="in flight")
     highest = max(value for _time, value in flying)
-    windows = curves.windows()
-    if windows:
-        _steps(axes, windows, color=style.PURPLE, ls="-.", lw=2.2, label="peer's window")
-    cwnd = curves.congestion_windows()
+    windows = curves.part(curves.windows())
+    cwnd = curves.part(curves.congestion_windows())
     if cwnd:
         _steps(axes, cwnd, color=style.ORANGE, ls="--", lw=2.6, label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
-    axes.set_ylim(0, 1.35 * highest)
-    above = [value for _time, value in windows if value > 1.35 * highest]
-    if windows and len(above) == len(windows):
-        axes.text(
-            0.01,
-            0.97,
-            f"the peer's window is above the picture: {min(above):,} bytes or more",
-            transform=axes.transAxes,
-            ha="left",
-            va="top",
-            fontsize=SMALL,
-            color=style.PURPLE,
-        )
+    axes.set_ylim(0, _HEADROOM * highest)
+    _windows(axes, windows, _HEADROOM * highest, "peer's window", "it is")
     _bytes_axis(axes)
-    axes.legend(loc="upper right", fontsize=SMALL, framealpha=0.95, ncols=2)
+    _legend(axes)
     return Picture(figure, *finding, curves.table())
 
 
@@ -119,13 +118,42 @@ Points = list[tuple[float, int]]  # time in ms, value
 class _Curves:
     """The numbers behind both pictures; times in ms since the first event."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
         if not timeline.segments:
             raise ValueError("the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
-        acks = [each.time_ns for each in timeline.acks if each.newly_acked_bytes]
-        self.end_ns = max([timeline.segments[-1].time_ns, *acks[-1:], self.start_ns + 1000])
+        self.end_ns = max(timeline.segments[-1].time_ns, self.start_ns + 1000)
+        # Until all is acknowledged; the end of the connection may come much later.
+        highest = max(each.end for each in timeline.segments)
+        acks = [each for each in timeline.acks if each.newly_acked_bytes]
+        last = next((each for each in acks if each.ack >= highest), acks[-1] if acks else None)
+        if last is not None:
+            self.end_ns = max(self.end_ns, last.time_ns)
+        self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
+        if not 0 <= self.from_ms < self.to_ms < math.inf:
+            raise ValueError(
+                f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
+            )
+        #: The segments in the picture.
+        self.drawn = [
+            each
+            for each in timeline.segments
+            if self.from_ms <= self.ms(each.time_ns) <= self.to_ms or between_ms is None
+        ]
+        if not self.drawn:
+            raise ValueError(
+                f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
+                f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms"
+            )
+
+    def part(self, points: Points) -> Points:
+        """What is to be seen of a step curve."""
+        times = [time for time, _value in points]
+        first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
+        end = bisect.bisect_right(times, self.to_ms)
+        last = [(self.to_ms, points[end - 1][1])] if first < end < len(points) else []
+        return points[first:end] + last
 
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
@@ -135,9 +163,13 @@ class _Curves:
         figure = style.new_figure()
         style.title(figure, finding[0])
         axes = figure.add_axes(_AXES)
-        axes.set_xlim(min(0.0, self.ms(self.start_ns)), 1.02 * self.ms(self.end_ns))
-        axes.set_xlabel("time (ms)", fontsize=TEXT)
+        length = self.to_ms - self.from_ms
+        axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
+        whole = self.ms(self.end_ns)
+        part = f"; the whole took {whole:.0f}" * (self.from_ms > 0 or self.to_ms < whole)
+        axes.set_xlabel(f"time (ms{part})", fontsize=TEXT)
         axes.set_ylabel(ylabel, fontsize=TEXT)
+        axes.yaxis.set_label_coords(-0.088, 0.5)
         axes.tick_params(labelsize=SMALL)
         axes.grid(color="#D8D8D8", lw=0.8)
         axes.set_axisbelow(True)
@@ -285,7 +317,29 @@ def _most_waited(timeline: Timeline) -> tuple[Reason, float] | None:
 def _steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
     times = [time for time, _value in points]
     values = [value for _time, value in points]
+    if len(points) > _DENSE:
+        look["lw"] = 0.8
     axes.step(times, values, where="post", zorder=3, **look)
+
+
+def _windows(axes: Axes, points: Points, top: float, name: str, its: str) -> None:
+    """The peer's window, or in words that it is above the picture."""
+    if points and min(value for _time, value in points) > top:
+        axes.text(
+            0.01,
+            0.97,
+            f"the peer's window is above the picture: {its} {min(v for _t, v in points):,} bytes or"
+            " more",
+            transform=axes.transAxes,
+            ha="left",
+            va="top",
+            fontsize=SMALL,
+            color=style.ink(style.PURPLE),
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2},
+            zorder=6,
+        )
+    elif points:
+        _steps(axes, points, color=style.PURPLE, ls="-.", lw=2.2, label=name)
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
@@ -293,7 +347,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
     from matplotlib.colors import to_rgba
 
     named: set[Reason] = set()
-    shortest = _SHORTEST_SHARE * (curves.end_ns - curves.start_ns)
+    shortest = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms) * 1e6
     for stretch in _long_ones(curves.timeline.stretches(), shortest):
         look = HOLD_STYLES[stretch.reason]
         axes.axvspan(
@@ -316,13 +370,25 @@ def _long_ones(stretches: Sequence[Stretch], shortest_ns: float) -> Iterator[Str
             yield each
 
 
+def _legend(axes: Axes) -> None:
+    axes.get_figure().legend(  # type: ignore[union-attr]
+        loc="upper left",
+        bbox_to_anchor=_LEGEND,
+        fontsize=SMALL,
+        ncols=3,
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0,
+        labelspacing=0.3,
+    )
+
+
 def _bytes_axis(axes: Axes) -> None:
+    """One unit for the whole axis."""
     from matplotlib.ticker import FuncFormatter
 
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _at: _thousands(value)))
-
-
-def _thousands(value: float) -> str:
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g} MB"
-    return f"{value / 1e3:g} kB" if abs(value) >= 1e4 else f"{value:g}"
+    top = axes.get_ylim()[1]
+    size, unit = (1e6, " MB") if top >= 2e6 else (1e3, " kB") if top >= 1e4 else (1, "")
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _at: f"{value / size:g}{unit}" if value else "0")
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.figures.style import DPI, HEIGHT_INCHES, SMALL, WIDTH_INCHES
+from tcplab.figures.style import DPI, HEIGHT_INCHES, SMALL, WIDTH_INCHES, ink, text_width_px
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["Labels"]
 
 _POINTS: Final = 72
-_CHARACTER: Final = 0.58  # mean width of a character, in units of the type's size
 
 
 class Labels:
@@ -30,9 +29,9 @@ class Labels:
         self._height_px = float(box.height) * HEIGHT_INCHES * DPI
         self._taken: list[tuple[float, float, float, float]] = []
 
-    def width(self, text: str, size: float = SMALL) -> float:
-        """About how wide a text will be."""
-        return len(text) * size * _CHARACTER * DPI / _POINTS / self._width_px
+    def width(self, text: str, size: float = SMALL, *, bold: bool = False) -> float:
+        """How wide a text will be, with a little room around it."""
+        return (text_width_px(text, size, bold=bold) + 4) / self._width_px
 
     def height(self, size: float = SMALL) -> float:
         """How high a line of text is."""
@@ -57,9 +56,11 @@ class Labels:
                 return True
         return False
 
-    def beside(self, text: str, x: float, rows: Sequence[float], colour: str) -> bool:
-        """Right of x, or left of it, in the first of the rows that is free."""
-        width, gap = self.width(text), 0.006
+    def beside(
+        self, text: str, x: float, rows: Sequence[float], colour: str, *, gap: float = 0.006
+    ) -> bool:
+        """Right of x, or left of it, in the first of the rows that is free; the gap between."""
+        width = self.width(text)
         for align in ("left", "right"):
             start = x + gap if align == "left" else x - gap - width
             if start < 0 or start + width > 1:
@@ -75,7 +76,7 @@ class Labels:
         """Lines (text, row, size) centred on x, on a hatched bar; large type is bold."""
         taken = list(self._taken)
         for text, y, size in lines:
-            half = self.width(text, size) / 2
+            half = self.width(text, size, bold=size > SMALL) / 2
             if not self._claim(x - half, x + half, y, size):
                 self._taken = taken
                 return False
@@ -119,7 +120,7 @@ class Labels:
             x,
             y,
             text,
-            color=colour,
+            color=ink(colour),
             fontsize=size,
             ha=align,
             va=va,

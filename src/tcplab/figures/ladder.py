@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from tcplab.figures import style
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ladder"]
 
-_SENDER, _PEER = 0.33, 0.66  # where the posts stand
+_SENDER, _PEER = 0.355, 0.645  # where the posts stand
+_AXES: Final = (0.01, 0.02, 0.98, 0.86)
 _ROW: Final = 0.037  # height of a line of small type
+_TOP: Final = 0.94  # where the posts end
 
 
 def ladder(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
@@ -36,7 +40,7 @@ def ladder(timeline: Timeline, first_message: int | None = None, messages: int =
     view = View.of(timeline, first_message, messages)
     figure = style.new_figure()
     style.title(figure, view.finding())
-    axes = figure.add_axes((0.01, 0.02, 0.98, 0.86))
+    axes = figure.add_axes(_AXES)
     _Rungs(axes, view).paint()
     alt = "Ladder diagram. " + view.alt()
     return Picture(figure, view.finding(), alt, view.table())
@@ -50,6 +54,16 @@ class _Label:
     text: str
     colour: str
     size: float = SMALL
+
+    def wrapped(self, room_px: float) -> _Label:
+        """The same in lines that have room."""
+        bold = self.size > SMALL
+        lines = []
+        for line in self.text.split("\n"):
+            wide = style.text_width_px(line, self.size, bold=bold)
+            many = int(len(line) * room_px / wide) if wide else 0
+            lines += [line] if wide <= room_px else textwrap.wrap(line, max(many, 8))
+        return replace(self, text="\n".join(lines))
 
     @property
     def height(self) -> float:
@@ -77,15 +91,10 @@ class _Rungs:
         axes.axis("off")
         sender, _, peer = timeline.connection.partition(" -> ")
         for x, name, where in ((_SENDER, "sender", sender), (_PEER, "peer", peer)):
-            axes.plot([x, x], [0.01, 0.94], color="black", lw=2.5)
+            axes.plot([x, x], [0.01, _TOP], color="black", lw=2.5)
             axes.text(x, 0.955, f"{name} {where}", ha="center", fontsize=TEXT, fontweight="bold")
         self._quiet_times()
-        waits = [
-            each
-            for each in self.view.stretches()
-            if each.place != "wire" and each.reason is not Reason.APPLICATION_IDLE
-        ]
-        columns = side_by_side(waits)
+        columns = side_by_side(self.view.waits())
         for i, column in enumerate(columns):
             width = 0.05 / len(columns)
             for stretch in sorted(column, key=lambda each: -each.duration_ms):
@@ -103,6 +112,8 @@ class _Rungs:
                 continue
             top, bottom = self.y(piece.start_ns), self.y(piece.end_ns)
             self.axes.axhspan(bottom, top, color=style.PALE, lw=0, zorder=0)
+            if top - bottom < _ROW:
+                continue
             text = f"{ms((piece.end_ns - piece.start_ns) / 1e6)}, shortened"
             self.axes.text(
                 (_SENDER + _PEER) / 2,
@@ -111,14 +122,16 @@ class _Rungs:
                 ha="center",
                 va="center",
                 fontsize=12,
-                color=style.GREY,
+                color=style.ink(style.GREY),
+                bbox={"facecolor": style.PALE, "edgecolor": "none", "pad": 1},
+                zorder=4,
             )
 
     def _segment(self, segment: Segment) -> None:
         start, end = segment.time_ns, self.view.arrival_ns(segment)
         again = segment.reason is Reason.RETRANSMISSION
         look = style.SENT_AGAIN if again else style.SENT
-        lost = segment.arrived_ns is None and self.view.seen_at_peer
+        lost = self.view.is_lost(segment)
         self._rung((_SENDER, start), (_PEER, end), look, lost=lost)
         carried = writes_carried(self.view.timeline, segment)
         text = f"{count(segment.payload_bytes, 'byte')}" + f" ({carried})" * bool(carried)
@@ -158,7 +171,7 @@ class _Rungs:
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004))
         size = count(stretch.waiting_bytes, "byte") if stretch.waiting_bytes else ""
         how_long = ms(stretch.duration_ms)
-        lines = [each for each in (size, *textwrap.wrap(look.name, 20), how_long) if each]
+        lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
         if top - bottom > 0.045 * len(lines):
             self._sender_labels.append(_Label(middle, "\n".join(lines), "black", TEXT))
@@ -169,13 +182,10 @@ class _Rungs:
             self._named.add(look)
 
     def _write_labels(self, labels: list[_Label], x: float, align: str) -> None:
-        """Beside a post: large ones where they belong, the others as near as there is room."""
-        taken: list[tuple[float, float]] = []
-        for label in sorted(labels, key=lambda each: (-each.size, -each.y)):
-            y = _free_place(label, taken)
-            if y is None:
-                continue
-            taken.append((y - label.height / 2, y + label.height / 2))
+        """Beside a post, small ones with a line to where they belong."""
+        room = x if align == "right" else 1 - x
+        room *= _AXES[2] * style.WIDTH_INCHES * style.DPI
+        for label, y in _spread([label.wrapped(room) for label in labels]):
             if label.size == SMALL:
                 post = x + (0.013 if align == "right" else -0.07)
                 near = x + 0.003 if align == "right" else x - 0.003
@@ -189,19 +199,36 @@ class _Rungs:
                 va="center",
                 fontsize=label.size,
                 fontweight=weight,
-                color=label.colour,
+                color=style.ink(label.colour),
                 zorder=4,
             )
 
 
-def _free_place(label: _Label, taken: list[tuple[float, float]]) -> float | None:
-    """The free height that is nearest to where a label belongs; None if there is none."""
-    half = label.height / 2
-    steps = [0.0, *(sign * i * 0.004 for i in range(1, 250) for sign in (-1, 1))]
-    for step in steps:
-        low, high = label.y + step - half, label.y + step + half
-        if low < 0.0 or high > 0.94:
-            continue
-        if all(high <= other[0] or low >= other[1] for other in taken):
-            return label.y + step
-    return None
+def _spread(labels: Sequence[_Label]) -> list[tuple[_Label, float]]:
+    """Labels from top to bottom, each with its place: in order, none on another, as near to where
+    it belongs as that allows. Where there are too many, some are left out evenly.
+    """
+    labels = sorted(labels, key=lambda each: -each.y)
+    most = int(_TOP / max((each.height for each in labels), default=1.0))
+    if sum(each.height for each in labels) > _TOP:
+        labels = [labels[i * (len(labels) - 1) // (most - 1)] for i in range(most)]
+    # Pushed up by all that has to stand above it, each label wants to be no higher than the one
+    # before: then neighbours that disagree share their mean (isotonic regression).
+    pushed, offset = [], 0.0
+    for before, label in zip([*labels[:1], *labels], labels, strict=False):
+        offset += 0.0 if label is before else (before.height + label.height) / 2
+        pushed.append((label.y + offset, offset))
+    blocks: list[list[float]] = []
+    for wanted, _offset in pushed:
+        blocks.append([wanted])
+        while len(blocks) > 1 and fmean(blocks[-1]) > fmean(blocks[-2]):
+            last = blocks.pop()
+            blocks[-1] += last
+    if not labels:
+        return []
+    highest, lowest = _TOP - labels[0].height / 2, labels[-1].height / 2 + offset
+    means = [fmean(block) for block in blocks for _label in block]
+    return [
+        (label, min(max(mean, lowest), highest) - shift)
+        for label, mean, (_wanted, shift) in zip(labels, means, pushed, strict=True)
+    ]

@@ -6,7 +6,7 @@ import bisect
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from tcplab.figures import style
@@ -49,6 +49,9 @@ _LEFT, _WIDTH = 0.118, 0.872
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both ends
 _LINE_SPACING: Final = {1: 0.0, 2: 0.04, 3: 0.033}  # half of it, in a bar
 MANY: Final = 4  # arrows alike in a row get one label
+_CROWD: Final = 60  # so many arrows are hair lines
+_SAME: Final = 0.004  # stretches so close, in shares of the width, look like one
+_MARK_GAP: Final = 0.012  # from the middle of a mark to its name
 
 
 def timeline(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
@@ -146,6 +149,10 @@ class View:
         """There was a capture at the peer."""
         return any(each.arrived_ns is not None for each in self.timeline.segments)
 
+    def is_lost(self, segment: Segment) -> bool:
+        """The capture at the peer has others, and not this one."""
+        return segment.arrived_ns is None and self.seen_at_peer
+
     # -- words --
 
     @property
@@ -165,6 +172,24 @@ class View:
         """The stretches of waiting in view."""
         return [each for each in self.timeline.stretches() if each.end_ns > self.scale.start_ns]
 
+    def waits(self) -> list[Stretch]:
+        """The stretches of waiting in the sender, those that the eye cannot tell apart as one."""
+        merged: list[Stretch] = []
+        last: dict[tuple[Reason, str], int] = {}
+        for each in self.stretches():
+            if each.place == "wire" or each.reason is Reason.APPLICATION_IDLE:
+                continue
+            at = last.setdefault((each.reason, each.place), len(merged))
+            if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
+                # How much waited is another number in each, and so is left out.
+                merged[at] = replace(
+                    merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
+                )
+            else:
+                last[each.reason, each.place] = len(merged)
+                merged.append(each)
+        return merged
+
     def finding(self) -> str:
         """What one is to see, with the numbers."""
         writes, segments = self.timeline.writes, self.timeline.segments
@@ -182,7 +207,10 @@ class View:
         if held is None:
             return what
         why = HELD_BY[longest.reason]
-        size = count(held.payload_bytes, "byte")
+        size = count(longest.waiting_bytes or held.payload_bytes, "byte")
+        if longest.reason is Reason.RETRANSMISSION:
+            lost = "lost, " * any(self.is_lost(each) for each in self.timeline.segments)
+            return f"{what}: {size} {lost}sent again after {ms(longest.duration_ms)}"
         if longest.duration_ms < 0.1 * self.span_ms:
             return f"{what}; {size} held for no more than {ms(longest.duration_ms)} {why}"
         until = self._until(held)
@@ -190,10 +218,9 @@ class View:
 
     def _queueing(self, what: str, stretch: Stretch) -> str:
         queued = [each.queued_ms or 0 for each in self.timeline.segments]
-        where = (
-            "queued in the wire" if stretch.reason is Reason.RATE_LIMITED else "late in the wire"
-        )
-        return f"{what}: segments up to {ms(max(queued))} {where}"
+        if stretch.reason is Reason.RATE_LIMITED:
+            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
+        return f"{what}: segments up to {ms(max(queued))} late in the wire"
 
     def _held_by(self, stretch: Stretch) -> Segment | None:
         """The segment that a stretch kept waiting for the longest time."""
@@ -216,6 +243,8 @@ class View:
         ack = self.timeline.acks[held.released_by]
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             return f", waiting for an ACK that the peer delayed {ms(ack.delay_ms)}"
+        if held.holds[-1].reason is Reason.WINDOW_LIMITED and not ack.newly_acked_bytes:
+            return ", until it opened"
         return ", waiting for an ACK"
 
     def alt(self) -> str:
@@ -385,15 +414,14 @@ class _Painter:
         }.get(mark.name, ("v", style.GREEN))
         self.axes.plot([x], [y], shape, ms=11, color=colour, zorder=5, clip_on=False)
         name = {"reply": "reply read", "read": "read"}.get(mark.name, mark.name)
-        self.labels.beside(name, x, [y, y + 0.06], colour)
+        self.labels.beside(name, x, [y, y + 0.06], colour, gap=_MARK_GAP)
 
     def _kernel(self) -> None:
         bottom, top = _LANES["kernel"]
-        stretches = [each for each in self.view.stretches() if each.place != "wire"]
-        for stretch in stretches:
+        waits = self.view.waits()
+        for stretch in self.view.stretches():
             if stretch.reason is Reason.APPLICATION_IDLE:
-                self._idle(*self._ends(stretch), bottom + 0.05)
-        waits = [each for each in stretches if each.reason is not Reason.APPLICATION_IDLE]
+                self._idle(stretch, waits, bottom + 0.05)
         rows = side_by_side(waits)
         height = (top - bottom - 0.03) / len(rows) if rows else 0.0
         bars = [
@@ -442,7 +470,7 @@ class _Painter:
         """Writes the first of the choices, each of some lines, that has room in a bar."""
         x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 0.01
         for lines in choices:
-            if max(self.labels.width(text, size) for text, size in lines) > room:
+            if max(self.labels.width(text, size, bold=size > SMALL) for text, size in lines) > room:
                 continue
             if height < 0.06 * len(lines):
                 continue
@@ -454,7 +482,17 @@ class _Painter:
                 return True
         return False
 
-    def _idle(self, left: float, right: float, y: float) -> None:
+    def _idle(self, idle: Stretch, waits: Sequence[Stretch], y: float) -> None:
+        """A dotted line where no bar is; what is sent again waits while nothing new does."""
+        left, right = self._ends(idle)
+        bars = sorted(self._ends(each) for each in waits)
+        for bar in [*bars, (right, right)]:
+            end = min(bar[0], right)
+            if end > left:
+                self._nothing_to_send(left, end, y)
+            left = max(left, bar[1])
+
+    def _nothing_to_send(self, left: float, right: float, y: float) -> None:
         self.axes.plot([left, right], [y, y], ls=":", lw=2, color=style.GREY, zorder=2)
         text = HOLD_STYLES[Reason.APPLICATION_IDLE].name
         if self.labels.width(text, SMALL) < right - left:
@@ -471,7 +509,7 @@ class _Painter:
                 again = segment.reason is Reason.RETRANSMISSION
                 look = style.SENT_AGAIN if again else style.SENT
                 name = f"{segment.payload_bytes} B" + " again" * again
-                if self._is_lost(segment):
+                if self.view.is_lost(segment):
                     ends = self._lost(ends)
                 self._arrow(*ends, *self._thinned(look, name, len(segments)), rows)
             self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
@@ -496,7 +534,10 @@ class _Painter:
             known = stretch.reason is Reason.RATE_LIMITED
             what = look.name if known else "late in the wire"
             text = f"{what} up to {ms(self._longest_queue(stretch))}"
-            self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
+            middle = top - height / 2 - 0.008
+            inside = self.labels.width(text) < right - left
+            if not (inside and self.labels.on_bar([(text, middle, SMALL)], (left + right) / 2)):
+                self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
 
     def _longest_queue(self, stretch: Stretch) -> float:
         queued = (
@@ -505,10 +546,6 @@ class _Painter:
             if stretch.start_ns <= each.time_ns < stretch.end_ns
         )
         return max(queued, default=0.0)
-
-    def _is_lost(self, segment: Segment) -> bool:
-        """The capture at the peer has others, and not this one."""
-        return segment.arrived_ns is None and self.view.seen_at_peer
 
     def _lost(self, ends: _Ends) -> _Ends:
         """The arrow of a segment that did not arrive ends half-way, with a cross."""
@@ -521,7 +558,9 @@ class _Painter:
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
         """Arrows alike in a row are thin, and have one label together."""
-        return (look, name) if many < MANY else (look._replace(width=1.4), "")
+        if many < MANY:
+            return look, name
+        return look._replace(width=1.4 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
         """One label for many arrows alike."""
@@ -566,7 +605,7 @@ class _Painter:
             rows = [bottom + 0.045, bottom + 0.1, bottom + 0.15]
             if len(marks) < MANY:
                 for x in xs:
-                    self.labels.beside(text, x, rows, style.GREEN)
+                    self.labels.beside(text, x, rows, style.GREEN, gap=_MARK_GAP)
             else:
                 self.labels.put(f"{len(marks)} × {text}", sum(xs) / len(xs), rows[1:], style.GREEN)
 
@@ -578,9 +617,16 @@ class _Painter:
         style.fill(self.axes, _DELAYED_ACK, left, bottom + 0.08, right - left, height)
         middle = bottom + 0.08 + height / 2
         text = f"ACK delayed {ms(ack.delay_ms)}"
-        inside = self.labels.width(text, TEXT) < right - left
-        if not (inside and self.labels.on_bar([(text, middle, TEXT)], (left + right) / 2)):
-            self.labels.put(text, (left + right) / 2, [middle], "black", size=SMALL, box=True)
+        choices = [((text, TEXT),), ((text, SMALL),)]
+        if _DELAYED_ACK in self._named:  # then the hatch says what it is
+            choices.append(((ms(ack.delay_ms), SMALL),))
+        labelled = self._inside(choices, (left, right), middle, height)
+        if not labelled and _DELAYED_ACK not in self._named:
+            labelled = self.labels.put(
+                text, (left + right) / 2, [middle], "black", size=SMALL, box=True
+            )
+        if labelled:
+            self._named.add(_DELAYED_ACK)
 
     # -- the axis --
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import os
 from dataclasses import dataclass
@@ -30,6 +31,15 @@ VERMILION: Final = "#D55E00"
 PURPLE: Final = "#CC79A7"
 GREY: Final = "#6E6E6E"
 PALE: Final = "#E8E8E8"
+
+#: Darker, for text: on white at least 4.5 times as dark, which a projector needs.
+_INK: Final = {
+    ORANGE: "#8A5F00",
+    GREEN: "#00704F",
+    VERMILION: "#A84A00",
+    PURPLE: "#8F3F6E",
+    GREY: "#595959",
+}
 
 WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 100  # a projector's 1280 x 720
 TITLE, TEXT, SMALL = 19, 15, 13
@@ -66,7 +76,7 @@ HOLD_STYLES: Final = {
     Reason.WINDOW_LIMITED: Style(SKY, "\\\\\\", "held, peer's window full"),
     Reason.CWND_LIMITED: Style(GREEN, "++", "held, congestion window full"),
     Reason.SNDBUF_LIMITED: Style(YELLOW, "oo", "not taken, send buffer full"),
-    Reason.RETRANSMISSION: Style(BLACK, "||", "lost, sent again after"),
+    Reason.RETRANSMISSION: Style(BLACK, "||", "sent again after"),
     Reason.RATE_LIMITED: Style(GREY, "---", "queued in the wire"),
     Reason.APPLICATION_IDLE: Style(GREY, "", "nothing to send"),
     Reason.UNKNOWN: Style(GREY, "**", "held, reason unknown"),
@@ -145,6 +155,26 @@ def title(figure: Figure, text: str) -> None:
     )
 
 
+def ink(colour: str) -> str:
+    """The colour in which to write about what is drawn in `colour`."""
+    return _INK.get(colour, colour)
+
+
+def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
+    """How wide a line of text is, in pixels of a figure from new_figure."""
+    return _width_px(text, size, "bold" if bold else "normal")
+
+
+@functools.lru_cache(maxsize=4096)
+def _width_px(text: str, size: float, weight: str) -> float:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size, weight=weight)
+    width, _height, _descent = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) * DPI / 72
+
+
 def fill(axes: Axes, style: Style, x: float, y: float, width: float, height: float) -> None:
     """A bar in a style: coloured edge and hatch, pale inside so that a label can be read on it."""
     from matplotlib.colors import to_rgba
@@ -177,7 +207,7 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], look
             "lw": look.width,
             "shrinkA": 0,
             "shrinkB": 0,
-            "mutation_scale": 16,
+            "mutation_scale": 16 if look.width > 1 else 7,
         },
         zorder=3,
     )

@@ -16,11 +16,11 @@ from typing import Final
 __all__ = ["Piece", "TimeScale"]
 
 #: The axis is broken only if all busy moments together become so short a part of the whole; with
-#: as few breaks as that takes.
-BUSY_SHARES: Final = (0.02, 0.1)
+#: as few breaks as that takes. A further break has to make them shorter by half.
+BUSY_SHARE: Final = 0.1
 #: Share of the width that quiet times get together, if there are any.
 QUIET_SHARE: Final = 0.42
-MAX_CUTS: Final = 8
+MAX_CUTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,9 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
     )
     span = times[-1] - times[0]
     remaining = list(accumulate((-gap for gap, _i in gaps[:MAX_CUTS]), initial=span))
-    many = 0
-    for limit in BUSY_SHARES:
-        many = next((k for k, busy in enumerate(remaining) if busy <= limit * span), many)
-        if many:
-            break
+    many = next((k for k, busy in enumerate(remaining) if busy <= BUSY_SHARE * span), 0)
+    while 0 < many < len(remaining) - 1 and remaining[many + 1] <= remaining[many] / 2:
+        many += 1
     cuts = sorted(i for _gap, i in gaps[:many])
     edges = [-1, *cuts, len(times) - 1]
     return [(times[a + 1], times[b]) for a, b in pairwise(edges)]

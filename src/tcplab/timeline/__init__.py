@@ -25,7 +25,8 @@ from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.timeline.acks import explain_acks, with_fates
 from tcplab.timeline.evidence import Evidence, SegmentRows, gather
 from tcplab.timeline.records import Ack, Hold, Mark, Segment, Stretch, Timeline, Write
-from tcplab.timeline.replay import Replay
+from tcplab.timeline.replay import NO_LOG, Replay
+from tcplab.timeline.rules import NO_OPTIONS
 from tcplab.timeline.wire import wire_queue
 
 __all__ = [
@@ -62,7 +63,8 @@ def explain(
     Args:
         log: what the sender's application did (see programs.read_log). Events "write" and "more" (a
             write with MSG_MORE) stand at the start of the call; "wrote" (optional, with the bytes
-            that TCP took), "reply" and "read" at the end; "cork", "uncork" and "nodelay" at either.
+            that TCP took), "reply", "read" and "acknowledged" at the end; "cork", "uncork" and
+            "nodelay" at either.
             None if there is no log: then only full segments and retransmissions can be explained.
         segments: a capture on the sender's interface (`capture.segments`).
         options: the sender's socket (`result.options`): which connection, TCP_NODELAY, SO_SNDBUF.
@@ -118,11 +120,13 @@ def explain(
 def _missing(evidence: Evidence, replay: Replay) -> list[str]:
     missing = []
     if evidence.log is None:
-        missing.append("the application's log: when it wrote what")
+        missing.append(NO_LOG)
     if evidence.nodelay is None:
-        missing.append("the socket's options: TCP_NODELAY")
+        missing.append(NO_OPTIONS)
     if not evidence.saw_syn:
         missing.append("the start of the connection: MSS, window scale, congestion window")
+    if evidence.cut_ns is not None:
+        missing.append(f"packets: the capture ends {evidence.cut_ns / 1e6:.1f} ms before the log")
     for start, end in replay.gaps:
         missing.append(
             f"segments: {end - start} bytes from offset {start} on are not in the capture"

@@ -1,7 +1,7 @@
 """`tcplab explain`: why each segment left when it did, of a live run or of recorded files.
 
-For the command line: add_arguments declares the options, timelines does the work, report and
-as_json print it.
+For the command line: add_arguments declares the options, find does the work, report and as_json
+say it.
 """
 
 from __future__ import annotations
@@ -9,106 +9,249 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, NamedTuple, cast, get_args
 
-from tcplab.lab import Lab
-from tcplab.programs import Event, QuickAck, SmallWritesMode, read_log, small_writes
+from tcplab.lab import Lab, LabError
+from tcplab.programs import (
+    Event,
+    QuickAck,
+    SmallWritesMode,
+    quotes,
+    read_log,
+    records,
+    small_writes,
+)
 from tcplab.segments import from_file
 from tcplab.timeline import Timeline, explain
 from tcplab.timeline.words import missing_evidence, waiting
 
-__all__ = ["SUMMARY", "add_arguments", "as_json", "report", "timelines"]
+__all__ = ["SUMMARY", "add_arguments", "as_json", "find", "report"]
 
-SUMMARY: Final = "why each segment left when it did: of the small-writes programs, or of a capture"
+SUMMARY: Final = "why each segment left when it did: of a live run, or of a capture and a log"
+
 _MODES: Final = cast(tuple[SmallWritesMode, ...], get_args(SmallWritesMode))
+_MODE_WORDS: Final[Mapping[SmallWritesMode, str]] = {
+    "default": "small messages in 15 writes each, as they come",
+    "no_delay": "small messages in 15 writes each, with TCP_NODELAY",
+    "cork": "small messages in 15 writes each, between cork and uncork",
+    "msg_more": "small messages in 15 writes each, all but the last with MSG_MORE",
+    "writev": "small messages in one call of writev() each",
+}
+
+#: What the programs call their reads and writes, in the words of tcplab.timeline.
+_CLIENT_WORDS: Final = {"request": "write", "quote": "read"}
+_SERVER_WORDS: Final = {"request": "read", "quote": "write", "reply": "write"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab explain`."""
-    parser.add_argument(
-        "what",
-        nargs="*",
-        default=["default"],
-        metavar="MODE|CAPTURE",
-        help=f"run these modes of the small-writes programs ({', '.join(_MODES)}) in a lab of their"
-        " own, or read one capture file, made beside the sender",
+# ---- the options ---------------------------------------------------------------------------------
+
+
+def add_arguments(
+    parser: argparse.ArgumentParser, parents: Sequence[argparse.ArgumentParser] = ()
+) -> None:
+    """The options of `tcplab explain`: a command of its own for each thing to explain.
+
+    Args:
+        parser: of `tcplab explain`.
+        parents: options that all of the commands have.
+    """
+    kinds = parser.add_subparsers(
+        title="what to explain", dest="what", required=True, metavar="WHAT"
     )
-    parser.add_argument("--json", action="store_true", help="segments, waits and ACKs as JSON")
-    live = parser.add_argument_group("running the programs")
-    live.add_argument("--messages", type=int, default=3, help="a mode (default 3)")
-    live.add_argument("--writes", type=int, default=15, help="in a message (default 15)")
-    live.add_argument("--size", type=int, default=2, help="bytes in a write (default 2)")
-    live.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
-    live.add_argument("--quickack", choices=get_args(QuickAck), default="on", help="server's")
-    recorded = parser.add_argument_group("reading a capture")
-    recorded.add_argument("--log", metavar="FILE", help="the sender's log of this very run")
-    recorded.add_argument("--peer-log", metavar="FILE", help="the peer's log")
-    recorded.add_argument("--peer-capture", metavar="FILE", help="made beside the peer")
-    recorded.add_argument("--nodelay", choices=("on", "off"), help="the sender's TCP_NODELAY")
-    recorded.add_argument("--sender", choices=("client", "server"), help="whose segments (client)")
-    recorded.add_argument("--connection", type=int, metavar="N", help="if there are several")
-    recorded.add_argument("--rate-mbit", type=float, metavar="R", help="of the wire, if known")
+
+    def add(name: str, words: str, work: Callable[[argparse.Namespace], Timeline]) -> Any:
+        command = kinds.add_parser(name, help=words, description=words, parents=list(parents))
+        command.add_argument("--json", action="store_true", help="segments, waits, ACKs as JSON")
+        command.set_defaults(explain=work)
+        return command
+
+    for mode, words in _MODE_WORDS.items():
+        command = add(mode, words, _small_writes)
+        _add_number(command, "--messages", 5, "")
+        _add_number(command, "--writes", 15, "in a message")
+        _add_number(command, "--size", 2, "bytes in a write")
+        _add_lab(command)
+    command = add("records", "many small records to a server that never answers", _records)
+    _add_number(command, "--count", 40, "of records")
+    command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on the source")
+    command.add_argument("--unbuffered", action="store_true", help="await the ACK of each send")
+    command.add_argument("--batch", type=int, metavar="K", help="K records in a send")
+    _add_lab(command)
+    command = add("quotes", "requests, each awaiting its quote", _quotes)
+    _add_number(command, "--count", 20, "of quotes")
+    command.add_argument("--single", action="store_true", help="one connection, not two")
+    command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on both ends")
+    command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests in a send")
+    _add_lab(command)
+    _add_recorded(add("file", "a capture made beside the sender, and the sender's log", _recorded))
 
 
-def timelines(arguments: argparse.Namespace) -> list[tuple[str, Timeline]]:
-    """What to explain, each with its name: a mode, or the capture's path.
+def _add_number(command: Any, option: str, default: int, words: str) -> None:
+    text = f"{words} (default {default})".strip()
+    command.add_argument(option, type=int, metavar="N", default=default, help=text)
+
+
+def _add_lab(command: Any) -> None:
+    command.add_argument(
+        "--rtt-ms", type=float, metavar="MS", default=0.0, help="of the wire (default 0)"
+    )
+    command.add_argument(
+        "--quickack",
+        choices=get_args(QuickAck),
+        default="on",
+        help="when the server acknowledges: as its kernel likes (on, the default), as late as it"
+        " may (off), at once (always)",
+    )
+
+
+def _add_recorded(command: Any) -> None:
+    command.add_argument("capture", metavar="CAPTURE", help="pcap or pcapng")
+    command.add_argument("--log", metavar="FILE", help="the sender's log of the same run")
+    command.add_argument("--peer-capture", metavar="FILE", help="made beside the peer")
+    command.add_argument("--peer-log", metavar="FILE", help="the peer's log")
+    command.add_argument("--nodelay", choices=("on", "off"), help="the sender's TCP_NODELAY")
+    command.add_argument(
+        "--sender", choices=("client", "server"), default="client", help="whose segments (client)"
+    )
+    command.add_argument("--connection", type=int, metavar="N", help="if there are several")
+    command.add_argument("--rate-mbit", type=float, metavar="R", help="of the wire, if known")
+
+
+def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
+    """What the command line asks for, and its name: the kind of run, or the capture's path.
 
     Raises:
-        ValueError: a file and a mode are mixed up, or the evidence does not belong together.
+        ValueError: a number is out of range, or the evidence does not belong together.
         CaptureError: a file is not a capture.
         LabError: no laboratory can be made here, or a program failed.
     """
-    words = list(arguments.what)
-    unknown = [word for word in words if word not in _MODES]
-    if not unknown:
-        return list(_live(arguments, cast(list[SmallWritesMode], words)))
-    if len(words) > 1 or not Path(words[0]).exists():
-        raise ValueError(
-            f"{unknown[0]!r} is neither a capture file alone nor one of {', '.join(_MODES)}"
+    name = arguments.capture if arguments.what == "file" else arguments.what
+    return name, arguments.explain(arguments)
+
+
+# ---- live ----------------------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    """Where a program runs, and what it is to leave behind."""
+
+    place: Lab
+    log: Path
+    peer_log: Path
+    common: Mapping[str, Any]
+
+
+def _small_writes(arguments: argparse.Namespace) -> Timeline:
+    _check("--messages", arguments.messages, 10_000)
+    _check("--writes", arguments.writes, 1024)
+    _check("--size", arguments.size, 1 << 20)
+    mode = cast(SmallWritesMode, arguments.what)
+    shape = {"writes": arguments.writes, "size_bytes": arguments.size}
+
+    def run(at: _Run) -> Any:
+        return small_writes(
+            at.place,
+            mode,
+            arguments.messages,
+            log=at.log,
+            server_log=at.peer_log,
+            **shape,
+            **at.common,
         )
-    return [(words[0], _recorded(arguments, words[0]))]
+
+    return _live(arguments, run)
 
 
-def _live(
-    arguments: argparse.Namespace, modes: list[SmallWritesMode]
-) -> Iterator[tuple[str, Timeline]]:
-    with (
-        Lab(rtt_ms=arguments.rtt_ms) as lab,
-        tempfile.TemporaryDirectory(prefix="tcplab-") as directory,
-    ):
-        log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        for mode in modes:
-            with lab.client.capture() as capture, lab.server.capture() as peer_capture:
-                result = small_writes(
-                    lab,
-                    mode,
-                    arguments.messages,
-                    writes=arguments.writes,
-                    size_bytes=arguments.size,
-                    quickack=arguments.quickack,
-                    log=log,
-                    server_log=server_log,
-                )
-            yield (
-                mode,
-                explain(
-                    read_log(log),
-                    capture.segments,
-                    result.options,
-                    peer_log=read_log(server_log),
-                    peer_segments=peer_capture.segments,
-                    tcp_info=result.tcp_info,
-                ),
+def _records(arguments: argparse.Namespace) -> Timeline:
+    _check("--count", arguments.count, 10_000)
+    if arguments.batch is not None:
+        _check("--batch", arguments.batch, 10_000)
+
+    def run(at: _Run) -> Any:
+        return records(
+            at.place,
+            count=arguments.count,
+            unbuffered=arguments.unbuffered,
+            nodelay=arguments.nodelay,
+            batch=arguments.batch,
+            log=at.log,
+            **at.common,
+        )
+
+    return _live(arguments, run)
+
+
+def _quotes(arguments: argparse.Namespace) -> Timeline:
+    _check("--count", arguments.count, 10_000)
+    _check("--batch", arguments.batch, 1000)
+
+    def run(at: _Run) -> Any:
+        return quotes(
+            at.place,
+            count=arguments.count,
+            single=arguments.single,
+            nodelay=arguments.nodelay,
+            batch=arguments.batch,
+            log=at.log,
+            server_log=at.peer_log,
+            **at.common,
+        )
+
+    return _live(arguments, run)
+
+
+def _check(option: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise ValueError(f"{option} {value}: give 1 to {most}")
+
+
+def _live(arguments: argparse.Namespace, run: Callable[[_Run], Any]) -> Timeline:
+    """Runs a pair of programs in a laboratory of their own, both ends recorded."""
+    # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
+    common = {"quickack": arguments.quickack, "cpu": min(os.sched_getaffinity(0))}
+    with _laboratory(arguments.rtt_ms) as lab, ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-")))
+        at = _Run(lab, directory / "log", directory / "peer-log", common)
+        with lab.client.capture() as capture, lab.server.capture() as peer_capture:
+            result = run(at)
+        with capture, peer_capture:
+            return explain(
+                _renamed(read_log(at.log), _CLIENT_WORDS),
+                capture.segments,
+                result.options,
+                peer_log=read_log(at.peer_log) if at.peer_log.exists() else None,
+                peer_segments=peer_capture.segments,
+                tcp_info=result.tcp_info,
             )
 
 
-def _recorded(arguments: argparse.Namespace, path: str) -> Timeline:
+@contextmanager
+def _laboratory(rtt_ms: float) -> Iterator[Lab]:
+    with ExitStack() as stack:
+        try:
+            lab = stack.enter_context(Lab(rtt_ms=rtt_ms))
+        except ValueError:
+            raise
+        except LabError as error:
+            raise LabError(f"{error} (`tcplab explain file CAPTURE` needs no laboratory)") from None
+        yield lab
+
+
+# ---- recorded ------------------------------------------------------------------------------------
+
+
+def _recorded(arguments: argparse.Namespace) -> Timeline:
+    words = _CLIENT_WORDS if arguments.sender == "client" else _SERVER_WORDS
+    if arguments.rate_mbit is not None and not 0 < arguments.rate_mbit <= 1e6:
+        raise ValueError(f"--rate-mbit {arguments.rate_mbit:g}: give more than 0, up to 1000000")
     return explain(
-        _log(arguments.log),
-        from_file(path),
+        _renamed(_log(arguments.log), words),
+        from_file(arguments.capture),
         peer_log=_log(arguments.peer_log),
         peer_segments=from_file(arguments.peer_capture) if arguments.peer_capture else None,
         rate_mbit=arguments.rate_mbit,
@@ -131,24 +274,59 @@ def _log(path: str | None) -> list[Event] | None:
         ) from None
 
 
+def _renamed(log: list[Event] | None, words: Mapping[str, str]) -> list[Event] | None:
+    if log is None:
+        return None
+    return [event._replace(name=words.get(event.name, event.name)) for event in log]
+
+
 # ---- what is printed -----------------------------------------------------------------------------
 
 
-def report(timeline: Timeline) -> str:
-    """The timeline in words: one line a segment, then the waits, then what was missing."""
+#: How the evidence that is missing begins, and the option that gives it.
+_TOLD_BY: Final = {
+    "the application's log": "--log",
+    "the socket's options": "--nodelay",
+    "a capture at the peer": "--peer-capture",
+    "the rate of the wire": "--rate-mbit",
+}
+
+
+def report(timeline: Timeline, *, recorded: bool = False) -> str:
+    """The timeline in words: one line a segment, then the waits, then what was missing.
+
+    Args:
+        timeline: what to say.
+        recorded: name the options of `tcplab explain file` that would tell what is missing.
+    """
     lines = [_heading(timeline), ""]
     sentences = timeline.sentences()
     start = timeline.start_ns
     for segment, sentence in zip(timeline.segments, sentences, strict=False):
         lines.append(f"{(segment.time_ns - start) / 1e6:12.3f} ms  {sentence}")
     lines += [f"{'':15}  {sentence}" for sentence in sentences[len(timeline.segments) :]]
+    if not sentences:
+        lines.append("no data segment of this sender is in the capture")
     for title, items in (
         ("Waits:", waiting(timeline)),
-        ("Not told by the record:", missing_evidence(timeline)),
+        ("Not told by the record:", _missing(timeline, recorded)),
     ):
         if items:
             lines += ["", title, *(f"  {item}" for item in items)]
     return "\n".join(lines)
+
+
+def _missing(timeline: Timeline, recorded: bool) -> list[str]:
+    items = missing_evidence(timeline)
+    if not recorded:
+        return items
+    options = [
+        next((o for start, o in _TOLD_BY.items() if item.startswith(start)), None) for item in items
+    ]
+    return [
+        f"{item} ({option})" if option else item
+        for item, option in zip(items, options, strict=True)
+    ]
 
 
 def _heading(timeline: Timeline) -> str:
@@ -158,20 +336,23 @@ def _heading(timeline: Timeline) -> str:
     return f"{timeline.connection}: MSS {mss}, smallest RTT {rtt}, TCP_NODELAY {options}"
 
 
-def as_json(named: list[tuple[str, Timeline]]) -> str:
-    """One JSON object a timeline, in a list: its segments, waits, ACKs and what was missing."""
-    return json.dumps([{"name": name, **_data(timeline)} for name, timeline in named])
+def as_json(name: str, timeline: Timeline) -> str:
+    """One JSON object: the timeline's segments, waits, ACKs and what was missing.
 
-
-def _data(timeline: Timeline) -> dict[str, Any]:
-    return {
+    The key "name" holds what was explained; times are ns of CLOCK_REALTIME, or ms since the first
+    event where the key ends in "_ms".
+    """
+    data = {
+        "name": name,
         "connection": timeline.connection,
         "mss_bytes": timeline.mss_bytes,
         "rtt_ms": timeline.rtt_ms,
         "nodelay": timeline.nodelay,
+        "start_ns": timeline.start_ns,
         "segments": timeline.rows(),
         "waits": [dataclasses.asdict(each) for each in timeline.stretches()],
         "acks": [dataclasses.asdict(each) for each in timeline.acks],
         "sentences": timeline.sentences(),
         "missing": missing_evidence(timeline),
     }
+    return json.dumps(data)

@@ -91,6 +91,8 @@ class Evidence:
         saw_syn: the capture has the start of the connection.
         rtt_ns: the smallest time from a segment to the first ACK of its last byte, or None.
         end_ns: of the record.
+        cut_ns: by how much the capture ends too early, for the log has the application read what no
+            packet brought; None if it does not.
     """
 
     connection: str
@@ -111,6 +113,7 @@ class Evidence:
     saw_syn: bool
     rtt_ns: int | None
     end_ns: int
+    cut_ns: int | None
 
     @property
     def stayed_in_slow_start(self) -> bool:
@@ -153,6 +156,10 @@ def gather(
         _check_belongs(log, out, into)
     row = rows[rows["direction"] == direction][0] if len(out) else rows[0]
     syns = rows[rows["flags"] & SYN != 0]
+    cut_ns = _cut(out, into, log)
+    if cut_ns is not None and log is not None:
+        # Of what came later nobody knows what became.
+        log = [event for event in log if event.time_ns <= _end(out, into, None)]
     return Evidence(
         connection=_name(row, segments, direction),
         log=log,
@@ -172,6 +179,7 @@ def gather(
         saw_syn=bool(len(syns)),
         rtt_ns=_smallest_rtt(out, into),
         end_ns=_end(out, into, log),
+        cut_ns=cut_ns,
     )
 
 
@@ -185,7 +193,7 @@ def _choose(segments: SegmentRows, options: SocketOptions | None, wanted: int | 
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:
-            raise ValueError(f"connection={wanted} is not in the capture; it has {_some(numbers)}")
+            raise ValueError(f"connection {wanted} is not in the capture; it has {_some(numbers)}")
         return wanted
     if options is not None:
         ports = {options.local_port, options.peer_port}
@@ -201,8 +209,8 @@ def _choose(segments: SegmentRows, options: SocketOptions | None, wanted: int | 
         with_data = np.unique(tcp["connection"][tcp["payload_bytes"] > 0]).tolist()
         if len(with_data) != 1:
             raise ValueError(
-                f"the capture holds {len(numbers)} connections; say which: connection="
-                f"{_some(numbers)}"
+                f"the capture holds {len(numbers)} connections; say which, with connection (on the"
+                f" command line --connection): {_some(numbers)}"
             )
         numbers = with_data
     return int(numbers[0])
@@ -323,6 +331,19 @@ def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
 def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int:
     times = [each[-1].time_ns for each in (out, into) if each]
     return max([*times, log[-1].time_ns] if log else times)
+
+
+def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int | None:
+    """By how much the capture ends before the log, if the log shows that packets are missing."""
+    replies, reads = (
+        sum(event.bytes for event in log or () if event.name == name) for name in ("reply", "read")
+    )
+    came = max((packet.end for packet in into), default=0)
+    # A reply comes on this connection; what is read may come on another.
+    if not log or not (replies > came or replies + reads > came > 0):
+        return None
+    early_ns = log[-1].time_ns - _end(out, into, None)
+    return early_ns if early_ns > CLOCK_NOISE_NS else None
 
 
 # ---- do the pieces belong together ---------------------------------------------------------------

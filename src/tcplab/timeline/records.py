@@ -9,7 +9,17 @@ from typing import Any, Final
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
 
-__all__ = ["WAITING", "Ack", "Hold", "Mark", "Segment", "Stretch", "Timeline", "Write"]
+__all__ = [
+    "ENDS_MESSAGE",
+    "WAITING",
+    "Ack",
+    "Hold",
+    "Mark",
+    "Segment",
+    "Stretch",
+    "Timeline",
+    "Write",
+]
 
 #: Reasons for which the sender, or the wire, keeps bytes waiting.
 WAITING: Final = (
@@ -27,13 +37,18 @@ WAITING: Final = (
 )
 
 
+#: Events of an application that had to wait for the peer before it could write on.
+ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """One call with which the application handed bytes to TCP.
 
     Attributes:
         number: 1 for the first of the log.
-        message: number of its message, from 1; a reply that was read ends a message.
+        message: number of its message, from 1; a reply that was read ends a message, and so does
+            the ACK that an application awaits.
         in_message: 1 for the first of its message.
         time_ns: when the call began.
         offset: of its first byte in the stream; the first byte of the connection is 0.
@@ -291,7 +306,7 @@ class Timeline:
         for mark in self.marks:
             if mark.message in spans:
                 widen(mark.message, mark.time_ns)
-            if mark.name in ("reply", "read"):
+            if mark.name in ENDS_MESSAGE:
                 answered.add(mark.message)
         for segment in self.segments:
             if segment.message in spans:

@@ -14,11 +14,13 @@ from typing import Final, TypeAlias
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.timeline.evidence import PSH, WRITES, Evidence, Packet
-from tcplab.timeline.records import Hold, Mark, Segment, Write
+from tcplab.timeline.records import ENDS_MESSAGE, Hold, Mark, Segment, Write
 from tcplab.timeline.rules import Sender, Why, count_bytes
 from tcplab.timeline.witness import Moment, Witness
 
-__all__ = ["Replay"]
+__all__ = ["NO_LOG", "Replay"]
+
+NO_LOG: Final = "the application's log: when were these bytes written?"
 
 #: Two things that happen this close to each other may be one cause and its effect; the kernel needs
 #: some microseconds, a busy machine more.
@@ -75,11 +77,13 @@ class _Free:
     Attributes:
         since: the event that let it.
         segments: in flight.
+        room_bytes: that the peer's window still took.
         surely_bytes: in flight, or 0 if the congestion window may have been in the way after all.
     """
 
     since: Moment
     segments: int
+    room_bytes: int
     surely_bytes: int
 
 
@@ -181,7 +185,7 @@ class Replay:
         if self._free is None:
             cwnd = self._sender.cwnd
             surely_bytes = self._sender.unacked if cwnd.has_room else 0
-            self._free = _Free(moment, cwnd.in_flight, surely_bytes)
+            self._free = _Free(moment, cwnd.in_flight, self._sender.room, surely_bytes)
 
     def _watch_timer(self, moment: Moment) -> None:
         if self._sender.unacked > 0:
@@ -214,7 +218,10 @@ class Replay:
 
     def _sampled(self, opened: _Open, end_ns: int) -> Why | None:
         segments = self._free.segments if self._free else 0
-        return self._witness.sampled(opened.start_ns, end_ns, segments, in_call=opened.in_call)
+        room = self._free.room_bytes if self._free else 0
+        return self._witness.sampled(
+            opened.start_ns, end_ns, segments, room, in_call=opened.in_call
+        )
 
     # ---- the application ----
 
@@ -227,7 +234,7 @@ class Replay:
             self._write(moment, done.bytes, more=done.name == "more")
         else:
             self._sender.set_option(done.name)
-            if done.name in ("reply", "read"):
+            if done.name in ENDS_MESSAGE:
                 self._message_over = True
             # A cork that is put in before the first write of a message belongs to it.
             begins = self._message_over and done.name in ("cork", "nodelay", "delay")
@@ -273,12 +280,16 @@ class Replay:
         if since is None or not self.segments or self._sender.queued > 0:
             return
         meanwhile = (mark for mark in reversed(self.marks[-8:]) if mark.time_ns >= since)
-        read = next((mark for mark in meanwhile if mark.name in ("read", "reply")), None)
-        if read is None and time_ns - since < IDLE_NS:
+        awaited = next((mark for mark in meanwhile if mark.name in ENDS_MESSAGE), None)
+        if awaited is None and time_ns - since < IDLE_NS:
             return
         evidence = "everything written had been sent"
-        if read is not None:
-            evidence += f"; the application waited for {count_bytes(read.bytes)} from the peer"
+        if awaited is not None:
+            size = count_bytes(awaited.bytes)
+            what = (
+                f"the ACK of {size}" if awaited.name == "acknowledged" else f"{size} from the peer"
+            )
+            evidence += f"; the application waited for {what}"
         self.holds.append(
             Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, place="application")
         )
@@ -406,7 +417,7 @@ class Replay:
     def _without_log(self, packet: Packet) -> Why:
         if self._sender.is_full(packet):
             return self._sender.why_full(packet)
-        return Why(Reason.UNKNOWN, "", "the application's log: when were these bytes written?")
+        return Why(Reason.UNKNOWN, "", NO_LOG)
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
         """It left within the call, or as a further segment of what an event let go."""
@@ -422,8 +433,11 @@ class Replay:
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
         """What let it go, when only the kernel's word tells what had kept it."""
         hold, ack = self._close(moment.time_ns), self._witness.last_ack
-        by_cwnd = hold is not None and hold.reason is Reason.CWND_LIMITED
-        if by_cwnd and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
+        by_window = hold is not None and hold.reason in (
+            Reason.CWND_LIMITED,
+            Reason.WINDOW_LIMITED,
+        )
+        if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
             return self._witness.by_ack(ack, packet), hold, ack.number
         return self._sender.why_at_once(packet), hold, None
 
@@ -566,11 +580,14 @@ class Replay:
         """RFC 8985, 7: with an ACK overdue, a tail loss probe sends new data, held or not."""
         if self._sender.unacked <= 0 or self._last_sent_ns is None:
             return None
-        quiet_ns = moment.time_ns - max(self._last_sent_ns, self._witness.previous().time_ns)
+        # A segment of the peer that acknowledges nothing new does not wind the timer up again.
+        witness = self._witness
+        awaited_since = max(self._last_sent_ns, witness.last_news_ns, witness.last_call.time_ns)
+        quiet_ns = moment.time_ns - awaited_since
         if quiet_ns < max(2 * self._rtt_ns, CLOSE_NS):
             return None
         return Why(
             Reason.TAIL_LOSS_PROBE,
-            f"no ACK for {quiet_ns / 1e6:.1f} ms, more than two round trips: only a tail loss probe"
-            " sends then",
+            f"nothing new was ACKed for {quiet_ns / 1e6:.1f} ms, more than two round trips: only a"
+            " tail loss probe sends then",
         )

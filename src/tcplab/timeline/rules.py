@@ -13,9 +13,10 @@ from tcplab.models import Reason
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
 
-__all__ = ["NO_MSS", "Sender", "Why", "count_bytes"]
+__all__ = ["NO_MSS", "NO_OPTIONS", "Sender", "Why", "count_bytes"]
 
 NO_MSS: Final = "the MSS: no SYN in the capture, no options of the socket"
+NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 #: tcp_bound_to_half_wnd: below this, a window bounds the segments whole; above it, by its half.
 _DEFAULT_MSS: Final = 536
 
@@ -131,7 +132,7 @@ class Sender:
             return None
         unacked = f"{count_bytes(self.unacked)} un-ACKed, {small}"
         if self.nodelay is None:
-            return Why(Reason.UNKNOWN, unacked, "the socket's options: was TCP_NODELAY set?")
+            return Why(Reason.UNKNOWN, unacked, NO_OPTIONS)
         return Why(Reason.HELD_BY_NAGLE, unacked)
 
     @property

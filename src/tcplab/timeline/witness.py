@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tcplab.models import Reason
 from tcplab.programs import Event
@@ -12,6 +12,9 @@ from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.rules import Sender, Why, count_bytes
 
 __all__ = ["Moment", "Witness"]
+
+
+_TSO_WIN_DIVISOR: Final = 3
 
 
 class Moment(NamedTuple):
@@ -27,6 +30,7 @@ class Witness:
 
     Attributes:
         last_ack: the last segment from the peer, or None.
+        last_news_ns: when the peer last acknowledged something new.
         recovery_end: a loss counts until all is acknowledged that had left when it was found.
     """
 
@@ -37,6 +41,7 @@ class Witness:
         self._next = 0  # index of the first call that has not been made
         self._newly_acked: dict[int, int] = {}
         self.last_ack: Moment | None = None
+        self.last_news_ns = 0
         self.recovery_end = 0
 
     # ---- the application's calls ----
@@ -71,12 +76,19 @@ class Witness:
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
         """A segment of the peer comes; to be told before the sender is."""
         self.last_ack = moment
-        self._newly_acked[moment.number] = max(packet.ack - self._sender.una, 0)
+        newly = max(packet.ack - self._sender.una, 0)
+        self._newly_acked[moment.number] = newly
+        if newly:
+            self.last_news_ns = moment.time_ns
+
+    @property
+    def last_call(self) -> Moment:
+        """The application's last call."""
+        return Moment(self._app[self._next - 1].time_ns, "app", self._next - 1)
 
     def previous(self) -> Moment:
         """The last call or ACK."""
-        last = self._app[self._next - 1]
-        call = Moment(last.time_ns, "app", self._next - 1)
+        call = self.last_call
         ack = self.last_ack
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
@@ -135,7 +147,13 @@ class Witness:
         )
 
     def sampled(
-        self, start_ns: int, end_ns: int, segments_in_flight: int, *, in_call: bool
+        self,
+        start_ns: int,
+        end_ns: int,
+        segments_in_flight: int,
+        room_bytes: int,
+        *,
+        in_call: bool,
     ) -> Why | None:
         """What TCP_INFO said during a wait that nothing else explains, or around it.
 
@@ -143,6 +161,7 @@ class Witness:
             start_ns: of the wait.
             end_ns: of the wait.
             segments_in_flight: at its start.
+            room_bytes: that the peer's window took at its start.
             in_call: the application's write had not returned.
         """
         samples = self._e.samples
@@ -159,12 +178,31 @@ class Witness:
                     "the application was blocked in its write, and TCP_INFO says that all the send"
                     f" buffer held had been sent ({in_flight} segments un-ACKed)",
                 )
+            if (why := self._deferred(sample, room_bytes)) is not None:
+                return why
         around = [*samples[max(first - 1, 0) : first], *samples[last : last + 1]]
         if len(around) == 2 and self._sender.una >= self.recovery_end:
             smaller = min(sample["snd_cwnd"] for sample in around)
             if segments_in_flight >= smaller:
                 return _cwnd_sampled(segments_in_flight, smaller)
         return None
+
+    def _deferred(self, sample: Mapping[str, Any], room_bytes: int) -> Why | None:
+        """Rather than send a short burst, the kernel waits until a third of the window is free.
+
+        Sources: tcp_tso_should_defer; net.ipv4.tcp_tso_win_divisor, which is 3 unless set.
+        """
+        mss = self._sender.mss_bytes or 0
+        window = min(sample.get("snd_wnd_bytes", 0), sample["snd_cwnd"] * mss)
+        several = sample["notsent_bytes"] > mss > 0
+        if not (several and 0 < room_bytes < window // _TSO_WIN_DIVISOR):
+            return None
+        return Why(
+            Reason.WINDOW_LIMITED,
+            f"the peer's window of {count_bytes(sample['snd_wnd_bytes'])} has room for"
+            f" {room_bytes} more, less than a third of the usable window, and the kernel defers so"
+            " short a burst (tcp_tso_should_defer)",
+        )
 
 
 def _time_of(sample: Mapping[str, Any]) -> int:

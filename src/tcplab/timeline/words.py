@@ -36,7 +36,7 @@ WAITED_FOR: Final = {
     Reason.WINDOW_LIMITED: "the peer's window",
     Reason.CWND_LIMITED: "the congestion window",
     Reason.SNDBUF_LIMITED: "the send buffer",
-    Reason.RETRANSMISSION: "what was lost",
+    Reason.RETRANSMISSION: "what was sent again",
     Reason.RATE_LIMITED: "the wire",
     Reason.APPLICATION_IDLE: "the application",
     Reason.UNKNOWN: "unknown reasons",

@@ -1,0 +1,119 @@
+"""`tcplab segments`: the segments of a capture file, as text for people or for other programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final, TextIO
+
+import numpy as np
+
+from tcplab.segments import SegmentArray, flag_names, from_file, summary, write_csv, write_json
+from tcplab.segments.table import TCP
+
+__all__ = ["SUMMARY", "add_arguments", "print_segments"]
+
+SUMMARY: Final = "the TCP and UDP segments of a capture file (pcap or pcapng), a line each"
+
+_HEADINGS: Final = ("packet", "time (s)", "way", "bytes", "seq", "ack", "window", "flags", "notes")
+_LINE: Final = "{:>8} {:>14} {:>3} {:>6} {:>12} {:>12} {:>9}  {:<11} {}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab segments`."""
+    parser.add_argument("file", metavar="FILE", help="the capture")
+    parser.add_argument("--connection", type=int, metavar="N", help="only this one, from 0")
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="connections, sizes, share of headers, retransmissions, RTT and MSS instead",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="all columns, with their names")
+    form.add_argument("--json", action="store_true", help="one object")
+
+
+def print_segments(arguments: argparse.Namespace, out: TextIO) -> None:
+    """Does what the command line asks for.
+
+    Raises:
+        ValueError: there is no such connection, or the options exclude each other.
+        CaptureError: the file is not a capture.
+    """
+    if arguments.summary and arguments.csv:
+        raise ValueError("--summary --csv: a summary is several tables; take --summary --json")
+    rows = from_file(arguments.file)
+    if arguments.connection is not None:
+        rows = _only(rows, arguments.connection, arguments.file)
+    if arguments.summary:
+        total = summary(rows)
+        out.write((json.dumps(total.as_dict()) if arguments.json else str(total)) + "\n")
+    elif arguments.csv:
+        write_csv(rows, out)
+    elif arguments.json:
+        write_json(rows, out)
+    else:
+        _write_lines(rows, out)
+
+
+def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
+    many = len(rows.connections)
+    if not 0 <= number < many:
+        known = f"0 to {many - 1}" if many > 1 else "only 0" if many else "none"
+        raise ValueError(f"--connection {number} is not in {file}; it has {known}")
+    chosen: SegmentArray = rows[rows["connection"] == number]
+    return chosen
+
+
+def _write_lines(rows: SegmentArray, out: TextIO) -> None:
+    """A line a segment, times since the first; the ends of a connection before its first."""
+    out.write(_LINE.format(*_HEADINGS) + "\n")
+    names = rows.dtype.names or ()
+    start = int(rows["time_ns"].min()) if len(rows) else 0
+    seen: set[int] = set()
+    plain = np.asarray(rows)
+    for at in range(0, len(plain), 4096):
+        for values in plain[at : at + 4096].tolist():
+            row = dict(zip(names, values, strict=True))
+            number = row["connection"]
+            if number not in seen:
+                seen.add(number)
+                out.write(f"connection {number}: {rows.connections[number]}\n")
+            out.write(_line(row, start, number if len(rows.connections) > 1 else None))
+
+
+def _line(row: dict[str, Any], start_ns: int, number: int | None) -> str:
+    tcp = row["protocol"] == TCP
+    notes = _notes(row)
+    if number is not None:
+        notes.insert(0, f"connection {number}")
+    line = _LINE.format(
+        row["packet"],
+        f"{(row['time_ns'] - start_ns) / 1e9:.6f}",
+        "<-" if row["direction"] else "->",
+        row["payload_bytes"],
+        row["seq"] if tcp else "",
+        row["ack"] if tcp else "",
+        row["window"] if tcp else "",
+        flag_names(row["flags"]) if tcp else "UDP",
+        ", ".join(notes),
+    )
+    return line.rstrip() + "\n"
+
+
+def _notes(row: dict[str, Any]) -> list[str]:
+    notes = []
+    if row["mss"]:
+        notes.append(f"MSS {row['mss']}")
+    if row["wscale"] >= 0:
+        notes.append(f"window scale {row['wscale']}")
+    if row["gso_count"] > 1:
+        notes.append(f"{row['gso_count']} segments in one")
+    if row["sack_blocks"]:
+        notes.append(f"{row['sack_blocks']} SACK block{'s' * (row['sack_blocks'] > 1)}")
+    judged = {
+        "is_retransmission": "sent again",
+        "is_out_of_order": "out of order",
+        "is_zero_window": "window closed",
+    }
+    return notes + [words for name, words in judged.items() if row[name]]

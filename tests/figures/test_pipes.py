@@ -1,0 +1,101 @@
+"""The pictures of pipes: what they say, from made-up results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from matplotlib.text import Text
+
+from tcplab import figures
+from tcplab.experiments.pipes import BY_KEY, Chain, Pipes
+from tcplab.figures.style import DPI, HEIGHT_INCHES, WIDTH_INCHES, Picture
+from tcplab.programs import ChainProcess, ChainResult
+
+
+def run(key: str, mb_per_s: float, share: float) -> ChainResult:
+    wall_s = 100 / mb_per_s
+    used = [
+        ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 10, 2, 16_384, None)
+        for name in BY_KEY[key].commands
+    ]
+    cpu_s = sum(each.cpu_s for each in used)
+    return ChainResult(100_000_000, wall_s, cpu_s, mb_per_s, used)
+
+
+def pipes(rates: dict[str, Sequence[float]], missing: Sequence[str] = ()) -> Pipes:
+    chains = [
+        Chain(BY_KEY[key], 100, [run(key, rate, 0.4) for rate in several], [])
+        for key, several in rates.items()
+    ]
+    chains += [Chain(BY_KEY[key], 100, [], [], "missing: nc") for key in missing]
+    return Pipes(chains, {"cores": 2})
+
+
+MADE = pipes(
+    {
+        "wire": [116, 117, 115],
+        "dd-nc": [1400, 1300, 1500],
+        "warm": [2200, 2100, 2400],
+        "dd-nc-pv": [1100, 1200, 900],
+        "no-copy": [9000, 8000, 10_000],
+    },
+    missing=["cold"],
+)
+
+
+def inside(picture: Picture) -> bool:
+    """Whether every word is within the picture; numbers on an axis beyond its end are not drawn."""
+    picture.png()
+    found = [each for each in picture.figure.findobj(Text) if isinstance(each, Text)]
+    words = [
+        each for each in found if each.get_visible() and re.search("[a-zA-Z]", each.get_text())
+    ]
+    boxes = [each.get_window_extent() for each in words]
+    wide, high = WIDTH_INCHES * DPI, HEIGHT_INCHES * DPI
+    return len(boxes) > 3 and all(
+        box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1 for box in boxes
+    )
+
+
+def test_the_title_compares_the_texts_two_ways() -> None:
+    picture = figures.pipe_rates(MADE)
+    assert picture.title == (
+        "dd | nc → nc: 1,400 MB/s with 5 copies of each byte; nc < file → nc: 2,200 MB/s with 3"
+        " copies of each byte"
+    )
+    assert "dd | nc → nc | pv 1100 MB/s, 6 copies" in picture.alt
+    assert "missing: nc" in picture.table.text()
+    assert inside(picture)
+
+
+def test_the_texts_figures_are_marks_of_their_own() -> None:
+    legend = figures.pipe_rates(MADE).figure.axes[0].get_legend()
+    assert legend is not None
+    words = [each.get_text() for each in legend.get_texts()]
+    assert set(words) == {"wire of 1 Gbit/s", "one machine", "the text, on its machines"}
+
+
+def test_shares_of_the_cpus() -> None:
+    picture = figures.pipe_cpus(MADE)
+    assert picture.title == ("4 processes share 2 CPUs in dd | nc → nc | pv: together they had 1.6")
+    assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.alt
+    assert len(picture.table.rows) == 4  # the wire has no place here
+    assert "16,384 · 16,384" in picture.table.text()
+    assert inside(picture)
+
+
+def test_without_nc_the_own_programs_are_compared() -> None:
+    made = pipes({"dd-netcat": [2000], "netcat-warm": [3000]}, missing=["dd-nc", "warm"])
+    assert figures.pipe_rates(made).title.startswith("dd | netcat → netcat: 2,000 MB/s with 5")
+    assert figures.pipe_rates(pipes({"splice": [5000]})).title == (
+        "netcat --splice < file → netcat is the fastest: 5,000 MB/s"
+    )
+
+
+def test_nothing_measured_is_no_picture() -> None:
+    nothing = pipes({}, missing=["dd-nc"])
+    for draw in (figures.pipe_rates, figures.pipe_cpus):
+        with pytest.raises(ValueError, match="see the notes in the table"):
+            draw(nothing)

@@ -1,0 +1,110 @@
+"""The pictures of TCP against UDP, from made-up results: what they say, and that it can be read."""
+
+from __future__ import annotations
+
+import pytest
+from tests.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments.datagrams import Batching, BatchingVariant, ReceiveBuffer, ReceiveBuffers
+from tcplab.experiments.tcp_vs_udp import (
+    PROTOCOLS,
+    SERVERS,
+    SIZES,
+    Protocol,
+    Run,
+    Series,
+    Server,
+    TcpVsUdp,
+)
+
+RATES = {"bsd": 400.0, "localhost": 1200.0, "sparc": 1.17, "router": 1.17}
+
+
+def series(server: Server, protocol: Protocol, size: int, times: float = 1) -> Series:
+    udp = protocol == "udp"
+    rate = times * (RATES["bsd"] if udp and server != "sparc" else RATES[server])
+    runs = [
+        Run(0.01, 0.001, 0.008, rate * part, rate / 2, 700 if udp else None, 700, 5000)
+        for part in (0.5, 1, 2)
+    ]
+    return Series(server, protocol, size, 5000, runs)
+
+
+def tables(times: float = 1) -> TcpVsUdp:
+    rows = [
+        series(server, protocol, size, times)
+        for size in SIZES
+        for protocol in PROTOCOLS
+        for server in SERVERS
+    ]
+    return TcpVsUdp(rows, {})
+
+
+def buffers() -> ReceiveBuffers:
+    rows = [
+        ReceiveBuffer(4096, 8192, 3, 3000, [2997, 100, 310], [2998, 100, 310]),
+        ReceiveBuffer(262_144, 524_288, 227, 3000, [0, 0, 3000], [0, 0, 3001]),
+        ReceiveBuffer(8 << 20, 8 << 20, 3640, 3000, [0, 0, 0], [0, 0, 0]),
+    ]
+    return ReceiveBuffers(rows, {})
+
+
+def batches() -> Batching:
+    rows = [
+        BatchingVariant("udp", "UDP, 1440 bytes a call", 1440, 50_000, [700, 690], [1.5, 1.4], [0]),
+        BatchingVariant(
+            "udp-gso-gro", "UDP, batched by both (and UDP_GRO)", 64_800, 1112, [7000], [0.2], [9]
+        ),
+        BatchingVariant("tcp", "TCP, 1440 bytes a call", 1440, 50_000, [2000, 2600], [0.5], []),
+    ]
+    return Batching(rows, {})
+
+
+PICTURES = {
+    "tables": lambda: figures.tcp_vs_udp(tables()),
+    "faster": lambda: figures.tcp_vs_udp(tables(4.0)),
+    "buffers": lambda: figures.receive_buffers(buffers()),
+    "batches": lambda: figures.batching(batches()),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_nothing_leaves_the_picture_or_covers_another(name: str) -> None:
+    assert_readable(PICTURES[name]())
+
+
+def test_the_title_compares_with_the_text() -> None:
+    picture = figures.tcp_vs_udp(tables())
+    assert picture.title == (
+        "By TCP localhost is 3.0 × as fast as bsd (the text: 3.0 ×),"
+        " by UDP localhost is 1.0 × as fast as bsd (the text: 1.0 ×)"
+    )
+    assert picture.title in picture.alt
+    rows = {(row["protocol"], row["server"], row["size_bytes"]): row for row in picture.table.rows}
+    assert len(rows) == 16
+    assert rows["TCP", "bsd", 1440]["text_mb_per_s"] == 2.5
+    assert rows["TCP", "bsd", 1440]["mb_per_s_max"] == 800
+
+
+def test_some_rows_make_a_picture_too() -> None:
+    picture = figures.tcp_vs_udp(TcpVsUdp([series("sparc", "tcp", 1440)], {}))
+    assert picture.title == "sparc tcp 1440 is the fastest with 1.17 MB/s"
+
+
+def test_the_loss_and_where_it_was_counted() -> None:
+    picture = figures.receive_buffers(buffers())
+    plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
+    assert plain == (
+        "Lost on one machine: up to 99.9 % of the datagrams with room for 3 of them,"
+        " up to 0 % with room for 3,640"
+    )
+    assert "Every loss was counted at the receive buffer" in picture.alt
+    elsewhere = ReceiveBuffers([ReceiveBuffer(4096, 8192, 3, 100, [50], [20])], {})
+    assert "Up to 30 were lost elsewhere" in figures.receive_buffers(elsewhere).alt
+
+
+def test_the_gain_of_batches() -> None:
+    picture = figures.batching(batches())
+    assert picture.title.startswith("UDP with 64,800 bytes a call carries 10.1 times")
+    assert [row["calls"] for row in picture.table.rows] == [50_000, 1112, 50_000]
