@@ -193,9 +193,10 @@ static void put_tagged_frame(struct file *file, const struct tpacket3_hdr *packe
     unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
     uint16_t tag[2] = {htons(has_tpid ? packet->hv1.tp_vlan_tpid : ETH_P_8021Q),
                        htons((uint16_t)packet->hv1.tp_vlan_tci)};
-    put(file, frame, 2 * ETH_ALEN);
+    const uint32_t type_at = 2 * ETH_ALEN;
+    put(file, frame, type_at);
     put(file, tag, sizeof tag);
-    put(file, frame + 2 * ETH_ALEN, packet->tp_snaplen - 2 * ETH_ALEN);
+    put(file, frame + type_at, packet->tp_snaplen - type_at);
 }
 
 static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
@@ -203,6 +204,7 @@ static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
     const struct sockaddr_ll *from = (const void *)(start + TPACKET_ALIGN(sizeof *packet));
     bool tagged = packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN;
     uint32_t tag_bytes = tagged ? 4 : 0, captured = packet->tp_snaplen + tag_bytes;
+    uint32_t flags = packet_flags(from->sll_pkttype);
     uint64_t ns = packet->tp_sec * UINT64_C(1000000000) + packet->tp_nsec;
     if (file->size - file->used < captured + 64)
         write_out(file);
@@ -217,7 +219,7 @@ static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
     else
         put(file, start + packet->tp_mac, captured);
     put_padding(file, captured);
-    put_option(file, 2, &(uint32_t){packet_flags(from->sll_pkttype)}, 4);
+    put_option(file, 2, &flags, sizeof flags);
     put_u32(file, 0);
     end_block(file, block);
     file->packets++;

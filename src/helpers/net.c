@@ -557,6 +557,19 @@ size_t receive(int fd, void *buffer, size_t size, int flags) {
     return (size_t)got;
 }
 
+ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us) {
+    int64_t end_ns = awake_us > 0 ? clock_ns(CLOCK_MONOTONIC) + awake_us * 1000 : 0;
+    ssize_t got = -1;
+    while (got < 0 && end_ns > 0 && clock_ns(CLOCK_MONOTONIC) < end_ns)
+        got = recvmsg(fd, message, MSG_DONTWAIT);
+    while (got < 0) {
+        got = recvmsg(fd, message, 0);
+        if (got < 0 && errno != EINTR)
+            break;
+    }
+    return got;
+}
+
 int64_t send_all(int fd, const void *buffer, size_t size, int flags) {
     const char *next = buffer;
     int64_t calls = 0;
@@ -786,19 +799,30 @@ int open_regular_file(const char *path, int64_t *size) {
     return file;
 }
 
+enum { WINDOW_PAGES = 1024 };
+
+/* How many pages from AT on, at most a window, are in memory; mincore(2) looks at a mapping. */
+static size_t pages_in_memory(int file, const char *path, off_t at, size_t size) {
+    unsigned char resident[WINDOW_PAGES];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), in = 0;
+    void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, file, at);
+    if (mapping == MAP_FAILED || mincore(mapping, size, resident) < 0)
+        fail("mincore of %s", path);
+    for (size_t i = 0; i < (size + page - 1) / page; i++)
+        in += resident[i] & 1;
+    munmap(mapping, size);
+    return in;
+}
+
+/* In windows, so that it works for a file larger than the address space that we may have. */
 static double cached_share(int file, const char *path) {
-    off_t size = lseek(file, 0, SEEK_END);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = ((size_t)size + page - 1) / page, in = 0;
+    off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
+    off_t window = WINDOW_PAGES * page, pages = (size + page - 1) / page;
+    size_t in = 0;
     if (size <= 0)
         return 1;
-    unsigned char *resident = allocate(pages, 1);
-    void *mapping = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, file, 0);
-    if (mapping == MAP_FAILED || mincore(mapping, (size_t)size, resident) < 0)
-        fail("mincore of %s", path);
-    for (size_t i = 0; i < pages; i++)
-        in += resident[i] & 1;
-    munmap(mapping, (size_t)size);
-    free(resident);
+    for (off_t at = 0; at < size; at += window)
+        in += pages_in_memory(file, path, at, (size_t)(size - at < window ? size - at : window));
     return (double)in / (double)pages;
 }
 
@@ -819,7 +843,7 @@ double prepare_cache(int file, const char *path, int cache) {
         posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     if (cache == CACHE_WARM)
         read_through(file, path);
-    /* A kernel short of memory takes a page back at any time: a few of them change no measurement. */
+    /* A kernel short of memory takes a page back at any time: a few change no measurement. */
     const double tolerance = 0.05;
     double share = cached_share(file, path);
     if (cache == CACHE_COLD && share > tolerance)

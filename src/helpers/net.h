@@ -133,6 +133,9 @@ void set_receive_limit(int fd, double limit_s);
 /* As recv(2), but never fails and is not disturbed by signals. 0 at the end of the stream. */
 size_t receive(int fd, void *buffer, size_t size, int flags);
 
+/* As recvmsg(2), but not disturbed by signals, and waits awake for so long before it sleeps. */
+ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us);
+
 /* As send(2), but sends everything; returns how many system calls it took. */
 int64_t send_all(int fd, const void *buffer, size_t size, int flags);
 

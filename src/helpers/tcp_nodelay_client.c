@@ -78,8 +78,8 @@ static void prepare_message(void) {
 }
 
 static void set_cork(int fd, int on) {
-    set_option(fd, IPPROTO_TCP, TCP_CORK, on, "TCP_CORK");
     log_event(&events, on ? "cork" : "uncork", 0);
+    set_option(fd, IPPROTO_TCP, TCP_CORK, on, "TCP_CORK");
     system_calls++;
 }
 
@@ -87,7 +87,7 @@ static void set_cork(int fd, int on) {
 static void send_pieces(int fd) {
     for (int i = 0; i < writes; i++) {
         bool more = mode == MORE && i < writes - 1;
-        log_event(&events, "write", pieces[i].iov_len);
+        log_event(&events, more ? "more" : "write", pieces[i].iov_len);
         system_calls += send_all(fd, pieces[i].iov_base, pieces[i].iov_len, more ? MSG_MORE : 0);
     }
 }

@@ -14,7 +14,8 @@
  *     duplicated  arrived again
  *
  * Datagrams that are not of the run that is measured are counted as foreign and left out. With
- * --gro the kernel may hand over many of them in one piece (UDP_GRO in udp(7)).
+ * --gro the kernel may hand over many of them in one piece (UDP_GRO in udp(7)). The source pays for
+ * waking up a sink that sleeps: with --spin it waits awake first, which wants a CPU of its own.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -35,12 +36,13 @@ struct header {
 enum { MAX_PAYLOAD = 65535, MAX_COUNT = 100000000, LINGER_MS = 100 };
 
 static const char *port = "9000";
-static int64_t rcvbuf_bytes = 32768;
+static int64_t rcvbuf_bytes = 32768, spin_us;
 static bool gro;
 
 static const struct program_option options[] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"spin", 0, "US", "wait awake for so long before sleeping", .number = &spin_us, .max = 1000000},
     {"gro", 0, NULL, "take many datagrams at a time (UDP_GRO)", .flag = &gro},
     {.help = NULL},
 };
@@ -146,7 +148,7 @@ static size_t read_control(struct msghdr *message) {
     return (size_t)segment;
 }
 
-/* One recvmsg(); false when nothing came in time. */
+/* One read; false when nothing came in time. */
 static bool receive_once(int fd) {
     static char buffer[MAX_PAYLOAD];
     char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))];
@@ -157,10 +159,7 @@ static bool receive_once(int fd) {
                              .msg_controllen = sizeof control,
                              .msg_name = &sender,
                              .msg_namelen = sizeof sender};
-    ssize_t got;
-    do
-        got = recvmsg(fd, &message, 0);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = receive_message(fd, &message, spin_us);
     if (got < 0 && errno != EAGAIN)
         fail("receiving");
     if (got < 0)

@@ -76,11 +76,11 @@ static const struct key {
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
 static int64_t *whole_setting(struct settings *set, const struct key *key) {
-    return (int64_t *)((char *)set + key->offset);
+    return (void *)((char *)set + key->offset);
 }
 
 static double *real_setting(struct settings *set, const struct key *key) {
-    return (double *)((char *)set + key->offset);
+    return (void *)((char *)set + key->offset);
 }
 
 /* A whole number from 0 to max, with nothing behind it. */

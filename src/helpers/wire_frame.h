@@ -99,8 +99,10 @@ static void frame_free(struct frame *frame) {
 /* A frame with room for `length` bytes, or NULL when the store is full. */
 static struct frame *frame_new(size_t length) {
     struct frame *first = cell_take(), *last = first;
-    for (size_t room = CELL_CAPACITY; last && room < length; room += CELL_CAPACITY)
-        last = last->more = cell_take();
+    for (size_t room = CELL_CAPACITY; last && room < length; room += CELL_CAPACITY) {
+        last->more = cell_take();
+        last = last->more;
+    }
     if (!last) {
         frame_free(first);
         return NULL;

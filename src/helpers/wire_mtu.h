@@ -115,9 +115,10 @@ static struct frame *reply_frame(const uint8_t *data, const struct headers *h, u
     struct frame *frame = frame_new(h->ip_at + ip_bytes);
     if (!frame)
         return NULL;
+    const uint32_t type_at = 2 * ETH_ALEN; /* and tags, if there are any */
     memcpy(frame->bytes, data + ETH_ALEN, ETH_ALEN);
     memcpy(frame->bytes + ETH_ALEN, data, ETH_ALEN);
-    memcpy(frame->bytes + 2 * ETH_ALEN, data + 2 * ETH_ALEN, h->ip_at - 2 * ETH_ALEN);
+    memcpy(frame->bytes + type_at, data + type_at, h->ip_at - type_at);
     memset(frame->bytes + h->ip_at, 0, ip_bytes);
     return frame;
 }

@@ -375,7 +375,7 @@ static unsigned fill_messages(struct direction *d) {
 
 static void outbox_remove(struct direction *d, unsigned count) {
     d->outbox_count -= count;
-    memmove(d->outbox, d->outbox + count, d->outbox_count * sizeof d->outbox[0]);
+    memmove(d->outbox, d->outbox + count, d->outbox_count * sizeof(struct frame *));
 }
 
 /* The first message didn't leave: later, or never? */

@@ -127,7 +127,7 @@ static struct schedule parse_schedule(const char *line) {
 
 static size_t read_schedules(char **arguments, struct schedule *schedules) {
     size_t count = 0;
-    while (arguments[count] && count < MAX_SCHEDULES) {
+    while (count < MAX_SCHEDULES && arguments[count]) {
         schedules[count] = parse_schedule(arguments[count]);
         count++;
     }
@@ -189,12 +189,11 @@ static void sleep_until(int64_t monotonic_ns) {
 }
 
 static int local_port(int fd) {
-    struct sockaddr_storage address;
+    struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same place */
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
         fail("getsockname");
-    /* The port stands at the same place in IPv4 and IPv6 addresses. */
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.sin6_port);
 }
 
 static void *play(void *argument) {

@@ -2,8 +2,9 @@
 
 Each call starts the listening program on the place's server, waits for the line in which it says
 that it listens, runs the other program on the client, and reads the JSON object that each prints.
-The place is a :class:`~tcplab.lab.Lab` or a :class:`~tcplab.lab.Loopback`. What a program measures,
-and why, is told at the top of its source in ``src/helpers/``.
+The place is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
+:class:`~tcplab.lab.Pair`. What a program measures, and why, is told at the top of its source in
+``src/helpers/``.
 
 Every function raises :class:`~tcplab.lab.LabError` when a program fails; the message carries the
 line that the program wrote to standard error.
@@ -23,10 +24,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, get_type_hints
 
-from tcplab.lab import Host, Lab, LabError, Loopback
+from tcplab.lab import Host, Lab, LabError, Loopback, Pair
 
 __all__ = [
     "CacheState",
+    "ChainProcess",
     "ChainResult",
     "Event",
     "FileReceiver",
@@ -58,7 +60,7 @@ __all__ = [
     "udp_bulk",
 ]
 
-Place = Lab | Loopback
+Place = Lab | Loopback | Pair
 File = str | PathLike[str]
 QuickAck = Literal["on", "off", "always"]
 SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
@@ -166,8 +168,9 @@ class Event(NamedTuple):
     """One line of a program's --log: what the application did, and when."""
 
     time_ns: int  #: CLOCK_REALTIME, the clock of packet captures
-    #: As it starts: "write", "request", "quote" of the server, "reply" of the server. As it ends:
-    #: "read", "reply", "acknowledged", "request" of the server, "quote", "cork", "uncork".
+    #: As it starts: "write", "more" (with MSG_MORE), "request", "quote" of the server, "reply" of
+    #: the server, "cork", "uncork". As it ends: "read", "reply", "acknowledged", "request" of the
+    #: server, "quote".
     name: str
     bytes: int
 
@@ -280,6 +283,11 @@ def _letters(**values: Any) -> list[str]:
     ]
 
 
+def _congestion(place: Place, wish: str | None) -> str | None:
+    """The value of --congestion: the place's own unless said, and no option for the machine's."""
+    return None if wish == "system" else wish or place.congestion
+
+
 def _buffer(size_bytes: int | None) -> str:
     return "auto" if size_bytes is None else str(size_bytes)
 
@@ -341,7 +349,7 @@ def small_writes(
     reply_bytes: int = 2,
     quickack: QuickAck = "on",
     cpu: int | None = 0,
-    congestion: str | None = "cubic",
+    congestion: str | None = None,
     port: int = 0,
     log: File | None = None,
     server_log: File | None = None,
@@ -360,7 +368,8 @@ def small_writes(
         quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for the system's default.
+        congestion: congestion control of both ends; None for place.congestion, "system" for the
+            machine's default.
         port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
         server_log: file for the server's events.
@@ -371,7 +380,9 @@ def small_writes(
         LabError: a program failed.
     """
     shape = _options(writes=writes, size=size_bytes, reply=reply_bytes)
-    common = _options(json=True, cpu=cpu, congestion=congestion, deadline=deadline_s)
+    common = _options(
+        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+    )
     server = ["tcp_nodelay_server", str(port), str(messages), *shape, *common]
     server += _options(bind=place.server.address, quickack=quickack, log=server_log)
     client = ["tcp_nodelay_client", place.server.address, "{port}", str(messages), mode]
@@ -449,6 +460,7 @@ class TcpSink(_Record):
         rcvbuf_end_bytes: SO_RCVBUF at the end: a buffer left to the kernel grows.
         options: what the kernel granted.
         tcp_info: the connection when the data had ended.
+        rcvlowat_bytes: SO_RCVLOWAT: a sink that has read everything sleeps until so much has come.
     """
 
     bytes: int
@@ -465,6 +477,7 @@ class TcpSink(_Record):
     rcvbuf_end_bytes: int
     options: SocketOptions
     tcp_info: TcpInfo
+    rcvlowat_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,13 +505,14 @@ def tcp_bulk(
     sndbuf_bytes: int | None = 32768,
     rcvbuf_bytes: int | None = 32768,
     read_bytes: int | None = None,
+    rcvlowat_bytes: int | None = None,
     discard: bool = False,
     mss_bytes: int | None = None,
     nodelay: bool = False,
     interval_ms: float | None = None,
     source_cpu: int | None = None,
     sink_cpu: int | None = None,
-    congestion: str | None = "cubic",
+    congestion: str | None = None,
     port: int = 0,
     deadline_s: float = DEADLINE_S,
     timeout_s: float = TIMEOUT_S,
@@ -513,13 +527,15 @@ def tcp_bulk(
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel.
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel.
         read_bytes: size of a read; None for rcvbuf_bytes, or 131072.
+        rcvlowat_bytes: SO_RCVLOWAT of the sink: it sleeps until so much has come.
         discard: the sink throws the data away in the kernel.
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767.
         nodelay: TCP_NODELAY of the source.
         interval_ms: take a sample of the source's TCP_INFO so often.
         source_cpu: pins the source to this CPU.
         sink_cpu: pins the sink to this CPU.
-        congestion: congestion control of both ends; None for the system's default.
+        congestion: congestion control of both ends; None for place.congestion, "system" for the
+            machine's default.
         port: the sink's; 0 for a free one.
         deadline_s: each program gives up after this long without progress.
         timeout_s: the whole run may take this long.
@@ -527,9 +543,11 @@ def tcp_bulk(
     Raises:
         LabError: a program failed.
     """
-    common = _options(json=True, congestion=congestion, deadline=deadline_s, mss=mss_bytes)
+    common = _options(
+        json=True, congestion=_congestion(place, congestion), deadline=deadline_s, mss=mss_bytes
+    )
     sink = ["tcpsink", "-p", str(port), "-b", _buffer(rcvbuf_bytes), *common]
-    sink += _options(bind=place.server.address, cpu=sink_cpu, discard=discard)
+    sink += _options(bind=place.server.address, cpu=sink_cpu, discard=discard, lowat=rcvlowat_bytes)
     sink += _letters(r=read_bytes)
     source = ["tcpsource", "-p", "{port}", "-b", _buffer(sndbuf_bytes), "-s", str(write_bytes)]
     source += [*common, *_letters(c=count, t=duration_s)]
@@ -638,6 +656,7 @@ def udp_bulk(
     pace_mbit: float | None = None,
     gso: bool = False,
     gro: bool = False,
+    spin_us: int | None = None,
     source_cpu: int | None = None,
     sink_cpu: int | None = None,
     port: int = 0,
@@ -655,6 +674,7 @@ def udp_bulk(
         pace_mbit: at most so many 10^6 bits of payload a second; None for as fast as possible.
         gso: hand the kernel up to 64 datagrams at a time (UDP_SEGMENT).
         gro: take many datagrams at a time (UDP_GRO).
+        spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
         source_cpu: pins the source to this CPU.
         sink_cpu: pins the sink to this CPU.
         port: the sink's; 0 for a free one.
@@ -666,7 +686,7 @@ def udp_bulk(
     """
     common = _options(json=True, deadline=deadline_s)
     sink = ["udpsink", "-p", str(port), "-b", _buffer(rcvbuf_bytes), *common]
-    sink += _options(bind=place.server.address, cpu=sink_cpu, gro=gro)
+    sink += _options(bind=place.server.address, cpu=sink_cpu, gro=gro, spin=spin_us)
     source = ["udpsource", "-p", "{port}", "-b", _buffer(sndbuf_bytes), "-s", str(datagram_bytes)]
     source += ["-c", str(count), *common, *_options(cpu=source_cpu, pace=pace_mbit, gso=gso)]
     sent, received = _run_pair(place, sink, [*source, place.server.address], timeout_s)
@@ -727,7 +747,7 @@ def records(
     read_bytes: int = 200,
     quickack: QuickAck = "on",
     cpu: int | None = 0,
-    congestion: str | None = "cubic",
+    congestion: str | None = None,
     port: int = 0,
     log: File | None = None,
     deadline_s: float = DEADLINE_S,
@@ -745,7 +765,8 @@ def records(
         quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for the system's default.
+        congestion: congestion control of both ends; None for place.congestion, "system" for the
+            machine's default.
         port: the sink's; 0 for a free one.
         log: file for the source's events, see read_log.
         deadline_s: each program gives up after this long without progress.
@@ -754,7 +775,9 @@ def records(
     Raises:
         LabError: a program failed.
     """
-    common = _options(json=True, cpu=cpu, congestion=congestion, deadline=deadline_s)
+    common = _options(
+        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+    )
     sink = ["recordsink", "-p", str(port), "-r", str(read_bytes), *common]
     sink += _options(bind=place.server.address, quickack=quickack)
     source = ["recordsource", "-p", "{port}", "-c", str(count), *common]
@@ -821,7 +844,7 @@ def quotes(
     quickack: QuickAck = "on",
     client_quickack: QuickAck = "on",
     cpu: int | None = 0,
-    congestion: str | None = "cubic",
+    congestion: str | None = None,
     port: int = 0,
     log: File | None = None,
     server_log: File | None = None,
@@ -840,7 +863,8 @@ def quotes(
             it may, "always" at once.
         client_quickack: when the client acknowledges quotes.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for the system's default.
+        congestion: congestion control of both ends; None for place.congestion, "system" for the
+            machine's default.
         port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
         server_log: file for the server's events.
@@ -850,7 +874,9 @@ def quotes(
     Raises:
         LabError: a program failed.
     """
-    common = _options(json=True, cpu=cpu, congestion=congestion, deadline=deadline_s)
+    common = _options(
+        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+    )
     common += _options(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", str(port), *common]
     server += _options(bind=place.server.address, quickack=quickack, log=server_log)
@@ -956,7 +982,7 @@ def send_file(
     read_bytes: int = 131072,
     source_cpu: int | None = None,
     sink_cpu: int | None = None,
-    congestion: str | None = "cubic",
+    congestion: str | None = None,
     port: int = 0,
     deadline_s: float = DEADLINE_S,
     timeout_s: float = TIMEOUT_S,
@@ -982,7 +1008,8 @@ def send_file(
         read_bytes: size of the receiver's reads.
         source_cpu: pins the sender to this CPU.
         sink_cpu: pins the receiver to this CPU.
-        congestion: congestion control of both ends; None for the system's default.
+        congestion: congestion control of both ends; None for place.congestion, "system" for the
+            machine's default.
         port: the receiver's; 0 for a free one.
         deadline_s: each program gives up after this long without progress.
         timeout_s: the whole run may take this long.
@@ -990,7 +1017,12 @@ def send_file(
     Raises:
         LabError: a program failed, the cache could not be made as asked, or the sums differ.
     """
-    common = _options(json=True, congestion=congestion, deadline=deadline_s, header=header_bytes)
+    common = _options(
+        json=True,
+        congestion=_congestion(place, congestion),
+        deadline=deadline_s,
+        header=header_bytes,
+    )
     receiver = ["filerecv", "-p", str(port), "-b", _buffer(rcvbuf_bytes), "-r", str(read_bytes)]
     receiver += ["-j", str(connections), *common, *_letters(o=output)]
     receiver += _options(bind=place.server.address, cpu=sink_cpu, discard=discard)
@@ -1026,6 +1058,36 @@ def page_cache(place: Place, path: File, state: CacheState = "asis") -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainProcess:
+    """What one program of a chain used, with the millisecond or two that starting it takes.
+
+    Attributes:
+        command: with its arguments.
+        user_s: time in the program itself.
+        system_s: time in the kernel on its behalf.
+        voluntary_switches: how often it waited for data, or for room.
+        involuntary_switches: how often it had to leave its CPU to another.
+        bytes_per_read: mean over its calls of read(2) and the like (rchar and syscr in proc(5)),
+            up to some ms before its end; None where that could not be seen, or other calls moved
+            the data (recv(2), splice(2)).
+        bytes_per_write: the same of write(2).
+    """
+
+    command: str
+    user_s: float
+    system_s: float
+    voluntary_switches: int
+    involuntary_switches: int
+    bytes_per_read: float | None
+    bytes_per_write: float | None
+
+    @property
+    def cpu_s(self) -> float:
+        """User and system time together."""
+        return self.user_s + self.system_s
+
+
+@dataclass(frozen=True, slots=True)
 class ChainResult:
     """What a chain of programs over one TCP connection took.
 
@@ -1034,12 +1096,14 @@ class ChainResult:
         wall_s: from the start of the sending programs to the end of the receiving ones.
         cpu_s: user and system time of all programs together.
         mb_per_s: bytes over wall_s, in 10^6 bytes/s.
+        processes: each program, in the order in which a byte passes them.
     """
 
     bytes: int
     wall_s: float
     cpu_s: float
     mb_per_s: float
+    processes: Sequence[ChainProcess] = ()
 
 
 def pipe_chain(
@@ -1073,7 +1137,7 @@ def pipe_chain(
         LabError: a program failed or does not exist, or the run took too long.
     """
     values = {"{port}": str(port), "{host}": place.server.address}
-    started: list[tuple[str, subprocess.Popen[bytes]]] = []
+    started: list[_Stage] = []
     with Path(source or os.devnull).open("rb") as first, Path(output).open("wb") as last:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
@@ -1084,19 +1148,89 @@ def pipe_chain(
             _await_chain(started, start + timeout_s)
             wall_s = time.monotonic() - start
         finally:
-            for _shown, process in started:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-                assert process.stderr is not None
-                process.stderr.close()
+            for stage in started:
+                stage.end()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return ChainResult(bytes_expected, wall_s, cpu_s, bytes_expected / wall_s / 1e6)
+    in_order = [*started[len(receiving) :], *started[: len(receiving)]]
+    used = [stage.used() for stage in in_order]
+    return ChainResult(bytes_expected, wall_s, cpu_s, bytes_expected / wall_s / 1e6, used)
+
+
+class _Stage:
+    """A program of a chain: while it runs, and what it used once it has ended."""
+
+    def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
+        self.shown = shown
+        self.process = process
+        self._usage: resource.struct_rusage | None = None
+        self._pid: int | None = None
+        self._io: dict[str, int] = {}
+
+    def ended(self) -> bool:
+        """Whether it has; Popen would not tell what it used."""
+        if self.process.returncode is None:
+            try:
+                pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else asked before us
+                self.process.wait()
+                return True
+            if pid == 0:
+                return False
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self._usage = usage
+        return True
+
+    def look(self) -> None:
+        """Notes what it has read and written so far, where /proc tells."""
+        try:
+            self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
+            if self._pid is not None:
+                lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
+                self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
+        except (OSError, ValueError):
+            pass  # it has ended, or this kernel does not count
+
+    def used(self) -> ChainProcess:
+        """What it used."""
+        usage, io = self._usage, self._io
+        return ChainProcess(
+            self.shown,
+            usage.ru_utime if usage else 0.0,
+            usage.ru_stime if usage else 0.0,
+            usage.ru_nvcsw if usage else 0,
+            usage.ru_nivcsw if usage else 0,
+            _mean(io.get("rchar", 0), io.get("syscr", 0)),
+            _mean(io.get("wchar", 0), io.get("syscw", 0)),
+        )
+
+    def end(self) -> None:
+        """Ends it if it has not, and closes what we hold of it."""
+        if not self.ended():
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def _mean(size_bytes: int, calls: int) -> float | None:
+    """Bytes a call, unless all that was read is the program itself as it was loaded."""
+    return size_bytes / calls if calls and size_bytes > 65_536 else None
+
+
+def _program_under(pid: int, command: str) -> int | None:
+    """The process in which a lab_exec and its guard run the command; None before that exists."""
+    name = Path(command).name[:15]  # as much as the kernel keeps of it (proc(5), comm)
+    while Path(f"/proc/{pid}/comm").read_text().strip() != name:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if not children:
+            return None
+        pid = int(children[0])
+    return pid
 
 
 def _start_chain(
-    started: list[tuple[str, subprocess.Popen[bytes]]],
+    started: list[_Stage],
     host: Host,
     commands: Sequence[Sequence[str]],
     values: Mapping[str, str],
@@ -1116,21 +1250,18 @@ def _start_chain(
             # The pipe belongs to the two programs now: held open here, neither would see its end.
             if stdin is not first:
                 stdin.close()
-        started.append((" ".join(argv), process))
+        started.append(_Stage(" ".join(argv), process))
         stdin = process.stdout
 
 
-def _await_listener(
-    host: Host, port: int, listener: tuple[str, subprocess.Popen[bytes]], timeout_s: float
-) -> None:
+def _await_listener(host: Host, port: int, listener: _Stage, timeout_s: float) -> None:
     """Returns when something listens on the port: other programs than ours don't say so."""
-    shown, process = listener
     end = time.monotonic() + min(timeout_s, 10)
     while not _listens(host, port):
-        if process.poll() is not None:
-            raise LabError(f"'{shown}' {_last_line(process)}")
+        if listener.ended():
+            raise LabError(f"'{listener.shown}' {_last_line(listener.process)}")
         if time.monotonic() > end:
-            raise LabError(f"'{shown}' does not listen on port {port}")
+            raise LabError(f"'{listener.shown}' does not listen on port {port}")
         time.sleep(0.005)
 
 
@@ -1144,14 +1275,25 @@ def _listens(host: Host, port: int) -> bool:
     return False
 
 
-def _await_chain(started: Sequence[tuple[str, subprocess.Popen[bytes]]], end: float) -> None:
-    for shown, process in started:
-        try:
-            code = process.wait(timeout=max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise LabError(f"'{shown}' did not end in time") from None
-        if code != 0:
-            raise LabError(f"'{shown}' {_last_line(process)}")
+def _await_chain(stages: Sequence[_Stage], end: float) -> None:
+    """Returns when all have ended well; soon after the first that failed, else raises LabError."""
+    ticks = 0
+    while running := [stage for stage in stages if not stage.ended()]:
+        if any(stage.process.returncode for stage in stages):
+            # The others end too, or wait for ever for one that is gone.
+            end = min(end, time.monotonic() + 0.5)
+        if time.monotonic() > end:
+            break
+        if ticks % 8 == 0:
+            for stage in running:
+                stage.look()
+        ticks += 1
+        time.sleep(0.001)
+    for stage in stages:
+        if stage.process.returncode:
+            raise LabError(f"'{stage.shown}' {_last_line(stage.process)}")
+    if running:
+        raise LabError(f"'{running[0].shown}' did not end in time")
 
 
 def _last_line(process: subprocess.Popen[bytes]) -> str:

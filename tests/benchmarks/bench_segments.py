@@ -1,25 +1,23 @@
 """How fast captures are read: tcplab.segments beside scapy, dpkt, tshark and tcpdump, on one file.
 
-    python tests/benchmarks/bench_segments.py [--packets N] [--scapy-packets N] [--rounds N]
-                                              [--patience S] [--json FILE]
+    python -m tests.benchmarks --only reading --output DIR
 
 Every reader gets the same file (a bulk transfer with a snaplen of 128 bytes, made here) and
 delivers, for each TCP packet, time, ports, sequence and acknowledgement number, flags and length of
 the data; tcplab.segments all its columns. It runs in a process of its own. Elapsed and processor
 time are without the start of Python and its imports, but of the whole process for tshark and
-tcpdump; memory is by how much the process grew. Medians of interleaved rounds.
+tcpdump; memory is by how much the process grew. Medians of interleaved rounds; a reader that needs
+more than 4 s has three of them.
 
-A reader that needs more than --patience seconds is run once. With --scapy-packets N scapy reads the
-first N packets only, and its times are scaled up, since they grow in proportion: the table says so.
+scapy reads the first packets only, and its times are scaled up, since they grow in proportion: the
+table says so.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
@@ -27,6 +25,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.benchmarks.quiet import Measured, Rules, Sample, summary, tell, undisturbed
+
+PACKETS = 200_000
+SCAPY_PACKETS = 10_000
+SLOW_S, SLOW_ROUNDS = 4.0, 3
 
 
 class Run(NamedTuple):
@@ -73,16 +77,18 @@ PROGRAMS = {
     + ["-r"],
     "tcpdump -n -tt": ["tcpdump", "-n", "-tt", "-r"],
 }
+#: VmHWM and not ru_maxrss, which starts with what the parent process had.
 PYTHON_HARNESS = """
-import json, resource, sys, time
+import json, re, sys, time
+def peak_kib():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 path = sys.argv[1]
 {before}
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+memory = peak_kib()
 start, cpu = time.perf_counter(), time.process_time()
 {timed}
 took = time.perf_counter() - start, time.process_time() - cpu
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([*took, 1024 * (peak - memory), len(rows)]))
+print(json.dumps([*took, 1024 * (peak_kib() - memory), len(rows)]))
 """
 # A process for each: the usage of a process's children is that of all it ever had.
 PROGRAM_HARNESS = """
@@ -157,83 +163,58 @@ def available() -> dict[str, Reader]:
     return found
 
 
-def measure(
-    readers: dict[str, Reader], files: dict[str, Path], rounds: int, patience: float
-) -> dict[str, list[Run]]:
-    """Interleaved rounds, so that a disturbance does not hit one reader alone."""
-    results: dict[str, list[Run]] = {name: [] for name in readers}
-    for number in range(rounds):
-        for name, read in readers.items():
-            known = results[name]
-            if known and known[0].seconds > patience:
-                continue
-            known.append(read(files[name]))
-            print(f"round {number + 1}: {name}: {known[-1].seconds:.3f} s", file=sys.stderr)
-    return results
-
-
-def row(name: str, runs: list[Run], packets: int, file_bytes: int) -> dict[str, Any]:
-    """Medians, scaled up when fewer packets were read."""
-    read = max(run.packets for run in runs)
-    scale = packets / read
-    seconds = sorted(scale * run.seconds for run in runs)
-    return {
-        "reader": name,
-        "seconds": statistics.median(seconds),
-        "fastest_s": seconds[0],
-        "slowest_s": seconds[-1],
-        "cpu_s": scale * statistics.median(run.cpu_s for run in runs),
-        "runs": len(runs),
-        "packets_read": read,
-        "memory_per_file": statistics.median(run.memory_bytes for run in runs) / file_bytes,
-    }
-
-
-def markdown(rows: list[dict[str, Any]], packets: int, file_bytes: int) -> str:
-    """The table, for the documentation."""
-    ours = rows[0]
-    lines = [
-        f"{packets} packets, {file_bytes / 1e6:.1f} MB:",
-        "",
-        "| reader | s, median (range) | × ours | processor s | × ours | memory / file | runs |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for each in rows:
-        part = each["packets_read"] < packets
-        scaled = f" ({each['packets_read']} packets, scaled up)" if part else ""
-        lines.append(
-            f"| {each['reader']}{scaled} | {each['seconds']:.3f} ({each['fastest_s']:.3f}–"
-            f"{each['slowest_s']:.3f}) | {each['seconds'] / ours['seconds']:.1f} |"
-            f" {each['cpu_s']:.3f} | {each['cpu_s'] / ours['cpu_s']:.1f} |"
-            f" {each['memory_per_file']:.1f} | {each['runs']} |"
-        )
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Measures, prints a Markdown table and writes JSON."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--packets", type=int, default=200_000)
-    parser.add_argument("--scapy-packets", type=int, help="let scapy read only so many")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--patience", type=float, default=60.0, metavar="S")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
+def measure(rules: Rules) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """A row for each reader, ours first; and how many packets and bytes the file has."""
     readers = available()
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         whole, part = Path(directory) / "whole.pcap", Path(directory) / "part.pcap"
-        make_capture(whole, arguments.packets)
-        make_capture(part, arguments.scapy_packets or arguments.packets)
+        make_capture(whole, PACKETS)
+        make_capture(part, SCAPY_PACKETS)
         files = {name: part if name.startswith("scapy") else whole for name in readers}
         sizes = {name: path.stat().st_size for name, path in files.items()}
-        results = measure(readers, files, arguments.rounds, arguments.patience)
-        file_bytes = whole.stat().st_size
-    rows = [row(name, runs, arguments.packets, sizes[name]) for name, runs in results.items()]
-    print(markdown(rows, arguments.packets, file_bytes))
-    if arguments.json:
-        told = {"benchmark": "segments", "packets": arguments.packets, "file_bytes": file_bytes}
-        arguments.json.write_text(json.dumps({**told, "rows": rows}, indent=1) + "\n")
+        samples: dict[str, list[Sample]] = {name: [] for name in readers}
+        for number in range(rules.rounds):
+            for name, read in readers.items():
+                if number >= SLOW_ROUNDS and samples[name][0].measured.value > SLOW_S:
+                    continue
+                sample = undisturbed(functools.partial(_measured, read, files[name]), rules)
+                samples[name].append(sample)
+                tell(f"reading: {name}: {sample.measured.value:.3f} s", sample.others)
+        counts = {"packets": PACKETS, "file_bytes": whole.stat().st_size}
+    return [_row(name, taken, sizes[name]) for name, taken in samples.items()], counts
 
 
-if __name__ == "__main__":
-    main()
+def _measured(read: Reader, path: Path) -> Measured:
+    run = read(path)
+    more = {"cpu_s": run.cpu_s, "memory_bytes": run.memory_bytes, "packets": run.packets}
+    return Measured(run.seconds, more=more)
+
+
+def _row(name: str, samples: list[Sample], file_bytes: int) -> dict[str, Any]:
+    """Medians, scaled up when fewer packets were read."""
+    found = summary(samples)
+    scale = PACKETS / found["packets"]
+    return {
+        "reader": name,
+        "seconds": scale * found["median"],
+        "fastest_s": scale * found["lowest"],
+        "slowest_s": scale * found["highest"],
+        "cpu_s": scale * found["cpu_s"],
+        "runs": found["rounds"],
+        "repeated": found["repeated"],
+        "others": found["others"],
+        "packets_read": int(found["packets"]),
+        "memory_per_file": found["memory_bytes"] / file_bytes,
+    }
+
+
+def goals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The issue's: 150 x scapy's rdpcap, 20 x tshark, 3 x the file's memory."""
+    found = {row["reader"]: row for row in rows}
+    ours = found["tcplab.segments"]
+    told = []
+    for of, factor in (("scapy rdpcap", 150.0), ("tshark -T fields", 20.0)):
+        if of in found:
+            was = found[of]["seconds"] / ours["seconds"]
+            told.append({"of": of, "factor": factor, "was": was, "reached": was >= factor})
+    return [{"entrant": "tcplab.segments", **each} for each in told]

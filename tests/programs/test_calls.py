@@ -91,6 +91,17 @@ def test_tcp_bulk(place: Place, congestion: str) -> None:
     assert automatic.source.sndbuf_requested_bytes == automatic.sink.rcvbuf_requested_bytes == 0
 
 
+def test_congestion_control_is_that_of_the_place_unless_said(place: Place) -> None:
+    few: dict[str, Any] = {"count": 3, "write_bytes": 10}
+    pinned = tcp_bulk(place, **few)
+    assert pinned.source.options.congestion == place.congestion
+    assert pinned.sink.options.congestion == place.congestion
+    assert small_writes(place, messages=2).options.congestion == place.congestion
+    of_the_machine = tcp_bulk(place, congestion="system", **few)
+    default = place.client.sysctl("net.ipv4.tcp_congestion_control")
+    assert of_the_machine.source.options.congestion == default
+
+
 def test_udp_bulk(place: Place) -> None:
     result = udp_bulk(place, count=300, pace_mbit=20, rcvbuf_bytes=1_000_000)
     assert result.source.arrived == result.sink.arrived == result.sink.sent == 300

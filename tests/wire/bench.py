@@ -6,12 +6,15 @@ import array
 import fcntl
 import itertools
 import json
+import os
 import select
+import signal
 import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -30,6 +33,23 @@ _numbers = itertools.count()
 
 class WireError(Exception):
     """The wire answered a command with an error."""
+
+
+@contextmanager
+def stopped_wire(lab: Lab) -> Iterator[None]:
+    """The wire's process stands still while the body of a with statement runs."""
+    assert lab._wire is not None
+    pid = lab._wire.pid
+    for _ in range(2):  # behind lab_exec and its guard
+        pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 class End:

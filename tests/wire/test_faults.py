@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.wire.bench import Bench
+from tests.wire.bench import Bench, stopped_wire
 from tests.wire.frames import arp, numbered, tcp, udp
 from tests.wire.model import Settings
 from tests.wire.test_model import compare
 
 from tcplab import Lab
+from tcplab.experiments import provenance
 
 HELPERS = Path(__file__).resolve().parents[2] / "src" / "helpers"
 
@@ -220,3 +222,20 @@ def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> Non
         bench.drain(2)
         assert bench.counters()["ab"]["dropped"]["oversize"] == 1
         assert bench.ends[1].receive(1) == [numbered(1000, 2)]
+
+
+def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
+    with Lab() as lab, lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        before = provenance(lab)
+        assert before["wire_late_p99_ms"] == 0
+        assert "wire_late" not in before
+        sender.connect((lab.server.address, 9))
+        with stopped_wire(lab):
+            sender.send(b"held up")
+            time.sleep(0.05)
+        deadline = time.monotonic() + 30
+        while not lab.link.counters()["client->server"]["packets_out"]:
+            assert time.monotonic() < deadline
+        after = provenance(lab)
+    assert after["wire_late_p99_ms"] >= 40
+    assert "ms late" in after["wire_late"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.wire.bench import Bench, WireError
+from tests.wire.bench import Bench, WireError, stopped_wire
 from tests.wire.frames import numbered, udp
 from tests.wire.model import Settings
 from tests.wire.recording import (
@@ -22,6 +23,7 @@ from tests.wire.recording import (
 )
 
 from tcplab import Lab
+from tcplab.capture import Capture, CaptureLossWarning
 
 
 def test_every_frame_twice_or_with_the_reason(bench: Bench, tmp_path: Path) -> None:
@@ -165,3 +167,23 @@ def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> N
         with pytest.raises(WireError, match="File too large"):
             own.command("capture off")
         assert own.counters()["ab"]["packets_out"] == 2000
+
+
+def test_what_the_wire_itself_missed_is_told() -> None:
+    with Lab() as lab:
+        with pytest.warns(CaptureLossWarning, match="while the wire's receive ring was full"):
+            capture = _capture_what_is_too_much(lab)
+        lost = lab.link.counters()["client->server"]["dropped"]["ring"]
+    assert capture.drops == lost > 0
+
+
+def _capture_what_is_too_much(lab: Lab) -> Capture:
+    with (
+        lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood,
+        lab.link.capture() as capture,
+    ):
+        flood.connect((lab.server.address, 9))
+        with stopped_wire(lab):
+            for _ in range(20_000):  # a ring of 8 MiB holds some 5000 frames
+                flood.send(bytes(1000))
+    return capture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from typing import TYPE_CHECKING
 
-from tcplab.capture.capture import Capture
+from tcplab.capture.capture import Capture, CaptureLossWarning
 from tcplab.capture.recording import HEADERS_ONLY
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ class WireRecording:
         assert self._capture is not None
         self._link.command("capture off")  # answered when the file is complete
         self._capture._why_empty = None
+        if self._capture.drops:
+            warnings.warn(
+                f"{self._capture.drops} packets came while the wire's receive ring was full: it"
+                " neither forwarded nor recorded them (a lower rate or a less busy machine helps)",
+                CaptureLossWarning,
+                stacklevel=2,
+            )
 
 
 def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
@@ -53,6 +61,9 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
     Args:
         link: of a laboratory: ``lab.link``.
         snaplen: bytes of each packet that are kept.
+
+    Warns with CaptureLossWarning at the end if packets came while the wire's receive ring was full:
+    these it neither forwarded nor recorded, and its counters have them as dropped for "ring".
 
     Raises:
         LabError: the wire cannot write the file, or has ended.

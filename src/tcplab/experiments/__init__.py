@@ -24,9 +24,25 @@ __all__ = ["EXPERIMENTS", "Result", "as_json", "load", "provenance", "spread", "
 
 #: Name on the command line -> module.
 EXPERIMENTS: Final[Mapping[str, str]] = {
+    "pipes": "tcplab.experiments.pipes",
+    "lab-tour": "tcplab.experiments.lab_tour",
+    "send-queue": "tcplab.experiments.send_queue",
+    "sendfile": "tcplab.experiments.send_file",
     "small-writes": "tcplab.experiments.small_writes",
     "write-patterns": "tcplab.experiments.write_patterns",
+    "buffers": "tcplab.experiments.buffers",
+    "cork": "tcplab.experiments.cork",
+    "records": "tcplab.experiments.records",
+    "quotes": "tcplab.experiments.quotes",
+    "diagnosis": "tcplab.experiments.diagnosis",
+    "tcp-vs-udp": "tcplab.experiments.tcp_vs_udp",
+    "interfaces": "tcplab.experiments.interfaces",
+    "mtu": "tcplab.experiments.mtu",
 }
+
+
+#: A wire that was later than this (99th percentile) is told in an experiment's provenance.
+WIRE_LATE_MS: Final = 2.0
 
 
 class Result(Protocol):
@@ -116,10 +132,24 @@ def _place(place: Lab | Loopback) -> dict[str, Any]:
     return {
         "place": "lab" if isinstance(place, Lab) else "loopback",
         "link": link,
+        **(_lateness(place) if isinstance(place, Lab) else {}),
         "mtu": place.mtu,
         "offload": place.offload,
         "sysctls": {name: place.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
+
+
+def _lateness(lab: Lab) -> dict[str, Any]:
+    """How much later than it should have a packet left the wire, and whether that is too much."""
+    late_ns = [way["late_ns"]["p99"] for way in lab.link.counters().values()]
+    p99_ms = max(late_ns) / 1e6
+    told: dict[str, Any] = {"wire_late_p99_ms": p99_ms}
+    if p99_ms > WIRE_LATE_MS:
+        told["wire_late"] = (
+            f"1 of 100 packets left the wire more than {p99_ms:.1f} ms late: the machine was busy,"
+            " and times are to be taken with a grain of salt"
+        )
+    return told
 
 
 def _version() -> str:
