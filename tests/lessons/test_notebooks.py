@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from tcplab.experiments import recordings
 
 LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("[0-9][0-9]-*.ipynb"))
 
@@ -60,10 +64,14 @@ def test_it_is_committed_without_outputs(notebook: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(notebook: Any, tmp_path: Path) -> None:
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("mode", ["live", "loopback", "recorded"])
+def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(
+    notebook: Any, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", mode)
     client = NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
@@ -72,3 +80,18 @@ def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(notebook: Any, tmp_pa
     alternatives = re.findall(r'<img [^>]*alt="([^"]*)"', html)
     assert alternatives, "a lesson without a picture"
     assert all(len(text) > 20 for text in alternatives), "a picture without words"
+    if mode == "live":
+        assert "Recorded on" not in html
+    if mode == "recorded":
+        assert "Recorded on" in html
+
+
+def test_the_recordings_are_small_and_tell_where_they_come_from() -> None:
+    files = sorted(recordings.DIRECTORY.rglob("*.json.gz"))
+    assert files
+    assert sum(path.stat().st_size for path in files) <= 5_000_000
+    for path in files:
+        record = json.loads(gzip.decompress(path.read_bytes()))
+        origin = recordings.decode(record["result"]).provenance
+        assert {"kernel", "cpu", "measured_at"} <= set(origin), path
+        assert "recorded" not in origin, f"{path} is a recording of a recording"

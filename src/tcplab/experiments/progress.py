@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -32,12 +32,16 @@ class Rounds:
         name: what the bar is called.
 
     Attributes:
+        watch: called with (rounds done, rounds planned) after each, for whoever shows progress in
+            another way: the worker of a panel sets it on the class.
         done: complete rounds.
         interrupted: True once a Ctrl-C was swallowed.
 
     Raises:
         ValueError: `total` is less than 1.
     """
+
+    watch: ClassVar[Callable[[int, int], None] | None] = None
 
     def __init__(self, total: int, name: str) -> None:
         if total < 1:
@@ -61,6 +65,8 @@ class Rounds:
             self.done += 1
             if self._bar is not None:
                 self._bar.update()
+            if Rounds.watch is not None:
+                Rounds.watch(self.done, self.total)
 
     def __exit__(
         self,

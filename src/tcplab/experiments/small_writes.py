@@ -196,7 +196,9 @@ class SmallWrites:
         return [variant.row() for variant in self.variants]
 
 
-@on_the_ladder("small-writes", on_loopback=lambda rtt_ms, **_: rtt_ms == 0)
+@on_the_ladder(
+    "small-writes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments
+)
 def measure(
     messages: int = 20,
     writes: int = 15,
@@ -204,6 +206,7 @@ def measure(
     rtt_ms: float = 0.0,
     quickack: QuickAck = "on",
     variants: Sequence[SmallWritesMode] = VARIANTS,
+    segments: bool = False,
     place: Lab | Loopback | None = None,
 ) -> SmallWrites:
     """Runs every variant and records its segments as they leave the client.
@@ -216,6 +219,8 @@ def measure(
         quickack: "on" for the kernel's own choice of when the server acknowledges, "off" for always
             as late as it may.
         variants: which, in this order.
+        segments: the recorded segments are wanted (for a timeline): where plain loopback could
+            record none, show the shipped recording. In a Lab they are recorded always.
         place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
 
     Raises:
@@ -223,6 +228,8 @@ def measure(
         LabError: no laboratory can be made here, or a program failed.
     """
     _check(messages, writes, size_bytes, variants)
+    if segments and isinstance(place, Loopback):
+        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
     with ExitStack() as stack:
         if place is None:
             place = open_place(rtt_ms=rtt_ms)

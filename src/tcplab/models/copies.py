@@ -131,6 +131,11 @@ STAGES: Final = {
     "nc > /dev/null": Cost(1, 2, "socket to nc; /dev/null takes it without a copy"),
     "nc > file": Cost(2, 2, "socket to nc, nc to page cache"),
     "pv > /dev/null": Cost(1, 2, "pipe to pv; /dev/null takes it without a copy"),
+    "pv > /dev/null, splicing": Cost(0, 1, "splice() hands the pipe's pages on, and drops them"),
+    "dd > /dev/null": Cost(1, 2, "pipe to dd; /dev/null takes it without a copy"),
+    "netcat --splice < file": Cost(0, 1, "sendfile(): the socket holds the page cache's own pages"),
+    "netcat --splice from pipe": Cost(0, 1, "splice(): the pipe's pages become the socket's"),
+    "discard": Cost(0, 1, "recv with MSG_TRUNC throws the bytes away in the kernel"),
     "tcpsource": Cost(1, 1, "memory to the socket"),
     "tcpsink": Cost(1, 1, "socket to memory"),
 }

@@ -1,0 +1,726 @@
+"""Diagnosis: three slow programs, what they do to the network, and a check of their repair.
+
+The programs are faulty_request.c, faulty_backup.c and faulty_ticker.c. :func:`measure` runs one and
+records it, :func:`copy` puts its source into the learner's folder, :func:`check` compiles what the
+learner made of it and judges: by segments, bytes and windows that were counted on the wire, not by
+what the program says of itself, and not by a stopwatch. Lessons and graders use the same check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, get_args
+
+from tcplab.experiments import provenance
+from tcplab.experiments.ladder import mode, on_the_ladder
+from tcplab.lab import Host, Lab, LabError, helper_path, why_no_lab
+from tcplab.listings import source_path
+from tcplab.models import bdp_bytes
+from tcplab.programs import Event, SocketOptions, read_log
+from tcplab.segments import flag_names
+from tcplab.tables import Column, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.capture import Capture
+    from tcplab.timeline import Timeline
+
+__all__ = ["PROGRAMS", "Diagnosis", "Program", "Verdict", "check", "copy", "measure"]
+
+SUMMARY = "three slow programs: what they do to the network, and whether a repair has mended it"
+
+Program = Literal["request", "backup", "ticker"]
+PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
+
+REQUESTS: Final = 40
+REQUEST_BYTES: Final = 104
+LINES: Final = 60
+LINE_BYTES: Final = 39
+BACKUP_BYTES: Final = 2 << 20
+
+_BLOCK_BYTES: Final = 16384
+_TIMEOUT_S: Final = 40.0
+_DEADLINE_S: Final = 10.0
+#: Longer than any round trip here, shorter than the 200 ms after which a cork is pulled (tcp(7)).
+_CORKED_MS: Final = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """How a program is run.
+
+    Attributes:
+        unit: what it sends or receives.
+        count: how many of them.
+        peer: the command line of the program at the other end; {port} is the server's.
+        link: parameters of the laboratory's wire.
+        listens: whether it waits for the other program, on the server, and receives.
+    """
+
+    unit: str
+    count: int
+    peer: str
+    link: Mapping[str, float] = field(default_factory=dict)
+    listens: bool = False
+
+
+_SETTINGS: Final[Mapping[Program, _Setting]] = {
+    "request": _Setting(
+        unit="request",
+        count=REQUESTS,
+        peer=f"tcp_nodelay_server 0 {REQUESTS} --writes 1 --size {REQUEST_BYTES}",
+    ),
+    "backup": _Setting(
+        unit="transfer",
+        count=1,
+        peer=f"tcpsource -p {{port}} -b auto -s {_BLOCK_BYTES} -c {BACKUP_BYTES // _BLOCK_BYTES}",
+        link={"rtt_ms": 20.0, "rate_mbit": 50.0},
+        listens=True,
+    ),
+    "ticker": _Setting(unit="line", count=LINES, peer="tcpsink -p 0 -b auto"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One of the programs, as it was seen from outside.
+
+    Attributes:
+        program: which.
+        source: "as shipped", or the name of the learner's file.
+        report: what the program said of itself (its JSON).
+        peer_report: what the program at the other end said: TCP_INFO is in there.
+        log: its writes and replies, of those that keep a log.
+        peer_log: the same of the other end, where that keeps one.
+        segments: on the interface of the end that sends the data.
+        peer_segments: on the other end's interface; None of the ticker, for brevity.
+        drops: packets that the recorders lost.
+        provenance: the laboratory and what the numbers depend on.
+    """
+
+    experiment: ClassVar[str] = "diagnosis"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "program"),
+        Column("source", "source"),
+        Column("payload_bytes", "bytes", ",d"),
+        Column("system_calls", "calls", ",d"),
+        Column("data_segments", "data segments", ",d"),
+        Column("segments_per_unit", "a request or line", ".3g"),
+        Column("median_segment_bytes", "median segment (bytes)", ",.0f"),
+        Column("held", "held for an ACK", "d"),
+        Column("window_bytes", "window (bytes)", ",.0f"),
+        Column("round_trips", "round trips", "d"),
+    )
+
+    program: Program
+    source: str
+    report: Mapping[str, Any]
+    peer_report: Mapping[str, Any]
+    log: Sequence[Event]
+    peer_log: Sequence[Event]
+    segments: npt.NDArray[np.void]
+    peer_segments: npt.NDArray[np.void] | None
+    drops: int
+    provenance: Mapping[str, Any]
+
+    # -- what the wire shows --
+
+    @property
+    def sent(self) -> npt.NDArray[np.void]:
+        """The data segments of the sender, in order, without those sent again."""
+        rows = self.segments
+        keep = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
+        return cast("npt.NDArray[np.void]", rows[keep])
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the stream from sender to receiver."""
+        return int(self.sent["payload_bytes"].sum())
+
+    @property
+    def segments_per_unit(self) -> float:
+        """Data segments a request, a line, or the whole transfer."""
+        return len(self.sent) / _SETTINGS[self.program].count
+
+    @property
+    def held_requests(self) -> int | None:
+        """Requests of which a later part left only after an ACK of the first; None of others.
+
+        By the order of the packets on the client's interface: data, a pure ACK from the server,
+        data of the same request.
+        """
+        if self.program != "request":
+            return None
+        held: set[int] = set()
+        end = 0
+        acked_since = False
+        for row in self.segments:
+            if row["direction"] == 1:
+                acked_since |= bool(row["is_pure_ack"])
+            elif row["payload_bytes"] and not row["is_retransmission"]:
+                if end % REQUEST_BYTES and acked_since:
+                    held.add(end // REQUEST_BYTES)
+                end += int(row["payload_bytes"])
+                acked_since = False
+        return len(held)
+
+    @property
+    def late_requests(self) -> int:
+        """Requests that left more than _CORKED_MS after the answer to the one before."""
+        late = 0
+        answered_ns: int | None = None
+        for row in self.segments:
+            if not row["payload_bytes"] or row["is_retransmission"]:
+                continue
+            if row["direction"] == 1:
+                answered_ns = int(row["time_ns"])
+            elif answered_ns is not None:
+                late += (int(row["time_ns"]) - answered_ns) / 1e6 > _CORKED_MS
+                answered_ns = None
+        return late
+
+    @property
+    def window_bytes(self) -> float:
+        """The window that the receiver announced, median over the second half of the stream."""
+        rows = self.segments
+        back = rows[(rows["direction"] == 1) & (rows["flags"] & 2 == 0)]  # the SYN's is not scaled
+        late = back[back["ack"] > 1 + self.payload_bytes // 2]
+        chosen = late if len(late) else back
+        return float(statistics.median(int(each) for each in chosen["window"]))
+
+    @property
+    def round_trips(self) -> int:
+        """How often the sender had to wait for the ACK of a segment before it went on.
+
+        A round begins with a data segment and lasts until its acknowledgement has come; what is
+        sent meanwhile belongs to it.
+        """
+        rounds, waiting_for = 0, 0
+        acked = 1
+        for row in self.segments:
+            if row["direction"] == 1:
+                acked = max(acked, int(row["ack"]))
+            elif row["payload_bytes"] and not row["is_retransmission"] and acked > waiting_for:
+                rounds += 1
+                waiting_for = int(row["seq"])
+        return rounds
+
+    @property
+    def bdp_bytes(self) -> int | None:
+        """What the wire holds: its rate times its round-trip time; None if it has no such limit."""
+        link = _SETTINGS[self.program].link
+        if not link:
+            return None
+        return round(bdp_bytes(link["rate_mbit"], link["rtt_ms"]))
+
+    def packets(self, first: int = 20, count: int = 10) -> Table:
+        """Some packets on the sender's interface, each with the time since the one before.
+
+        Args:
+            first: index of the first, 1 or more.
+            count: how many at the most.
+
+        Raises:
+            ValueError: there are no such packets.
+        """
+        if not 1 <= first < len(self.segments) or count < 1:
+            last = len(self.segments) - 1
+            raise ValueError(f"first={first}, count={count}: there are packets 1 to {last}")
+        rows = self.segments[first - 1 : first + count]
+        return Table(
+            [
+                Column("packet", "packet", "d"),
+                Column("since_ms", "ms since the one before", ".3f"),
+                Column("way", "direction"),
+                Column("payload_bytes", "data (bytes)", "d"),
+                Column("flags", "flags"),
+            ],
+            [
+                {
+                    "packet": first + i,
+                    "since_ms": (int(row["time_ns"]) - int(before["time_ns"])) / 1e6,
+                    "way": "client → server" if row["direction"] == 0 else "server → client",
+                    "payload_bytes": int(row["payload_bytes"]),
+                    "flags": flag_names(int(row["flags"])),
+                }
+                for i, (before, row) in enumerate(itertools.pairwise(rows))
+            ],
+        )
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs of the data's sender, with the reason for each wait."""
+        from tcplab.timeline import explain
+
+        sender = self.peer_report if self.program == "backup" else self.report
+        return explain(
+            self.log or None,
+            self.segments,
+            SocketOptions.from_json(sender["options"]),
+            peer_log=self.peer_log or None,
+            peer_segments=self.peer_segments,
+            tcp_info=sender["tcp_info"],
+            rate_mbit=_SETTINGS[self.program].link.get("rate_mbit"),
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row."""
+        window = self.window_bytes if self.program == "backup" else None
+        return [
+            {
+                "variant": self.program,
+                "source": self.source,
+                "unit": _SETTINGS[self.program].unit,
+                "units": _SETTINGS[self.program].count,
+                "payload_bytes": self.payload_bytes,
+                "system_calls": self.report.get("system_calls"),
+                "data_segments": len(self.sent),
+                "segments_per_unit": self.segments_per_unit,
+                "median_segment_bytes": statistics.median(map(int, self.sent["payload_bytes"])),
+                "first_segment_bytes": int(self.sent["payload_bytes"][0]),
+                "held": self.held_requests,
+                "window_bytes": window,
+                "bdp_bytes": self.bdp_bytes,
+                "round_trips": self.round_trips,
+                "wall_s": self.report.get("wall_s"),
+            }
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What :func:`check` found.
+
+    Attributes:
+        program: which program it was.
+        passed: whether the goal is reached; None where it could not be judged.
+        message: one or two sentences: what was counted, and what the goal is.
+        counts: the numbers behind it; empty where nothing ran.
+    """
+
+    program: Program
+    passed: bool | None
+    message: str
+    counts: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        words = {True: "PASSED", False: "NOT YET", None: "NOT JUDGED"}
+        return f"{self.program}: {words[self.passed]}. {self.message}"
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+@on_the_ladder("diagnosis")
+def measure(
+    program: Program = "request", source: str | None = None, place: Lab | None = None
+) -> Diagnosis:
+    """Runs one of the programs against its other half, and records both interfaces.
+
+    Args:
+        program: "request", "backup" or "ticker".
+        source: a C file to compile and run instead of the shipped program.
+        place: a laboratory of its own unless given; the wire is set as the program needs it.
+
+    Raises:
+        ValueError: no such program or file, or it does not compile: one line.
+        LabError: no laboratory can be made here, no compiler is installed, or a program failed.
+    """
+    setting = _setting(program)
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        if source is None:
+            binary = helper_path(f"faulty_{program}")
+        else:
+            binary = _compile(Path(source), Path(directory))
+        name = "as shipped" if source is None else Path(source).name
+        if place is None:
+            with Lab(**dict(setting.link)) as lab:  # type: ignore[arg-type]
+                return _run(program, name, binary, lab)[0]
+        place.link.update(rtt_ms=0, rate_mbit=0)
+        place.link.update(**dict(setting.link))  # type: ignore[arg-type]
+        return _run(program, name, binary, place)[0]
+
+
+def _setting(program: str) -> _Setting:
+    if program not in PROGRAMS:
+        raise ValueError(f"program={program!r} is not one of {', '.join(PROGRAMS)}")
+    return _SETTINGS[program]
+
+
+def _compile(source: Path, directory: Path) -> Path:
+    """The learner's file and net.c as a program.
+
+    Raises:
+        ValueError: no such file, or the compiler's first error.
+        LabError: no compiler.
+    """
+    if not source.is_file():
+        raise ValueError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        raise LabError(f"no C compiler {compiler[0]!r}; apt install gcc libc6-dev, or set CC")
+    helpers = source_path("net.c").parent
+    binary = directory / source.stem
+    options = ["-O2", "-std=gnu17", "-Wall", f"-I{helpers}", "-lm", "-pthread", "-o", str(binary)]
+    built = subprocess.run(
+        [*compiler, str(source.resolve()), str(helpers / "net.c"), *options],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        check=False,
+    )
+    if built.returncode:
+        lines = built.stderr.splitlines()
+        errors = [line for line in lines if "error" in line or "undefined reference" in line]
+        first = (errors or lines or [f"exit status {built.returncode}"])[0]
+        raise ValueError(f"{source.name} does not compile: {_without_folder(first, source)}")
+    return binary
+
+
+def _without_folder(line: str, source: Path) -> str:
+    return line.replace(f"{source.resolve().parent}/", "").strip()
+
+
+def _run(
+    program: Program, source: str, binary: Path, lab: Lab, snaplen: int = 128
+) -> tuple[Diagnosis, bytes]:
+    """Runs it; also the bytes of the stream, if snaplen is large enough to record them."""
+    setting = _SETTINGS[program]
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
+        common = ["--json", f"--congestion={lab.congestion}", f"--deadline={_DEADLINE_S:g}"]
+        mine, theirs = [str(binary), *common], [*setting.peer.split(), *common]
+        address = lab.server.address
+        if setting.listens:
+            server, client = [*mine, "-p", "0", f"--bind={address}"], [*theirs, address]
+        else:
+            cpu = f"--cpu={min(os.sched_getaffinity(0))}"
+            mine += [f"--log={log}", cpu, "-c", str(setting.count), "-p", "{port}", address]
+            theirs += [*([f"--log={peer_log}"] if program == "request" else []), cpu]
+            server, client = [*theirs, f"--bind={address}"], mine
+        with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
+            client_report, server_report = _run_pair(lab, server, client)
+        with near, far:
+            stream = _stream(near) if snaplen > 1500 else b""
+            result = Diagnosis(
+                program=program,
+                source=source,
+                report=server_report if setting.listens else client_report,
+                peer_report=client_report if setting.listens else server_report,
+                log=read_log(log) if log.exists() else [],
+                peer_log=read_log(peer_log) if peer_log.exists() else [],
+                segments=near.segments,
+                peer_segments=None if program == "ticker" else far.segments,
+                drops=(near.drops or 0) + (far.drops or 0),
+                provenance=provenance(
+                    lab,
+                    program=program,
+                    source=source,
+                    congestion=lab.congestion,
+                    capture_drops=(near.drops or 0) + (far.drops or 0),
+                ),
+            )
+    return result, stream
+
+
+def _run_pair(
+    lab: Lab, server: Sequence[str], client: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The client's report and the server's.
+
+    Raises:
+        LabError: one of them failed; the message carries what it said.
+    """
+    listening = _start(lab.server, server)
+    with listening:
+        try:
+            assert listening.stdout is not None
+            ready = listening.stdout.readline()
+            if not ready:
+                raise LabError(_complaint(server[0], listening))
+            port = str(_number_in(ready, server[0]))
+            sending = _start(lab.client, [port if word == "{port}" else word for word in client])
+            with sending:
+                try:
+                    sent = _report(client[0], sending)
+                finally:
+                    if sending.poll() is None:
+                        sending.kill()
+            return sent, _report(server[0], listening)
+        except LabError as error:
+            # Of two failures the server's is often the cause.
+            words = _last_words(server[0], listening)
+            raise LabError(f"{error}; {words}" if words else str(error)) from None
+        finally:
+            if listening.poll() is None:
+                listening.kill()
+
+
+def _start(host: Host, argv: Sequence[str]) -> subprocess.Popen[Any]:
+    # privileged: the learner's program may choose its congestion control as the course's own may.
+    return host.start(argv, privileged=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _number_in(line: str, program: str) -> int:
+    try:
+        return int(json.loads(line)["listening"])
+    except (ValueError, KeyError, TypeError):
+        raise LabError(f"{Path(program).name} said {line.strip()!r} instead of its port") from None
+
+
+def _report(program: str, process: subprocess.Popen[Any]) -> dict[str, Any]:
+    name = Path(program).name
+    try:
+        out, err = process.communicate(timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{name} did not end within {_TIMEOUT_S:g} s") from None
+    if process.returncode:
+        raise LabError(_failure(name, process.returncode, err))
+    try:
+        data = json.loads(out.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        data = None
+    if not isinstance(data, dict):
+        raise LabError(f"{name} printed no result (a JSON object, with --json)")
+    return data
+
+
+def _failure(name: str, status: int, err: str) -> str:
+    last = (err.strip().splitlines() or [""])[-1].removeprefix(f"{name}: ")
+    how = f"was ended by signal {-status}" if status < 0 else f"failed (exit {status})"
+    return f"{name} {how}" + (f": {last}" if last else "")
+
+
+def _complaint(program: str, process: subprocess.Popen[Any]) -> str:
+    _out, err = process.communicate(timeout=_TIMEOUT_S)
+    return _failure(Path(program).name, process.returncode, err)
+
+
+def _last_words(program: str, process: subprocess.Popen[Any]) -> str:
+    """What the server said, if it has failed by now; else ''."""
+    try:
+        process.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        return ""
+    if not process.returncode or process.stderr is None or process.stderr.closed:
+        return ""
+    return _complaint(program, process)
+
+
+def _stream(capture: Capture) -> bytes:
+    """The bytes that the client sent, put together by their sequence numbers."""
+    records, rows = capture.records, capture.segments
+    pieces: dict[int, bytes] = {}
+    for row in rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]:
+        i, size = int(row["packet"]), int(row["payload_bytes"])
+        end = int(records.offset[i]) + int(row["wire_bytes"])
+        pieces[int(row["seq"])] = records.data[end - size : end].tobytes()
+    stream = bytearray()
+    for seq in sorted(pieces):
+        if seq - 1 > len(stream):
+            break  # a hole: what follows is not comparable
+        stream[seq - 1 :] = pieces[seq]
+    return bytes(stream)
+
+
+# ---- the learner's copy, and the check -----------------------------------------------------------
+
+
+def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
+    """Puts the program's source into a folder, to be mended there; a file that is there stays.
+
+    Raises:
+        ValueError: no such program.
+    """
+    _setting(program)
+    path = Path(folder) / f"faulty_{program}.c"
+    if not path.exists():
+        shutil.copyfile(source_path(path.name), path)
+    return path
+
+
+def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
+    """Compiles a mended program, runs it in a laboratory and judges what the wire shows.
+
+    Args:
+        source: the learner's C file.
+        program: which program it was; by the file's name ("faulty_request.c") unless given.
+
+    Returns:
+        The verdict. A file that does not compile, fails, hangs or sends other bytes has not
+        passed, and the message says why; where no laboratory can be made, nothing is judged.
+
+    Raises:
+        ValueError: no such file, or its name does not tell the program.
+        LabError: no C compiler.
+    """
+    path = Path(source)
+    which = program or _program_of(path)
+    setting = _setting(which)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; diagnosis.copy({which!r}) makes one to start from")
+    rung = mode()
+    if rung != "live":
+        why = why_no_lab() or f"TCPLAB_MODE={rung}"
+        return Verdict(which, None, f"The check counts segments on a laboratory's wire: {why}.", {})
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        try:
+            binary = _compile(path, Path(directory))
+        except ValueError as error:
+            return Verdict(which, False, f"{error}.", {})
+        with Lab(**dict(setting.link)) as lab:  # type: ignore[arg-type]
+            try:
+                result, stream = _run(which, path.name, binary, lab, snaplen=2048)
+            except LabError as error:
+                return Verdict(which, False, f"It does not run to its end: {error}.", {})
+    counts = result.rows()[0]
+    complaint = _wrong_bytes(result, stream) or _JUDGES[which](result)
+    praise = {
+        "request": "{data_segments} segments for {units} requests, and none was held back.",
+        "backup": "The window ({window_bytes:,.0f} bytes) is larger than what the wire holds"
+        " ({bdp_bytes:,} bytes): now the wire is the limit.",
+        "ticker": "{data_segments} segments for {units} lines.",
+    }
+    return Verdict(which, not complaint, complaint or praise[which].format(**counts), counts)
+
+
+def _program_of(path: Path) -> Program:
+    for program in PROGRAMS:
+        if program in path.stem:
+            return program
+    names = ", ".join(f"faulty_{program}.c" for program in PROGRAMS)
+    raise ValueError(f"{path.name}: the name does not tell the program; call it one of {names}")
+
+
+def _wrong_bytes(result: Diagnosis, stream: bytes) -> str:
+    """What must stay has changed: the sentence that says so, or ''."""
+    if result.program == "backup":
+        said = result.report.get("bytes"), result.report.get("checksum")
+        if said != (len(stream), _checksum(stream)) or len(stream) != BACKUP_BYTES:
+            return (
+                f"The backup is not what was sent: {said[0]} bytes, checksum {said[1]}, instead of"
+                f" {BACKUP_BYTES} and {_checksum(stream)}."
+            )
+        return ""
+    expected = _requests() if result.program == "request" else _lines()
+    if stream == expected:
+        return ""
+    at = next(
+        (i for i, (a, b) in enumerate(zip(stream, expected, strict=False)) if a != b),
+        min(len(stream), len(expected)),
+    )
+    return (
+        f"The stream must stay as it was: it differs at byte {at}"
+        f" ({len(stream)} bytes were sent, {len(expected)} are due)."
+    )
+
+
+def _requests() -> bytes:
+    return b"".join(b"0100" + b"request %-92d" % number for number in range(REQUESTS))
+
+
+def _lines() -> bytes:
+    return b"".join(
+        b"tick %08d price %010d EUR/kg.\n" % (number, number * 7919 % 1_000_000)
+        for number in range(LINES)
+    )
+
+
+def _checksum(stream: bytes) -> int:
+    """sum = sum * 31 + byte, modulo 2^32, as in faulty_backup.c."""
+    import numpy as np
+
+    powers = np.ones(_BLOCK_BYTES, np.uint32)
+    powers[1:] = 31
+    powers = np.cumprod(powers, dtype=np.uint32)[::-1]
+    total = 0
+    for start in range(0, len(stream), _BLOCK_BYTES):
+        block = np.frombuffer(stream[start : start + _BLOCK_BYTES], np.uint8).astype(np.uint32)
+        factor = pow(31, len(block), 1 << 32)
+        dot = int((block * powers[-len(block) :]).sum(dtype=np.uint32))
+        total = (total * factor + dot) % (1 << 32)
+    return total
+
+
+def _judge_request(result: Diagnosis) -> str:
+    per_request = result.segments_per_unit
+    held, late = result.held_requests or 0, result.late_requests
+    if per_request < 0.9:
+        return (
+            f"{len(result.sent)} segments for {REQUESTS} requests: some left before the answer to"
+            " the one before had come. That must not change."
+        )
+    if per_request > 1.1 and held > REQUESTS / 4:
+        return (
+            f"{per_request:.2g} segments a request; in {held} of {REQUESTS} the rest left only"
+            " after the server had acknowledged the beginning."
+        )
+    if per_request > 1.1:
+        return (
+            f"Hardly anything is held back any more, but a request is {per_request:.2g} segments;"
+            " the goal is one."
+        )
+    if late > REQUESTS / 2:
+        return (
+            f"One segment a request, but {late} of {REQUESTS} left more than {_CORKED_MS:g} ms"
+            " after the answer before: something still holds them."
+        )
+    return ""
+
+
+def _judge_backup(result: Diagnosis) -> str:
+    window, bdp = result.window_bytes, result.bdp_bytes or 0
+    if window >= bdp:
+        return ""
+    return (
+        f"The receiver offers a window of {window:,.0f} bytes, and the wire holds {bdp:,}: the"
+        f" transfer took {result.round_trips} round trips, in each of which the sender had to stop."
+    )
+
+
+def _judge_ticker(result: Diagnosis) -> str:
+    per_line = result.segments_per_unit
+    if per_line > 1.2:
+        sizes = sorted(map(int, result.sent["payload_bytes"]))
+        return (
+            f"{len(result.sent)} segments for {LINES} lines, {per_line:.2g} a line; half of them"
+            f" carry {sizes[len(sizes) // 2]} B or less."
+        )
+    if per_line < 1 / 3:
+        return (
+            f"{len(result.sent)} segments for {LINES} lines: lines wait for each other. Each has to"
+            " be on its way at once."
+        )
+    return ""
+
+
+_JUDGES: Final = {"request": _judge_request, "backup": _judge_backup, "ticker": _judge_ticker}
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab run diagnosis`."""
+    parser.add_argument(
+        "program", nargs="?", choices=PROGRAMS, default="request", help="which (default request)"
+    )
+    parser.add_argument("--source", metavar="FILE", help="run this C file instead of the shipped")
+
+
+def from_arguments(arguments: argparse.Namespace) -> Diagnosis:
+    """`measure` with the options of the command line."""
+    return measure(arguments.program, arguments.source)

@@ -1,0 +1,97 @@
+"""Large files that experiments send: on a disk if there is one, and gone when their owner is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tcplab.lab import LabError, Loopback
+from tcplab.programs import Place, page_cache
+
+__all__ = ["can_be_cold", "file_of", "gone_with_us"]
+
+_PIECE_BYTES: Final = 1 << 20
+# Where files may lie. The first is often a tmpfs, whose files are always in memory.
+_ELSEWHERE: Final = ("/var/tmp", ".")
+
+
+@contextmanager
+def file_of(size_bytes: int) -> Iterator[Path]:
+    """A file of random bytes in the first directory from which the page cache can be emptied.
+
+    It is removed at the end, even if this process is killed before.
+
+    Args:
+        size_bytes: its size.
+
+    Raises:
+        OSError: no room.
+    """
+    with _removed_at_the_end(_choose_directory()) as path:
+        with path.open("wb") as file:
+            piece = os.urandom(_PIECE_BYTES)
+            for start in range(0, size_bytes, _PIECE_BYTES):
+                file.write(piece[: size_bytes - start])
+        yield path
+
+
+def can_be_cold(path: Path) -> bool:
+    """Whether the page cache gives up the file's pages, as for a file on a disk."""
+    with Loopback() as machine:
+        return _can_be_cold(machine, path)
+
+
+def _can_be_cold(place: Place, path: Path) -> bool:
+    try:
+        page_cache(place, path, "cold")
+    except LabError:
+        return False
+    return True
+
+
+def _choose_directory() -> str:
+    usual = tempfile.gettempdir()
+    for directory in (usual, *_ELSEWHERE):
+        try:
+            with tempfile.NamedTemporaryFile(prefix="tcplab-", dir=directory) as probe:
+                probe.write(bytes(65_536))
+                probe.flush()
+                if can_be_cold(Path(probe.name)):
+                    return directory
+        except OSError:
+            continue
+    return usual
+
+
+@contextmanager
+def _removed_at_the_end(directory: str) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(prefix="tcplab-", dir=directory)
+    os.close(handle)
+    path = Path(name).absolute()
+    with gone_with_us(path):
+        yield path
+
+
+@contextmanager
+def gone_with_us(path: Path) -> Iterator[None]:
+    """Removes a file or an empty directory at the end, even if this process is killed before."""
+    # The shell reads the end of its input when we close it, and when we die. What was started in a
+    # control group takes a moment to end, and until then its directory stays.
+    remove = 'rm -f -- "$1" || rmdir -- "$1"'
+    script = f"read -r _; for _ in 1 2 3 4 5; do {{ {remove}; }} && break; sleep 1; done"
+    remover = subprocess.Popen(
+        ["sh", "-c", script, "sh", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        remover.communicate()

@@ -1,0 +1,71 @@
+"""Loopback inside a laboratory: one host talks to itself, undisturbed by the real machine.
+
+Experiments in which both programs run on one machine (`dd | nc` to oneself) need no wire. On the
+real 127.0.0.1 their ports could be taken, and foreign programs such as nc would use whatever
+congestion control the machine's administrator likes. The loopback interface of a laboratory's
+client is the same code of the kernel, with ports and settings of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from tcplab.experiments.ladder import open_place
+from tcplab.lab import Host, Lab, LabError, Loopback
+
+__all__ = ["OneMachine", "one_machine", "pin_default_congestion"]
+
+#: Best first. The kernel lets an ordinary user's namespace choose reno always, and cubic where the
+#: administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
+CONGESTION_CONTROLS: Final = ("cubic", "reno")
+
+
+class OneMachine(Loopback):
+    """The loopback interface of a laboratory's client.
+
+    Args:
+        lab: which is not closed by closing this.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.client = Host(lab, "client", "127.0.0.1", "lo")
+        self.server = self.client
+        self.mtu = 65536  # of every new lo
+        self.congestion = pin_default_congestion(self.client)
+
+
+def pin_default_congestion(*hosts: Host) -> str:
+    """Sets what programs use that do not choose, such as nc; the best that is allowed everywhere.
+
+    Raises:
+        LabError: none is allowed, which no kernel does.
+    """
+    *rest, last = CONGESTION_CONTROLS
+    for name in rest:
+        with contextlib.suppress(LabError):
+            return _set_all(hosts, name)
+    return _set_all(hosts, last)
+
+
+def _set_all(hosts: tuple[Host, ...], name: str) -> str:
+    for host in hosts:
+        host.sysctl("net.ipv4.tcp_congestion_control", name)
+    return name
+
+
+@contextlib.contextmanager
+def one_machine() -> Iterator[Loopback]:
+    """A place where client and server are one machine: inside a Lab, or plain loopback.
+
+    Raises:
+        LabError: no laboratory can be made, and loopback mode was not asked for.
+    """
+    with open_place() as place:
+        if isinstance(place, Loopback):
+            yield place
+        else:
+            with OneMachine(place) as inside:
+                yield inside

@@ -1,0 +1,354 @@
+"""Quotes: a request, its answer, the next request, over two one-way connections or over one.
+
+Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock". A
+client asks for stock quotes on one connection and gets them on another. Nothing flows back over the
+connection for requests that an ACK could travel with; so the second request waits, by Nagle's
+algorithm, for the ACK of the first, and that for a timer: 5 quotes a second. The cures that the
+article names stand beside it: one connection, TCP_NODELAY, several requests at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
+
+from tcplab.experiments import provenance
+from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.progress import Rounds
+from tcplab.lab import Lab, Loopback
+from tcplab.models import Peer, message_cost
+from tcplab.programs import Event, QuotesResult, read_log
+from tcplab.programs import quotes as run_program
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.timeline import Timeline
+
+__all__ = ["TEXT", "WAYS", "Quotes", "Server", "Variant", "Way", "measure", "model_per_s"]
+
+SUMMARY = "quotes asked for one by one, over two connections or one (MSDN, case 2)"
+
+Way = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
+Server = Literal["linux", "delaying"]
+
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
+
+#: The article's own figures.
+TEXT: Final[Mapping[str, float]] = {"two_quotes_per_s": 5, "ack_timer_ms": 200}
+
+#: Longer than a quick exchange on a busy machine, shorter than any timer of a delayed ACK (40 ms).
+STALL_MS: Final = 25.0
+
+_REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of asking, before one server.
+
+    Attributes:
+        way: over two connections or one, with what cure.
+        server: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may.
+        result: what the programs measured.
+        log: the client's requests, and its quotes as they came.
+        server_log: the server's requests as they came, and its quotes.
+        segments: both connections on the client's interface; None on plain loopback.
+        server_segments: the same on the server's interface.
+        drops: packets that the recorders lost; None where nothing was recorded.
+    """
+
+    way: Way
+    server: Server
+    result: QuotesResult
+    log: Sequence[Event]
+    server_log: Sequence[Event]
+    segments: npt.NDArray[np.void] | None
+    server_segments: npt.NDArray[np.void] | None
+    drops: int | None
+
+    @property
+    def name(self) -> str:
+        """The way, with the batch's size if there is one."""
+        return self.way.replace("batch", f"batch {self.result.batch}")
+
+    def exchange_ms(self) -> list[float]:
+        """Of each exchange in order, from the request to the last of its quotes, in ms."""
+        times: list[float] = []
+        start_ns: int | None = None
+        end_ns = 0
+        for event in self.log:
+            if event.name == "request":
+                if start_ns is not None:
+                    times.append((end_ns - start_ns) / 1e6)
+                start_ns = event.time_ns
+            else:
+                end_ns = event.time_ns
+        if start_ns is not None:
+            times.append((end_ns - start_ns) / 1e6)
+        return times
+
+    @property
+    def stalled_share(self) -> float:
+        """The share of exchanges, after the first two, that took longer than STALL_MS."""
+        times = self.exchange_ms()[2:]
+        return sum(each > STALL_MS for each in times) / len(times) if times else 0.0
+
+    @property
+    def segments_per_quote(self) -> float | None:
+        """All segments of both directions and connections, from the first data on, over quotes."""
+        if self.segments is None:
+            return None
+        rows = self.segments
+        first = int((rows["payload_bytes"] > 0).argmax())
+        return (len(rows) - first) / self.result.quotes
+
+    @property
+    def pure_acks_per_quote(self) -> float | None:
+        """Segments with neither data nor SYN or FIN, over quotes; None on plain loopback."""
+        if self.segments is None:
+            return None
+        return int(self.segments["is_pure_ack"].sum()) / self.result.quotes
+
+    def timeline(self) -> Timeline:
+        """The connection of the requests: writes, segments and ACKs, with the reason for each wait.
+
+        Raises:
+            ValueError: nothing was recorded (plain loopback).
+        """
+        from tcplab.timeline import explain
+
+        if self.segments is None:
+            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
+        # With two connections no quote is a reply on this one: the next request begins a message.
+        names = {"request": "write", "quote": "reply"}
+        log = [Event(event.time_ns, names[event.name], event.bytes) for event in self.log]
+        return explain(
+            log,
+            self.segments,
+            self.result.options,
+            peer_segments=self.server_segments,
+            tcp_info=self.result.tcp_info,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """The variant as one row of plain data."""
+        told = self.way == "two" and self.server == "delaying"
+        times = self.exchange_ms()
+        return {
+            "variant": self.name,
+            "server": self.server,
+            "quotes": self.result.quotes,
+            "quotes_per_s": self.result.quotes_per_s,
+            "text_quotes_per_s": TEXT["two_quotes_per_s"] if told else None,
+            "model_quotes_per_s": model_per_s(self.way, self.server, self.result.batch),
+            "exchanges": len(times),
+            "median_exchange_ms": statistics.median(times),
+            "longest_exchange_ms": max(times),
+            "stalled_share": self.stalled_share,
+            "segments_per_quote": self.segments_per_quote,
+            "pure_acks_per_quote": self.pure_acks_per_quote,
+            "congestion": self.result.options.congestion,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The ways of asking, each before both servers."""
+
+    experiment: ClassVar[str] = "quotes"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "connections"),
+        Column("server", "server"),
+        Column("quotes_per_s", "quotes/s", ",.0f"),
+        Column("text_quotes_per_s", "MSDN's", "g"),
+        Column("median_exchange_ms", "exchange (ms)", ".3f"),
+        Column("longest_exchange_ms", "longest (ms)", ".1f"),
+        Column("stalled_share", "stalled", ".0%"),
+        Column("segments_per_quote", "segments/quote", ".2f"),
+        Column("pure_acks_per_quote", "pure ACKs/quote", ".2f"),
+    )
+
+    variants: Sequence[Variant]
+    provenance: Mapping[str, Any]
+
+    def get(self, way: Way, server: Server = "linux") -> Variant:
+        """The variant of a way before a server.
+
+        Raises:
+            KeyError: it was not measured.
+        """
+        for variant in self.variants:
+            if (variant.way, variant.server) == (way, server):
+                return variant
+        raise KeyError(f"{way} before the {server} server")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a variant."""
+        return [variant.row() for variant in self.variants]
+
+
+def model_per_s(
+    way: Way, server: Server | Literal["windows"], batch: int = 1, nodelay: bool | None = None
+) -> float | None:
+    """What theory says of a way in which a timer decides; None where only the CPU limits.
+
+    "windows" is the article's server: an ACK at once for every second segment, else after its timer
+    of 200 ms (`tcplab.models.ClassicReceiver`), at both ends.
+
+    Args:
+        way: over two connections or one.
+        server: how it acknowledges.
+        batch: requests in a send, of the ways that batch.
+        nodelay: TCP_NODELAY at both ends; as the way says unless given.
+    """
+    several = batch if way.endswith("batch") else 1
+    off = way.endswith("nodelay") if nodelay is None else nodelay
+    peer = Peer(
+        acks="classic" if server == "windows" else "linux",
+        quickack="off" if server == "delaying" else "on",
+        other_connection=way.startswith("two"),
+        nodelay=off,
+    )
+    cost = message_cost(
+        [_REQUEST_BYTES * several],
+        "no_delay" if off else "default",
+        reply_bytes=_QUOTE_BYTES * several,
+        peer=peer,
+    )
+    return several * 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
+
+
+@on_the_ladder("quotes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+def measure(
+    count: int = 100,
+    batch: int = 20,
+    rtt_ms: float = 0.0,
+    ways: Sequence[Way] = WAYS,
+    servers: Sequence[Server] = ("linux", "delaying"),
+    segments: bool = False,
+    place: Lab | Loopback | None = None,
+) -> Quotes:
+    """Asks for the quotes in every way, before every server.
+
+    Args:
+        count: quotes a variant, 2 to 10 000.
+        batch: requests in a send of the ways that batch, 1 to 1000.
+        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        ways: which, in this order.
+        servers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
+        segments: the recorded segments are wanted (for a timeline): where plain loopback could
+            record none, show the shipped recording. In a Lab they are recorded always.
+        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+
+    Raises:
+        ValueError: a number is out of range, or no such way or server.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    _check(count, batch, ways, servers)
+    if segments and isinstance(place, Loopback):
+        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
+    with ExitStack() as stack:
+        if place is None:
+            place = open_place(rtt_ms=rtt_ms)
+            stack.callback(place.close)
+        cpu = min(os.sched_getaffinity(0))
+        cases = [(way, server) for server in servers for way in ways]
+        measured: list[Variant] = []
+        with Rounds(len(cases), "quotes") as rounds:
+            for number in rounds:
+                measured.append(_measure_one(place, *cases[number], count, batch, cpu))
+        drops = [each.drops for each in measured if each.drops is not None]
+        return Quotes(
+            measured,
+            provenance(
+                place,
+                count=count,
+                batch=batch,
+                pinned_to_cpu=cpu,
+                congestion=measured[0].result.options.congestion,
+                capture_drops=sum(drops) if drops else None,
+                runs=rounds.done,
+                interrupted=rounds.interrupted,
+            ),
+        )
+
+
+def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) -> None:
+    for name, value, least, most in (("count", count, 2, 10_000), ("batch", batch, 1, 1000)):
+        if not least <= value <= most:
+            raise ValueError(f"{name}={value} must be from {least} to {most}")
+    for name, chosen, known in (
+        ("ways", ways, get_args(Way)),
+        ("servers", servers, get_args(Server)),
+    ):
+        if not chosen:
+            raise ValueError(f"{name} is empty; give some of {'; '.join(known)}")
+        for each in chosen:
+            if each not in known:
+                raise ValueError(f"{name}: {each!r} is not one of {'; '.join(known)}")
+
+
+def _measure_one(
+    place: Lab | Loopback, way: Way, server: Server, count: int, batch: int, cpu: int
+) -> Variant:
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+        log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
+        hosts = (place.client, place.server) if isinstance(place, Lab) else ()
+        captures = [stack.enter_context(host.capture()) for host in hosts]
+        result = run_program(
+            place,
+            count=count,
+            single=way.startswith("single"),
+            nodelay=way.endswith("nodelay"),
+            batch=batch if way.endswith("batch") else 1,
+            quickack="off" if server == "delaying" else "on",
+            cpu=cpu,
+            log=log,
+            server_log=server_log,
+        )
+        stack.close()  # the recordings are complete from here on
+        near, far = [capture.segments for capture in captures] or (None, None)
+        drops = sum(capture.drops or 0 for capture in captures) if captures else None
+        for capture in captures:
+            capture.close()
+        events, answers = read_log(log), read_log(server_log)
+    return Variant(way, server, result, events, answers, near, far, drops)
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab run quotes`."""
+    parser.add_argument("--count", type=int, default=100, help="quotes a variant (default 100)")
+    parser.add_argument("--batch", type=int, default=20, help="requests in a send (default 20)")
+    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
+    parser.add_argument("--ways", nargs="+", choices=get_args(Way), default=WAYS)
+    parser.add_argument("--servers", nargs="+", choices=get_args(Server), default=get_args(Server))
+    parser.add_argument(
+        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
+    )
+
+
+def from_arguments(arguments: argparse.Namespace) -> Quotes:
+    """`measure` with the options of the command line."""
+    with ExitStack() as stack:
+        place = stack.enter_context(Loopback()) if arguments.loopback else None
+        return measure(
+            count=arguments.count,
+            batch=arguments.batch,
+            rtt_ms=arguments.rtt_ms,
+            ways=arguments.ways,
+            servers=arguments.servers,
+            place=place,
+        )

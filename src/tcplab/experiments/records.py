@@ -1,0 +1,352 @@
+"""Records: ten thousand small records to a server, by how they are handed to TCP.
+
+Case 1 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
+Its client set SO_SNDBUF to 0, so that each send() was complete only when its record had been
+acknowledged, and its server had nothing to send back: each ACK waited for a timer of 200 ms, and
+5 records went through in a second. Here the same design and the article's advice stand side by
+side, before a receiver that acknowledges as Linux likes and before one that delays every ACK it
+may, as the article's did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
+
+from tcplab.experiments import provenance
+from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.progress import Rounds
+from tcplab.lab import Lab, Loopback
+from tcplab.models import Peer, message_cost
+from tcplab.programs import Event, RecordsResult, read_log
+from tcplab.programs import records as run_program
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.timeline import Timeline
+
+__all__ = ["TEXT", "WAYS", "Receiver", "Records", "Variant", "Way", "measure", "model_per_s"]
+
+SUMMARY = "10 000 small records: buffered, unbuffered, TCP_NODELAY, 80 at a time (MSDN, case 1)"
+
+Way = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
+Receiver = Literal["linux", "delaying"]
+
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
+
+#: The article's own figures: records a second with each way, where it gives one; the timer; what
+#: 10 000 records amount to ("about 976 K") and take ("more than half an hour").
+TEXT: Final[Mapping[str, float]] = {
+    "unbuffered_records_per_s": 5,
+    "ack_timer_ms": 200,
+    "records": 10_000,
+    "kib": 976,
+    "minutes": 30,
+    "batch": 80,
+    "padded_bytes": 100,
+}
+
+_RECORD_BYTES: Final = 60  # the mean of 20 to 100
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of sending, before one receiver.
+
+    Attributes:
+        way: how the records were handed to TCP.
+        receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
+        result: what the programs measured.
+        data_segments: that the source sent; in the Lab counted on the wire, on plain loopback by
+            the source's kernel.
+        log: the source's sends and their ACKs; only of unbuffered ways, which are few records.
+        segments: the segments on the client's interface, only of unbuffered ways in a Lab.
+        server_segments: the same on the server's interface.
+        drops: packets that the recorder lost; None where nothing was recorded.
+    """
+
+    way: Way
+    receiver: Receiver
+    result: RecordsResult
+    data_segments: int
+    log: Sequence[Event]
+    segments: npt.NDArray[np.void] | None
+    server_segments: npt.NDArray[np.void] | None
+    drops: int | None
+
+    @property
+    def name(self) -> str:
+        """The way, and the batch's size if it is one."""
+        return f"batch {self.result.batch}" if self.way == "batch" else self.way
+
+    @property
+    def segments_per_record(self) -> float:
+        """Data segments over records: 1 when each record left by itself."""
+        return self.data_segments / self.result.records
+
+    def send_ms(self) -> list[float]:
+        """Of each send in order, from its start to its acknowledgement, in ms; unbuffered only."""
+        pairs = zip(self.log[::2], self.log[1::2], strict=True)
+        return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs on one clock, with the reason for each wait.
+
+        Raises:
+            ValueError: this way is not recorded segment by segment, or ran on plain loopback.
+        """
+        from tcplab.timeline import explain
+
+        if self.segments is None:
+            raise ValueError(
+                f"the segments of {self.name!r} were only counted; those of unbuffered ways are"
+                " kept, when measured in a Lab"
+            )
+        writes = [event for event in self.log if event.name == "write"]
+        return explain(
+            writes,
+            self.segments,
+            self.result.options,
+            peer_segments=self.server_segments,
+            tcp_info=self.result.tcp_info,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """The variant as one row of plain data."""
+        told = self.way == "unbuffered" and self.receiver == "delaying"
+        return {
+            "variant": self.name,
+            "receiver": self.receiver,
+            "records": self.result.records,
+            "records_per_s": self.result.records_per_s,
+            "text_records_per_s": TEXT["unbuffered_records_per_s"] if told else None,
+            "model_records_per_s": model_per_s(self.way, self.receiver),
+            "bytes": self.result.bytes,
+            "sends": self.result.sends,
+            "median_send_us": self.result.send_us.median,
+            "longest_send_us": self.result.send_us.max,
+            "data_segments": self.data_segments,
+            "segments_per_record": self.segments_per_record,
+            "bytes_per_segment": self.result.bytes / self.data_segments,
+            "one_record_reads": self.result.one_record_reads,
+            "split_records": self.result.split_records,
+            "reads": self.result.reads,
+            "congestion": self.result.options.congestion,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The ways of sending, each before both receivers."""
+
+    experiment: ClassVar[str] = "records"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "way"),
+        Column("receiver", "receiver"),
+        Column("records_per_s", "records/s", ",.0f"),
+        Column("text_records_per_s", "MSDN's", "g"),
+        Column("longest_send_us", "longest send (µs)", ",.0f"),
+        Column("records", "records", ",d"),
+        Column("sends", "sends", ",d"),
+        Column("bytes", "bytes", ",d"),
+        Column("segments_per_record", "segments/record", ".3g"),
+    )
+
+    variants: Sequence[Variant]
+    provenance: Mapping[str, Any]
+
+    def get(self, way: Way, receiver: Receiver = "linux") -> Variant:
+        """The variant of a way before a receiver.
+
+        Raises:
+            KeyError: it was not measured.
+        """
+        for variant in self.variants:
+            if (variant.way, variant.receiver) == (way, receiver):
+                return variant
+        raise KeyError(f"{way} before the {receiver} receiver")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a variant."""
+        return [variant.row() for variant in self.variants]
+
+
+def model_per_s(way: Way, receiver: Receiver | Literal["windows"]) -> float | None:
+    """What theory says of a way that waits for each ACK; None where nothing but the CPU limits.
+
+    "windows" is the article's receiver: an ACK at once for every second segment, else after its
+    timer of 200 ms (`tcplab.models.ClassicReceiver`).
+    """
+    if receiver == "linux" or not way.startswith("unbuffered"):
+        return None
+    peer = Peer(acks="classic") if receiver == "windows" else Peer(quickack="off")
+    option = "no_delay" if way.endswith("nodelay") else "default"
+    cost = message_cost([_RECORD_BYTES], option, reply_bytes=0, peer=peer)
+    return 1000 / cost.ms_per_message
+
+
+@on_the_ladder("records", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+def measure(
+    count: int = 10_000,
+    unbuffered_count: int = 100,
+    batch: int = 80,
+    rtt_ms: float = 0.0,
+    ways: Sequence[Way] = WAYS,
+    receivers: Sequence[Receiver] = ("linux", "delaying"),
+    segments: bool = False,
+    place: Lab | Loopback | None = None,
+) -> Records:
+    """Sends the records in every way, before every receiver.
+
+    Args:
+        count: records of the ways that may be buffered, 1 to 10^7.
+        unbuffered_count: records of the ways that wait for each ACK, 2 to 10 000: those are slow.
+        batch: records in a send of the way "batch", 1 to 1000.
+        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        ways: which, in this order.
+        receivers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
+        segments: the recorded segments are wanted (for a timeline): where plain loopback could
+            record none, show the shipped recording. In a Lab they are recorded always.
+        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+
+    Raises:
+        ValueError: a number is out of range, or no such way or receiver.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    _check(count, unbuffered_count, batch, ways, receivers)
+    if segments and isinstance(place, Loopback):
+        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
+    with ExitStack() as stack:
+        if place is None:
+            place = open_place(rtt_ms=rtt_ms)
+            stack.callback(place.close)
+        cpu = min(os.sched_getaffinity(0))
+        cases = [(way, receiver) for receiver in receivers for way in ways]
+        measured: list[Variant] = []
+        with Rounds(len(cases), "records") as rounds:
+            for number in rounds:
+                way, receiver = cases[number]
+                few = way.startswith("unbuffered")
+                measured.append(
+                    _measure_one(
+                        place, way, receiver, unbuffered_count if few else count, batch, cpu
+                    )
+                )
+        drops = [each.drops for each in measured if each.drops is not None]
+        return Records(
+            measured,
+            provenance(
+                place,
+                count=count,
+                unbuffered_count=unbuffered_count,
+                batch=batch,
+                pinned_to_cpu=cpu,
+                congestion=measured[0].result.options.congestion,
+                capture_drops=sum(drops) if drops else None,
+                runs=rounds.done,
+                interrupted=rounds.interrupted,
+            ),
+        )
+
+
+def _check(
+    count: int, unbuffered_count: int, batch: int, ways: Sequence[str], receivers: Sequence[str]
+) -> None:
+    limits = {
+        "count": (count, 1, 10_000_000),
+        "unbuffered_count": (unbuffered_count, 2, 10_000),
+        "batch": (batch, 1, 1000),
+    }
+    for name, (value, least, most) in limits.items():
+        if not least <= value <= most:
+            raise ValueError(f"{name}={value} must be from {least} to {most}")
+    for name, chosen, known in (
+        ("ways", ways, get_args(Way)),
+        ("receivers", receivers, get_args(Receiver)),
+    ):
+        if not chosen:
+            raise ValueError(f"{name} is empty; give some of {', '.join(known)}")
+        for each in chosen:
+            if each not in known:
+                raise ValueError(f"{name}: {each!r} is not one of {', '.join(known)}")
+
+
+def _measure_one(
+    place: Lab | Loopback, way: Way, receiver: Receiver, count: int, batch: int, cpu: int
+) -> Variant:
+    unbuffered = way.startswith("unbuffered")
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+        log = Path(directory) / "source.log"
+        hosts = (place.client, place.server) if isinstance(place, Lab) else ()
+        captures = [stack.enter_context(host.capture()) for host in hosts]
+        result = run_program(
+            place,
+            count=count,
+            unbuffered=unbuffered,
+            nodelay=way.endswith("nodelay"),
+            batch=batch if way == "batch" else None,
+            quickack="off" if receiver == "delaying" else "on",
+            cpu=cpu,
+            log=log if unbuffered else None,
+        )
+        stack.close()  # the recordings are complete from here on
+        segments = [capture.segments for capture in captures]
+        drops = sum(capture.drops or 0 for capture in captures) if captures else None
+        for capture in captures:
+            capture.close()
+        counted = _data_segments(segments[0]) if segments else result.tcp_info["data_segs_out"]
+        near, far = segments if segments and unbuffered else (None, None)
+        events = read_log(log) if unbuffered else []
+    return Variant(way, receiver, result, counted, events, near, far, drops)
+
+
+def _data_segments(rows: npt.NDArray[np.void]) -> int:
+    sent = (rows["direction"] == 0) & (rows["payload_bytes"] > 0)
+    return int(sent.sum())
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab run records`."""
+    parser.add_argument("--count", type=int, default=10_000, help="records (default 10000)")
+    parser.add_argument(
+        "--unbuffered-count",
+        type=int,
+        default=100,
+        help="records of the ways that wait for each ACK (default 100)",
+    )
+    parser.add_argument("--batch", type=int, default=80, help="records in a send (default 80)")
+    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
+    parser.add_argument("--ways", nargs="+", choices=get_args(Way), default=WAYS)
+    parser.add_argument(
+        "--receivers", nargs="+", choices=get_args(Receiver), default=get_args(Receiver)
+    )
+    parser.add_argument(
+        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
+    )
+
+
+def from_arguments(arguments: argparse.Namespace) -> Records:
+    """`measure` with the options of the command line."""
+    with ExitStack() as stack:
+        place = stack.enter_context(Loopback()) if arguments.loopback else None
+        return measure(
+            count=arguments.count,
+            unbuffered_count=arguments.unbuffered_count,
+            batch=arguments.batch,
+            rtt_ms=arguments.rtt_ms,
+            ways=arguments.ways,
+            receivers=arguments.receivers,
+            place=place,
+        )

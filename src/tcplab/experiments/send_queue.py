@@ -1,0 +1,209 @@
+"""The memory that data takes while it waits in send queues: after send(), and after sendfile().
+
+Many clients that read slowly, or not at all, keep their server's send queues full. After send() a
+queue holds copies of the data; after sendfile() it refers to pages of the page cache, which are
+there once, however many queues refer to them. The kernel's own account of socket memory (TCP_INFO,
+/proc/net/sockstat) does not tell the two apart; how much memory is left free does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from tcplab.experiments import provenance
+from tcplab.experiments.files import file_of
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.one_machine import one_machine
+from tcplab.lab import LabError, Loopback
+from tcplab.tables import Column
+
+__all__ = ["Queues", "Way", "measure"]
+
+SUMMARY = "the memory that full send queues take, after read and send and after sendfile"
+
+Method = Literal["read + send", "sendfile"]
+METHODS: Final[tuple[Method, ...]] = ("read + send", "sendfile")
+
+FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue take together
+BLOCK_BYTES: Final = 4096
+SETTLE_S: Final = 0.5  # the kernel frees memory of closed sockets a moment later
+NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What was queued in one way, and the memory that it took.
+
+    Attributes:
+        method: how it got into the queues.
+        clients: connections.
+        queued_bytes: in all queues together, of each run.
+        memory_bytes: by how much less memory was free then, of each run; what other programs
+            do meanwhile is in it, so it may be negative.
+    """
+
+    method: Method
+    clients: int
+    queued_bytes: Sequence[int]
+    memory_bytes: Sequence[int]
+
+    @property
+    def memory_per_byte(self) -> float:
+        """Median of memory over data."""
+        pairs = zip(self.memory_bytes, self.queued_bytes, strict=True)
+        return statistics.median(memory / queued for memory, queued in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Both ways, measured in turn."""
+
+    experiment: ClassVar[str] = "send-queue"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "how"),
+        Column("clients", "clients", "d"),
+        Column("queued_mb", "queued (MB)", ".1f"),
+        Column("memory_mb", "memory taken (MB)", ".1f"),
+        Column("memory_per_byte", "bytes of memory for a byte", ".2f"),
+    )
+
+    ways: Sequence[Way]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, method: Method) -> Way:
+        for way in self.ways:
+            if way.method == method:
+                return way
+        raise KeyError(method)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a way; medians over the runs."""
+        return [
+            {
+                "variant": way.method,
+                "clients": way.clients,
+                "queued_mb": statistics.median(way.queued_bytes) / 1e6,
+                "memory_mb": statistics.median(way.memory_bytes) / 1e6,
+                "memory_per_byte": way.memory_per_byte,
+            }
+            for way in self.ways
+        ]
+
+
+@on_the_ladder("send-queue", on_loopback=True)
+def measure(clients: int = 32, runs: int = 3) -> Queues:
+    """Sends a file to clients that never read, until nothing more goes in, and looks at memory.
+
+    Args:
+        clients: connections, 1 to 400; each takes up to 12 MB of memory.
+        runs: of both ways in turn, 1 to 100.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: there is too little memory for it, or no laboratory can be made here.
+    """
+    for name, value, most in (("clients", clients, 400), ("runs", runs, 100)):
+        if not 1 <= value <= most:
+            raise ValueError(f"{name}={value} must be from 1 to {most}")
+    if (available := _meminfo_bytes("MemAvailable")) < 2 * clients * NEEDED_BYTES:
+        raise LabError(
+            f"{clients} clients may take {clients * NEEDED_BYTES / 1e6:.0f} MB, and"
+            f" {available / 1e6:.0f} MB are available; try fewer clients"
+        )
+    senders: Mapping[Method, _Sender] = {"read + send": _read_and_send, "sendfile": os.sendfile}
+    seen: dict[Method, list[tuple[int, int]]] = {method: [] for method in METHODS}
+    with one_machine() as place, file_of(FILE_BYTES) as path, path.open("rb") as file:
+        # The first fill moves the kernel's reserves about, and is not counted.
+        _fill_queues(place, file.fileno(), _read_and_send, clients)
+        for _run in range(runs):
+            for method in METHODS:
+                seen[method].append(_fill_queues(place, file.fileno(), senders[method], clients))
+        ways = [
+            Way(method, clients, [queued for queued, _ in each], [memory for _, memory in each])
+            for method, each in seen.items()
+        ]
+        return Queues(ways, provenance(place, runs=runs, file_bytes=FILE_BYTES))
+
+
+_Sender = Callable[[int, int, int, int], int]
+
+
+def _read_and_send(to: int, file: int, at: int, most: int) -> int:
+    return os.write(to, os.pread(file, min(most, BLOCK_BYTES), at))
+
+
+def _fill_queues(place: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:
+    """Bytes that the queues took, and bytes of memory that were gone then."""
+    with _connections(place, clients) as connections:
+        time.sleep(SETTLE_S)
+        before = _free_bytes()
+        queued = sum(_fill(each.fileno(), file, send) for each in connections)
+        return queued, before - _free_bytes()
+
+
+def _fill(to: int, file: int, send: _Sender) -> int:
+    """Sends from the start of the file until the socket takes no more; how much it took."""
+    at = 0
+    try:
+        while at < FILE_BYTES:
+            at += send(to, file, at, FILE_BYTES - at)
+    except BlockingIOError:
+        pass
+    return at
+
+
+@contextmanager
+def _connections(place: Loopback, clients: int) -> Iterator[list[socket.socket]]:
+    """Sockets of a server, non-blocking, each connected to a client that does not read."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(place.server.socket())
+        listener.bind((place.server.address, 0))
+        listener.listen(clients)
+        accepted = []
+        for _number in range(clients):
+            client = stack.enter_context(place.client.socket())
+            client.connect(listener.getsockname())
+            connection, _address = listener.accept()
+            stack.enter_context(connection).setblocking(False)
+            accepted.append(connection)
+        yield accepted
+
+
+def _free_bytes() -> int:
+    """Memory that nobody uses: MemFree, and what each CPU keeps at hand (proc(5), zoneinfo).
+
+    The latter can be hundreds of megabytes, from which small allocations are served first.
+    """
+    kept = re.findall(r"^\s+count:\s+(\d+)$", Path("/proc/zoneinfo").read_text(), re.M)
+    return _meminfo_bytes("MemFree") + sum(map(int, kept)) * os.sysconf("SC_PAGESIZE")
+
+
+def _meminfo_bytes(name: str) -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise LabError(f"/proc/meminfo has no {name}; this needs Linux 3.14 or newer")
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab run send-queue`."""
+    parser.add_argument("--clients", type=int, default=32, help="connections (default 32)")
+    parser.add_argument("--runs", type=int, default=3, help="of both ways in turn (default 3)")
+
+
+def from_arguments(arguments: argparse.Namespace) -> Queues:
+    """`measure` with the options of the command line."""
+    return measure(clients=arguments.clients, runs=arguments.runs)

@@ -1,0 +1,52 @@
+"""The experiments of lesson 06: their form. What they find is in tests/lessons."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tcplab.cli import main
+from tcplab.experiments import as_json, cork, recordings, table
+from tcplab.lab import why_no_lab
+
+pytestmark = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
+
+
+def test_results_are_tables_json_and_recordings() -> None:
+    scripts = cork.measure_scenarios(list(cork.SCENARIOS)[:2])
+    data = json.loads(as_json(scripts))
+    assert set(data) == {"experiment", "rows", "provenance"}
+    assert len(table(scripts).rows) == len(data["rows"]) >= 3
+    again = recordings.decode(recordings.encode(scripts))
+    assert again.rows() == scripts.rows()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cork.measure((1,)), r"pieces=\(1,\): give 2 to 64"),
+        (lambda: cork.measure((1, 0)), r"pieces=\(1, 0\)"),
+        (lambda: cork.measure(messages=0), "messages=0 must be from 1 to 60"),
+        (lambda: cork.measure(ways=["fast"]), "way 'fast' is not one of default, no_delay"),  # type: ignore[list-item]
+        (lambda: cork.measure(ways=[]), "ways is empty"),
+        (lambda: cork.measure(rtt_ms=-1), "rtt_ms=-1 must be from 0 to 500 ms"),
+        (lambda: cork.measure_forgotten([]), "rtts_ms is empty"),
+        (lambda: cork.measure_scenarios(["magic"]), "script 'magic' is not one of"),
+        (lambda: cork.measure_scenarios([]), "names is empty"),
+        (lambda: cork.measure_autocorking(0), "writes=0 must be from 1 to 500"),
+        (lambda: cork.measure_header_and_file(0), "header_bytes=0 must be from 1"),
+        (lambda: cork.measure_two_sockets(0), "writes=0 must be from 1 to 100"),
+    ],
+)
+def test_bad_values_are_named(call: object, message: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "cork", "two-sockets", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["experiment"] == "cork-leak"
+    assert main(["run", "cork", "forgotten", "--pieces", "3", "4"]) == 2
+    assert "--pieces does not go with 'forgotten'" in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""Pipes: every row of the text is there, what is missing is said, and the counts are true."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tcplab.cli import main
+from tcplab.experiments import as_json, pipes, recordings, table
+from tcplab.experiments.files import can_be_cold, file_of
+from tcplab.lab import LabError, Loopback
+from tcplab.models import chain_cost, goodput_mbyte_s
+from tcplab.programs import pipe_chain
+
+OWN = ("dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-copy")
+
+
+@pytest.fixture(scope="module")
+def result() -> pipes.Pipes:
+    return pipes.measure(runs=1, size_mb=40, wire_size_mb=5)
+
+
+def test_every_way_was_measured_or_says_why_not(result: pipes.Pipes) -> None:
+    assert [chain.way for chain in result.chains] == list(pipes.WAYS)
+    for chain in result.chains:
+        assert bool(chain.runs) != bool(chain.missing)
+        assert bool(chain.row()["mb_per_s"]) == bool(chain.runs)
+    assert all(result[key].runs for key in OWN)
+
+
+def test_the_rows_and_figures_of_the_text(result: pipes.Pipes) -> None:
+    text = [row for row in result.rows() if row["text_mb_per_s"]]
+    assert [row["text_mb_per_s"] for row in text] == [118, 580, 115.72, 1074.87, 477, 118, 117.4]
+    assert [row["where"] == "one machine" for row in text] == [False] + 4 * [True] + 2 * [False]
+
+
+def test_the_copies_are_the_models(result: pipes.Pipes) -> None:
+    for chain in result.chains:
+        assert chain.row()["copies"] == chain_cost(*chain.way.stages).copies
+        assert len(chain.way.stages) == len(chain.way.commands)
+    copies = {row["variant"]: row["copies"] for row in result.rows()}
+    assert [copies[key] for key in OWN] == [5, 7, 3, 2, 1, 0]
+    assert (copies["dd-nc"], copies["warm"], copies["dd-nc-pv-copying"]) == (5, 3, 7)
+
+
+def test_each_process_is_accounted_for(result: pipes.Pipes) -> None:
+    for chain in result.chains:
+        for run in chain.runs:
+            assert len(run.processes) == len(chain.way.commands)
+            # CPU of the whole chain and of its parts, the latter without the start of some.
+            assert 0 < sum(each.cpu_s for each in run.processes) <= run.cpu_s + 0.02
+    names = [each.command.split()[0] for each in result["dd-netcat-dd"].runs[0].processes]
+    assert names == ["dd", "netcat", "netcat", "dd"]
+
+
+def test_the_sizes_of_reads_are_seen(result: pipes.Pipes) -> None:
+    # Files and pipes that are full: as much as was asked for. The first reads load the program.
+    sending, _receiving = result["netcat-warm"].bytes_per_read
+    if sending is None:
+        pytest.skip("this kernel does not count reads (CONFIG_TASK_IO_ACCOUNTING)")
+    assert 100_000 < sending <= 131_072
+    if result["warm"].runs:
+        nc, _receiving = result["warm"].bytes_per_read
+        assert nc is None or nc <= 16_384
+    assert result["tcp-only"].bytes_per_read == [None, None]  # recv(2) and send(2) are not counted
+
+
+def test_a_wire_carries_what_it_can(result: pipes.Pipes) -> None:
+    # Ours is never faster than computed; slower it may be, on a busy machine.
+    for chain in result.chains:
+        if chain.way.wire and chain.runs:
+            assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
+
+
+def test_the_file_is_brought_into_its_state_before_each_run() -> None:
+    result = pipes.measure(["netcat-warm", "cold", "dd-netcat"], runs=2, size_mb=4)
+    assert min(result["netcat-warm"].cached_share) >= 0.95
+    assert result["dd-netcat"].cached_share == []
+    if result["cold"].missing:
+        assert "nc" in result["cold"].missing or "tmpfs" in result["cold"].missing
+    else:
+        assert len(result["cold"].cached_share) == 2
+        assert max(result["cold"].cached_share) <= 0.05
+
+
+def test_it_survives_a_recording(result: pipes.Pipes, tmp_path: Path) -> None:
+    path = recordings.save(tmp_path, "pipes", {"runs": 1}, result)
+    again = recordings.load("pipes", {"runs": 1}, tmp_path)
+    assert again.rows() == result.rows()
+    assert path.stat().st_size < 50_000
+    assert json.loads(as_json(again))["provenance"]["programs"]["dd"]
+    assert len(table(again).text().splitlines()) == 2 + len(pipes.WAYS)
+
+
+# ---- programs that are not there -----------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with little on it."""
+    for name in ("dd", "sh", "rm", "sleep", "python3"):
+        found = shutil.which(name)
+        assert found, name
+        (tmp_path / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("bare")
+def test_missing_programs_are_named_with_their_package() -> None:
+    result = pipes.measure(["dd-nc", "dd-nc-pv", "dd-netcat"], runs=1, size_mb=4)
+    notes = [row["note"] for row in result.rows()]
+    assert notes[0] == notes[1] == "missing: nc, OpenBSD's (apt install netcat-openbsd)"
+    assert result["dd-netcat"].runs
+    assert result.provenance["programs"].keys() == {"dd"}
+    assert "apt install netcat-openbsd" in table(result).text()
+
+
+def test_a_netcat_of_another_kind_is_not_taken_for_openbsds(bare: Path) -> None:
+    other = bare / "nc"
+    other.write_text("#!/bin/sh\necho '[v1.10-47]'\n")
+    other.chmod(0o755)
+    result = pipes.measure(["dd-nc", "dd-netcat"], runs=1, size_mb=4)
+    assert "OpenBSD" in result["dd-nc"].missing
+
+
+def test_without_a_laboratory_the_wire_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    result = pipes.measure(["wire-netcat", "dd-netcat"], runs=1, size_mb=4)
+    assert result["wire-netcat"].missing == "needs a wire: not possible on plain loopback"
+    assert result["dd-netcat"].runs
+    assert result.provenance["wire"] is None
+
+
+def test_bad_values_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="way 'fast' is not one of wire, dd-nc"):
+        pipes.measure(["fast"])
+    with pytest.raises(ValueError, match="ways is empty"):
+        pipes.measure([])
+    with pytest.raises(ValueError, match="size_mb=0 must be a whole number from 1 to 20000"):
+        pipes.measure(size_mb=0)
+    assert main(["run", "pipes", "--wire-size", "1000000000000"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["run", "pipes", "--ways", "dd-netcat", "--runs", "0", "--size", "1"]) == 2
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "pipes", "--ways", "dd-netcat", "splice", "--runs", "2", "--size", "4"]
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["runs"] for row in data["rows"]] == [2, 2]
+    assert data["provenance"]["congestion"] in ("cubic", "reno")
+
+
+# ---- the page cache, and files -------------------------------------------------------------------
+
+
+def test_a_file_on_its_way_into_the_page_cache() -> None:
+    with file_of(4096) as probe:
+        if not can_be_cold(probe):
+            pytest.skip("no disk here: all directories for temporary files are on a tmpfs")
+    cache = pipes.measure_cache(size_mb=16)
+    written, dropped, quarter, everything, again = cache.steps
+    assert dropped.cached_share <= 0.05
+    assert 0.2 <= quarter.cached_share <= 1
+    assert min(each.cached_share for each in (written, everything, again)) >= 0.95
+    assert again.mb_per_s
+
+
+def test_files_are_gone_at_the_end_and_when_their_owner_is_killed() -> None:
+    with file_of(2_500_000) as path:
+        assert path.stat().st_size == 2_500_000
+    assert not path.exists()
+    code = (
+        "import time\nfrom tcplab.experiments.files import file_of\nwith file_of(1000) as path:\n"
+    )
+    code += "    print(path, flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout
+        left = Path(owner.stdout.readline().strip())
+        assert left.exists()
+        os.kill(owner.pid, signal.SIGKILL)
+    end = time.monotonic() + 30
+    while left.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left.exists()
+
+
+def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:
+    with Loopback() as place, place.server.socket() as probe:
+        probe.bind((place.server.address, 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        start = time.monotonic()
+        with pytest.raises(LabError, match="'sh -c exit 3' failed"):
+            pipe_chain(
+                place,
+                [["sleep", "60"], ["sh", "-c", "exit 3"]],
+                [["netcat", "-l", "{port}"]],
+                bytes_expected=1,
+                port=port,
+            )
+    assert time.monotonic() - start < 50

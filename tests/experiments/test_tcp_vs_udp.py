@@ -1,0 +1,205 @@
+"""TCP against UDP: the text's figures, the shape of the result, bad input, Ctrl-C, the ladder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tcplab import Lab, LabError
+from tcplab.cli import main
+from tcplab.experiments import as_json, datagrams, interfaces, recordings, table, tcp_vs_udp
+from tcplab.programs import udp_bulk
+
+
+@pytest.fixture(scope="module")
+def small() -> tcp_vs_udp.TcpVsUdp:
+    """Every row, with little data."""
+    return tcp_vs_udp.measure(runs=1, blocks=40)
+
+
+@pytest.mark.parametrize("key", tcp_vs_udp.TEXT)
+def test_the_texts_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
+    """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would stand out."""
+    text = tcp_vs_udp.TEXT[key]
+    megabytes = key[2] * tcp_vs_udp.TEXT_BLOCKS / 1e6
+    assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)
+    assert text.user_s + text.system_s < text.wall_s
+    assert (text.lost is None) == (key[1] == "tcp")
+
+
+def test_the_tables_are_whole(small: tcp_vs_udp.TcpVsUdp) -> None:
+    rows = {row["variant"]: row for row in small.rows()}
+    assert len(rows) == 4 * 2 * 2
+    for server, protocol, size in tcp_vs_udp.TEXT:
+        row = rows[f"{server} {protocol} {size}"]
+        text = tcp_vs_udp.TEXT[server, protocol, size]
+        assert row["text_wall_s"] == text.wall_s
+        assert row["text_mb_per_s"] == text.mb_per_s
+        assert row["text_lost"] == text.lost
+        assert row["text_lost_percent"] == (text.lost and text.lost / 50)
+    assert rows["localhost tcp 300"]["text_mb_per_s"] is None  # the text has no such row
+    assert "2.8800" in table(small).text()
+    for size in (1440, 300):
+        assert len(small.text_table(size).rows) == 8
+        assert f"Blocks of {size} bytes, 1 runs" in small.spread_table(size).caption
+
+
+def test_what_was_sent_is_accounted_for(small: tcp_vs_udp.TcpVsUdp) -> None:
+    for series in small.series:
+        (run,) = series.runs
+        assert series.blocks == 40
+        assert run.wall_s > 0
+        if series.protocol == "udp":
+            assert run.lost is not None
+            assert 0 <= run.lost <= 40
+            assert run.data_segments == 40
+        else:
+            assert run.lost is None
+            assert series.lost_percent is None
+            assert run.data_segments >= 1
+
+
+def test_provenance_tells_how_much_a_run_sends(small: tcp_vs_udp.TcpVsUdp) -> None:
+    origin = small.provenance
+    assert origin["blocks"]["sparc tcp 1440"] == 40
+    assert origin["text_blocks"] == 5000
+    assert origin["lo_mtu"] == {"bsd": 1500, "localhost": 16384}
+    assert (origin["wire_mbit"], origin["congestion"], origin["runs"]) == (10, "cubic", 1)
+    assert origin["interrupted"] is False
+
+
+def test_on_the_slow_wire_a_run_is_shorter_than_the_texts() -> None:
+    assert tcp_vs_udp._blocks("bsd", "tcp", 1440) == 5000
+    assert tcp_vs_udp._blocks("sparc", "tcp", 1440) == 100
+    assert tcp_vs_udp._blocks("sparc", "udp", 300) == 1440
+
+
+def test_json_and_recording(small: tcp_vs_udp.TcpVsUdp) -> None:
+    data = json.loads(as_json(small))
+    assert data["experiment"] == "tcp-vs-udp"
+    assert len(data["rows"]) == 16
+    assert recordings.decode(recordings.encode(small)) == small
+
+
+def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 5:  # in the middle of the third round
+            raise KeyboardInterrupt
+        return udp_bulk(*args, **kwargs)
+
+    monkeypatch.setattr(tcp_vs_udp, "udp_bulk", interrupted)
+    done = tcp_vs_udp.measure(runs=50, rows=["bsd", "localhost"], sizes=[300], protocols=["udp"])
+    assert [len(series.runs) for series in done.series] == [2, 2]
+    assert done.provenance["runs"] == 2
+    assert done.provenance["interrupted"] is True
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tcp_vs_udp.measure(runs=0), "runs=0 must be a whole number from 1 to 10000"),
+        (lambda: tcp_vs_udp.measure(sizes=[15]), "size=15 must be a whole number from 16 to 65507"),
+        (lambda: tcp_vs_udp.measure(sizes=[65508]), "size=65508 must be a whole number from 16"),
+        (lambda: tcp_vs_udp.measure(sizes=[]), "no size is given"),
+        (lambda: tcp_vs_udp.measure(sizes=[300, 300]), "a size is given twice: 300, 300"),
+        (lambda: tcp_vs_udp.measure(blocks=0), "blocks=0 must be a whole number from 1 to 1e"),
+        (lambda: tcp_vs_udp.measure(rows=["vax"]), "row 'vax' is not one of bsd, localhost"),  # type: ignore[list-item]
+        (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "'sctp' is not one of tcp, udp"),  # type: ignore[list-item]
+        (lambda: datagrams.measure_batching(size_bytes=32001), "size_bytes=32001 must be"),
+        (lambda: datagrams.measure_batching(runs=0), "runs=0 must be"),
+        (lambda: datagrams.measure_receive_buffers([]), "no buffer is given"),
+        (lambda: datagrams.measure_receive_buffers([0]), "buffer=0 must be a whole number from 1"),
+        (lambda: datagrams.measure_receive_buffers(datagrams=0), "datagrams=0 must be"),
+    ],
+)
+def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "tcp-vs-udp", "--runs", "1", "--rows", "localhost", "--sizes", "300"]
+    assert main([*command, "--blocks", "20", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["variant"] for row in data["rows"]] == ["localhost tcp 300", "localhost udp 300"]
+    assert {row["blocks"] for row in data["rows"]} == {20}
+    assert main(["run", "tcp-vs-udp", "--gso", "--sizes", "300"]) == 2
+    assert "--gso takes only --runs" in capsys.readouterr().err
+
+
+def test_the_options_choose_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(tcp_vs_udp, "measure", lambda **given: asked.append(("tables", given)))
+    for name in ("measure_batching", "measure_receive_buffers"):
+        monkeypatch.setattr(datagrams, name, lambda name=name, **given: asked.append((name, given)))
+    parser = argparse.ArgumentParser()
+    tcp_vs_udp.add_arguments(parser)
+    for line in ("", "--runs 3 --offload", "--gso --runs 2", "--buffers"):
+        tcp_vs_udp.from_arguments(parser.parse_args(line.split()))
+    assert asked == [
+        ("tables", {}),
+        ("tables", {"runs": 3, "offload": True}),
+        ("measure_batching", {"runs": 2}),
+        ("measure_receive_buffers", {}),
+    ]
+
+
+def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyroute2
+
+    def refuse(*_: object, **__: object) -> None:
+        raise pyroute2.NetlinkError(2, "Specified qdisc kind is unknown")
+
+    monkeypatch.setattr(pyroute2.IPRoute, "tc", refuse, raising=False)
+    with pytest.raises(LabError, match=r"no queue of a given rate .*leave the row 'sparc' out"):
+        tcp_vs_udp.measure(runs=1, rows=["sparc"], sizes=[300], blocks=1)
+
+
+# ---- datagrams ----
+
+
+def test_a_sleeping_socket_holds_what_its_buffer_has_room_for() -> None:
+    with Lab() as lab:
+        host = interfaces.one_host(lab).client
+        small = datagrams.fill_receive_buffer(host, 32_768)
+        double = datagrams.fill_receive_buffer(host, 65_536)
+        shorter = datagrams.fill_receive_buffer(host, 32_768, 300)
+    assert (small[0], double[0]) == (65_536, 131_072)
+    assert 10 <= small[1] <= 65_536 // 1440
+    assert 1.8 <= double[1] / small[1] <= 2.2
+    assert small[1] < shorter[1] < 65_536 // 300  # what the kernel adds weighs more
+
+
+def test_where_all_have_room_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On plain loopback, with the least that any system grants: 212992 bytes, doubled."""
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    result = datagrams.measure_receive_buffers([2304, 212_992], runs=2, datagrams=120)
+    tiny, large = result.buffers
+    assert tiny.room_datagrams < 10
+    assert large.room_datagrams >= 120
+    assert list(large.lost) == [0, 0]
+    assert result.provenance["place"] == "loopback"
+    assert [row["lost_elsewhere"] for row in result.rows()] == [0, 0]
+    assert recordings.decode(recordings.encode(result)) == result
+
+
+def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    result = datagrams.measure_batching(runs=1, datagrams=2000, size_bytes=1000)
+    rows = {row["variant"]: row for row in result.rows()}
+    assert list(rows) == ["udp", "udp-gso", "udp-gso-gro", "tcp", "tcp-large"]
+    assert rows["udp"]["calls"] == 2000
+    assert rows["udp-gso"]["calls"] == rows["udp-gso-gro"]["calls"] == 32  # 2000 / 64, rounded up
+    assert rows["udp-gso"]["bytes_per_call"] == rows["tcp-large"]["bytes_per_call"] == 64_000
+    assert rows["udp"]["times_plain"] == 1
+    assert rows["tcp"]["lost_percent"] is None
+    assert "UDP_SEGMENT" in table(result).text()
+    assert recordings.decode(recordings.encode(result)) == result

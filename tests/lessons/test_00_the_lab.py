@@ -1,0 +1,103 @@
+"""What lesson 00 states: ten packets for ten bytes, a recorder that is told, a full link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tcplab.experiments import lab_tour, table
+from tcplab.models import goodput_mbyte_s
+
+SYN, ACK, FIN = 2, 16, 1
+
+
+@pytest.fixture(scope="module")
+def tour() -> lab_tour.LabTour:
+    return lab_tour.measure(rtt_ms=20)
+
+
+def test_ten_bytes_take_ten_packets(tour: lab_tour.LabTour) -> None:
+    # Eleven, where a busy machine lets the ACK of the client's FIN go by itself.
+    assert 10 <= len(tour.segments) <= 11
+    assert tour.segments["payload_bytes"].sum() == 10
+
+
+def test_the_handshake_comes_first_and_the_fins_last(tour: lab_tour.LabTour) -> None:
+    flags = [int(each) for each in tour.segments["flags"]]
+    assert flags[:3] == [SYN, SYN | ACK, ACK]
+    assert sum(bool(each & FIN) for each in flags) == 2
+    assert flags[-1] & ACK
+    assert not tour.segments["payload_bytes"][:3].any()
+
+
+def test_no_data_before_one_round_trip(tour: lab_tour.LabTour) -> None:
+    """By the order of the packets, not by a clock."""
+    first_data = next(i for i, row in enumerate(tour.segments) if row["payload_bytes"])
+    syn_ack = next(i for i, row in enumerate(tour.segments) if row["flags"] == SYN | ACK)
+    assert first_data > syn_ack
+
+
+def test_scapy_saw_what_the_recorder_did(tour: lab_tour.LabTour) -> None:
+    assert tour.sniff_drops == 0
+    assert tour.provenance["capture_drops"] == 0
+    assert len(tour.lines) == tour.sniffed == len(tour.segments)
+    assert "b'hello'" in "".join(tour.lines)
+
+
+def test_the_options_of_the_syn(tour: lab_tour.LabTour) -> None:
+    assert "('MSS', 1460)" in tour.dissected
+    assert "'WScale'" in tour.dissected
+    assert "'Timestamp'" in tour.dissected
+    assert int(tour.segments["wire_bytes"][0]) == 74
+    assert int(tour.segments["wire_bytes"][2]) == 66
+
+
+# ---- what scapy misses ----
+
+
+@pytest.fixture(scope="module")
+def loss() -> lab_tour.SniffingLoss:
+    return lab_tour.measure_loss((400, None), most=20_000)
+
+
+def test_the_recorder_has_everything(loss: lab_tour.SniffingLoss) -> None:
+    for each in loss.watched:
+        assert each.recorder_drops == 0
+        assert each.passed >= each.sent
+
+
+def test_what_scapy_has_and_what_it_missed_are_all_there_was(loss: lab_tour.SniffingLoss) -> None:
+    for each in loss.watched:
+        assert each.scapy_kept + each.scapy_drops == each.passed
+        assert bool(each.warning) == bool(each.scapy_drops)
+        assert str(each.scapy_drops) in each.warning or not each.scapy_drops
+
+
+def test_scapy_loses_when_packets_come_fast(loss: lab_tour.SniffingLoss) -> None:
+    most_bytes = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    if most_bytes > 4 << 20:
+        pytest.skip(f"rmem_max is {most_bytes}: scapy's buffer may hold all that is sent here")
+    slow, fast = loss.watched
+    assert slow.scapy_drops <= slow.passed / 10
+    assert fast.scapy_drops > fast.passed / 10
+
+
+# ---- a full link ----
+
+
+def test_the_goodput_of_a_gigabit() -> None:
+    assert goodput_mbyte_s(1000) == pytest.approx(117.69, abs=0.01)
+    assert goodput_mbyte_s(1000) * 1e6 / 2**20 == pytest.approx(112.2, abs=0.1)
+    lecture_mb_per_s = 1000 / 8.49  # 1 GB in 8.49 s
+    assert lecture_mb_per_s == pytest.approx(117.8, abs=0.1)
+
+
+def test_a_full_link_gives_what_the_headers_leave() -> None:
+    result = lab_tour.measure_goodput([5, 20], seconds=0.6)
+    slow, fast = result.links
+    for link in result.links:
+        assert 0.5 < link.share < 1.05
+        assert link.wire_packets >= link.bytes / 1448
+    assert 2 < fast.mb_per_s / slow.mb_per_s < 6
+    assert "20 Mbit/s" in table(result).text()

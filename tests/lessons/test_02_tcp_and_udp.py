@@ -1,0 +1,148 @@
+"""The facts that lesson 02 states, from the same experiments.
+
+Rates of a few milliseconds say nothing on a busy machine. So counts are compared where there are
+any, and elsewhere the best of some longer runs: what disturbs a run makes it slower.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tcplab.experiments import datagrams, interfaces, tcp_vs_udp
+from tcplab.models import goodput_mbyte_s
+
+
+@pytest.fixture(scope="module")
+def result() -> tcp_vs_udp.TcpVsUdp:
+    return tcp_vs_udp.measure(runs=2)
+
+
+@pytest.fixture(scope="module")
+def long_runs() -> tcp_vs_udp.TcpVsUdp:
+    """72 MB a run, where the text sends 7.2."""
+    rows: list[tcp_vs_udp.Server] = ["bsd", "localhost"]
+    return tcp_vs_udp.measure(runs=4, rows=rows, sizes=[1440], protocols=["tcp"], blocks=50_000)
+
+
+@pytest.fixture(scope="module")
+def batches() -> datagrams.Batching:
+    return datagrams.measure_batching(runs=3)
+
+
+def best(series: tcp_vs_udp.Series) -> float:
+    return max(run.sent_mb_per_s for run in series.runs)
+
+
+def least_cpu_s(series: tcp_vs_udp.Series) -> float:
+    return min(run.user_s + run.system_s for run in series.runs)
+
+
+def test_tcp_to_localhost_needs_few_segments(result: tcp_vs_udp.TcpVsUdp) -> None:
+    bsd, local = (result[server, "tcp", 1440] for server in ("bsd", "localhost"))
+    assert bsd.bytes_per_segment <= 1448
+    assert local.bytes_per_segment <= 16332
+    assert local.bytes_per_segment >= 2.5 * bsd.bytes_per_segment
+
+
+def test_tcp_to_localhost_is_faster_because_of_that(long_runs: tcp_vs_udp.TcpVsUdp) -> None:
+    bsd, local = (long_runs[server, "tcp", 1440] for server in ("bsd", "localhost"))
+    assert least_cpu_s(bsd) > 1.5 * least_cpu_s(local)
+    assert best(local) > 1.2 * best(bsd)
+
+
+def test_udp_sends_each_block_by_itself(result: tcp_vs_udp.TcpVsUdp) -> None:
+    for server in tcp_vs_udp.SERVERS:
+        for size in tcp_vs_udp.SIZES:
+            assert result[server, "udp", size].bytes_per_segment == size
+
+
+def test_a_datagram_costs_the_same_whatever_is_in_it() -> None:
+    datagrams_only: list[tcp_vs_udp.Protocol] = ["udp"]
+    done = tcp_vs_udp.measure(runs=3, rows=["bsd"], protocols=datagrams_only, blocks=50_000)
+    small, large = (least_cpu_s(done["bsd", "udp", size]) for size in (300, 1440))
+    assert small > 0.5 * large  # by the byte it would be a fifth
+    assert len(done.block_table("bsd").rows) == 2
+
+
+def test_no_wire_carries_more_than_its_rate(result: tcp_vs_udp.TcpVsUdp) -> None:
+    for server in ("sparc", "router"):
+        tcp = result[server, "tcp", 1440]
+        assert 0.1 * goodput_mbyte_s(10) < best(tcp) < 1.25
+
+
+def test_the_senders_own_card_holds_udp_back_and_a_router_does_not(
+    result: tcp_vs_udp.TcpVsUdp,
+) -> None:
+    card, router = (result[server, "udp", 1440] for server in ("sparc", "router"))
+    assert best(card) < 2  # MB/s; what the send buffer holds besides what the wire carried
+    assert best(router) > 2 * best(card)
+    lost = [result["router", "udp", size].lost_percent or [] for size in tcp_vs_udp.SIZES]
+    assert max(map(max, lost)) > 20
+
+
+def test_all_that_is_lost_on_one_machine_is_lost_at_the_receive_buffer(
+    result: tcp_vs_udp.TcpVsUdp,
+) -> None:
+    for server in ("bsd", "localhost"):
+        for size in tcp_vs_udp.SIZES:
+            for run in result[server, "udp", size].runs:
+                assert run.lost is not None
+                assert run.drops is not None
+                # An end marker may be dropped as well.
+                assert run.lost <= run.drops
+
+
+def test_the_texts_ratios_stand_beside_ours(result: tcp_vs_udp.TcpVsUdp) -> None:
+    rows = {row["claim"]: row["text"] for row in result.trial_table().rows}
+    assert len(rows) == len(tcp_vs_udp.CLAIMS)
+    assert rows["TCP to localhost, of bsd"] == pytest.approx(3.0, abs=0.02)
+    assert rows["UDP to localhost, of bsd"] == pytest.approx(1.0, abs=0.02)
+    assert rows["TCP of UDP, to localhost"] == pytest.approx(2.07, abs=0.01)
+    assert rows["UDP of TCP, to sparc"] == pytest.approx(1.23, abs=0.01)
+    assert rows["UDP of TCP, to sparc: what arrived"] == pytest.approx(1.12, abs=0.01)
+
+
+def test_the_text_counts_more_than_its_wire_can_carry() -> None:
+    from tcplab.models import Encapsulation
+
+    most = goodput_mbyte_s(10, around=Encapsulation("udp"), payload_bytes=1440)
+    assert most == pytest.approx(1.195, abs=0.001)
+    text = tcp_vs_udp.TEXT["sparc", "udp", 1440]
+    assert text.mb_per_s > most > text.arrived_mb_per_s
+
+
+def test_on_linux_every_own_address_leads_through_loopback() -> None:
+    ways = {way.to: way.interface for way in interfaces.measure().ways}
+    assert ways["localhost"] == ways["its own address"] == "lo"
+
+
+def test_a_buffer_with_room_for_all_loses_none() -> None:
+    buffers = datagrams.measure_receive_buffers(runs=2, datagrams=1000)
+    book = buffers.buffers[1]
+    assert book.granted_bytes == 65_536
+    assert 10 <= book.room_datagrams <= 45
+    rooms = [each.room_datagrams for each in buffers.buffers]
+    assert rooms == sorted(rooms)
+    for each in buffers.buffers:
+        assert all(lost <= drops for lost, drops in zip(each.lost, each.drops, strict=True))
+        if each.room_datagrams >= 1000:  # where the system grants so much
+            assert set(each.lost) == {0}
+
+
+def test_batches_make_udp_as_fast_as_tcp(batches: datagrams.Batching) -> None:
+    udp, both = batches["udp"], batches["udp-gso-gro"]
+    assert (udp.calls, both.calls) == (50_000, 1112)
+    assert max(both.mb_per_s) > 2 * max(udp.mb_per_s)
+    assert max(both.mb_per_s) > 0.5 * max(batches["tcp"].mb_per_s)
+
+
+def test_the_challenge_can_be_solved() -> None:
+    """Four times the data asked for is room enough for datagrams of 200 bytes."""
+    tried = datagrams.measure_receive_buffers(
+        [200_000, 800_000], runs=1, datagrams=1000, size_bytes=200
+    )
+    first, solved = tried.buffers
+    assert first.room_datagrams < 1000
+    if solved.granted_bytes == 1_600_000:  # where the system grants so much
+        assert solved.room_datagrams >= 1000
+        assert list(solved.lost) == [0]
