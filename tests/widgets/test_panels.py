@@ -1,71 +1,294 @@
-"""Panels without a browser: what Run does, and that a failure stays one line inside the panel."""
+"""Panels without a browser: runs, failures and Stop, each in a process of its own."""
 
 from __future__ import annotations
 
-import threading
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+from tcplab import widgets
+from tcplab.capture import open_capture
+from tcplab.lab import LabError
+from tcplab.widgets.instrument import load
+from tcplab.widgets.panel import KEPT_RUNS, Panel
+from tcplab.widgets.worker import Run
 
-widgets = pytest.importorskip("tcplab.widgets")
-
-
-@pytest.fixture
-def panel() -> Any:
-    return widgets.small_writes()
-
-
-def test_every_control_has_a_label(panel: Any) -> None:
-    assert len(panel._controls) == 5
-    assert all(control.description for control in panel._controls.values())
+pytestmark = pytest.mark.timeout(240)  # each new worker imports for seconds on a busy machine
 
 
-def test_run_shows_picture_table_and_code(panel: Any) -> None:
-    panel._controls["mode"].value = "cork"
-    panel.start()
-    panel.wait()
-    assert panel.status.value == "<p>Done.</p>"
-    assert 'alt="Timeline of message' in panel.picture.value
-    assert "cork" in panel.table.value
-    assert "variants=[&#x27;cork&#x27;]" in panel.source.value
-    assert panel.run_button.disabled is False
+@pytest.fixture(scope="module", autouse=True)
+def mark() -> Iterator[str]:
+    """Is in the environment of every process that these tests start."""
+    value = f"TCPLAB_TEST_PANELS={uuid.uuid4()}"
+    name, _, unique = value.partition("=")
+    os.environ[name] = unique
+    yield value
+    del os.environ[name]
 
 
-def test_the_code_it_offers_runs(panel: Any) -> None:
-    values = {name: control.value for name, control in panel._controls.items()}
-    values["mode"] = "writev"
-    source = panel._code(**values)
+@pytest.fixture(scope="module")
+def panel(mark: str) -> Iterator[Panel]:
+    """One worker for all that can share it: it takes seconds to start on a busy machine."""
+    del mark
+    panel = widgets.small_writes()
+    yield panel
+    panel.close()
+
+
+def processes_with(mark: str) -> list[tuple[int, str]]:
+    """PID and name of each process, but this one, that has the mark in its environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append((int(entry.name), (entry / "comm").read_text().strip()))
+        except OSError:
+            continue
+    return [each for each in found if each[0] != os.getpid()]
+
+
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """Waits for something that has no event of its own."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+    return found
+
+
+class Watcher:
+    """Stands where the browser's view would."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        self.shown: list[tuple[str, str]] = []
+        self.sent: list[Any] = []
+        panel._view = self  # type: ignore[assignment]
+
+    def refresh(self) -> None:
+        self.shown.append((self.panel.phase, self.panel.message))
+
+    def send(self, words: Any) -> None:
+        self.sent.append(words)
+
+
+# ---- a run ----
+
+
+def test_a_run_shows_picture_numbers_code_and_origin(panel: Panel) -> None:
+    watcher = Watcher(panel)
+    panel.set(mode="cork", writes=15, size_bytes=2).predict(10).start().wait()
+    assert panel.phase == "done", panel.message
+    run = panel.runs[-1]
+    assert "1 segment" in run["alt"]
+    assert "cork" in run["table"]
+    assert run["prediction"] == 10
+    assert run["provenance"]["kernel"] == os.uname().release
+    assert run["headline"] > 0
+    assert run["seconds"]["overhead"] < run["seconds"]["picture"]
+    stages = [message for _phase, message in watcher.shown]
+    assert "Measuring …" in stages
+    assert "Drawing …" in stages
+
+
+def test_its_packets_are_there_for_wireshark(panel: Panel, tmp_path: Path) -> None:
+    panel.set(mode="writev", writes=15, size_bytes=2).start().wait()
+    assert panel.runs[-1]["capture"]
+    path = tmp_path / "run.pcapng"
+    path.write_bytes(panel.capture())
+    with open_capture(path) as capture:
+        rows = capture.segments
+    data = rows["payload_bytes"][(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    assert sorted({*data.tolist()}) == [30]
+    with pytest.raises(ValueError, match="run 4711 has no capture"):
+        panel.capture(4711)
+
+
+def test_the_code_repeats_the_run(panel: Panel, capsys: pytest.CaptureFixture[str]) -> None:
+    panel.set(mode="writev", writes=4)
     names: dict[str, Any] = {}
-    exec(source, names)
-    assert "small_writes" in names
+    exec(panel.instrument.code(panel.values), names)
+    (variant,) = names["result"].variants
+    assert (variant.mode, variant.result.writes) == ("writev", 4)
+    assert "ms/message" in capsys.readouterr().out
 
 
-def test_a_failure_is_one_line_in_the_panel_and_run_works_again() -> None:
-    def fail(**_values: Any) -> tuple[str, str]:
-        raise ValueError("rate <1> is too low")
+def test_the_last_three_runs_are_kept(panel: Panel) -> None:
+    panel.set(mode="cork", writes=2)
+    for _ in range(KEPT_RUNS + 1):
+        panel.start().wait()
+    numbers = [run["number"] for run in panel.runs]
+    assert len(numbers) == KEPT_RUNS
+    assert numbers == sorted(numbers)
+    assert len(panel._captures) == KEPT_RUNS
 
-    panel = widgets.Panel("Broken", {}, fail, lambda: "")
-    panel.start()
+
+def test_a_second_click_while_it_runs_does_nothing(panel: Panel) -> None:
+    before = panel._number
+    panel.set(mode="default", writes=5).start().start().start()
     panel.wait()
-    assert panel.status.value == "<p role='alert'><b>Failed:</b> rate &lt;1&gt; is too low</p>"
-    assert panel.run_button.disabled is False
+    assert panel._number == before + 1
 
 
-def test_a_second_click_while_it_runs_does_nothing() -> None:
-    gate = threading.Event()
-    calls = []
+def test_the_same_worker_serves_the_next_run(panel: Panel) -> None:
+    panel.start().wait()
+    first = panel._worker
+    panel.start().wait()
+    assert first is not None
+    assert panel._worker is first
 
-    def slow(**_values: Any) -> tuple[str, str]:
-        calls.append(1)
-        gate.wait(30)
-        return "", ""
 
-    panel = widgets.Panel("Slow", {}, slow, lambda: "")
+# ---- what goes wrong ----
+
+
+def test_a_setting_out_of_range_is_refused_before_anything_runs() -> None:
+    panel = widgets.small_writes()
+    with pytest.raises(ValueError, match="Writes a message: 0 must be a number from 1 to 200"):
+        panel.set(writes=0)
+    with pytest.raises(ValueError, match="prediction=-1"):
+        panel.predict(-1)
+    assert panel._worker is None
+
+
+def start_and_reach_measuring(panel: Panel) -> None:
     panel.start()
-    panel.start()
-    assert panel.run_button.disabled is True
-    gate.set()
+    until(lambda: panel.message == "Measuring …" or panel.phase != "running")
+    assert panel.phase == "running", panel.message
+
+
+def test_a_program_that_fails_is_one_line(panel: Panel, mark: str) -> None:
+    before = list(panel.runs)
+    start_and_reach_measuring(panel.set(mode="default", rtt_ms=200))
+    clients = until(lambda: [p for p, name in processes_with(mark) if name == "tcp_nodelay_cli"])
+    os.kill(clients[0], signal.SIGKILL)
     panel.wait()
-    assert calls == [1]
+    assert panel.phase == "failed"
+    assert "SIGKILL" in panel.message
+    assert "\n" not in panel.message
+    assert panel.runs == before
+
+
+def test_a_worker_that_is_killed_is_told_and_replaced(panel: Panel) -> None:
+    start_and_reach_measuring(panel.set(rtt_ms=200))
+    assert panel._worker is not None
+    os.kill(panel._worker.pid, signal.SIGKILL)
+    panel.wait()
+    assert panel.phase == "failed"
+    assert "ended by SIGKILL; press Run to try again" in panel.message
+    panel.set(rtt_ms=0).start().wait()
+    assert panel.message.startswith("Done")
+
+
+def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:
+    before = list(panel.runs)
+    start_and_reach_measuring(panel.set(rtt_ms=200))  # 10 messages of 444 ms
+    until(lambda: len(processes_with(mark)) > 4)  # worker, process 1, wire, programs, …
+    panel.stop().wait()
+    assert panel.phase == "stopped"
+    assert panel.runs == before
+    until(lambda: not processes_with(mark))
+    panel.stop()  # nothing runs: nothing happens
+    assert panel.phase == "stopped"
+
+
+def test_nothing_is_left_when_the_owner_is_killed(mark: str) -> None:
+    code = (
+        "import time\nfrom tcplab import widgets\npanel = widgets.small_writes(rtt_ms=200).start()"
+        "\nwhile panel.message != 'Measuring …': time.sleep(0.05)\nprint('now', flush=True)"
+        "\ntime.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "now\n"
+        owner.kill()
+    until(lambda: not processes_with(mark))
+
+
+def test_on_the_lowest_rung_a_run_needs_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    job = Run(load("cork"), {"pieces": 7, "size_bytes": 33}, capture_fd=-1)
+    with pytest.raises(LabError, match="recording") as caught:
+        job.instrument.run(job)
+    assert "\n" not in str(caught.value)
+
+
+# ---- live ----
+
+
+@pytest.fixture(scope="module")
+def wire(panel: Panel) -> Iterator[tuple[Panel, Watcher]]:
+    panel.close()  # its worker would be counted
+    live = widgets.wire(rtt_ms=10, rate_mbit=20)
+    yield live, Watcher(live)
+    live.close()
+
+
+def reach_readings(panel: Panel, watcher: Watcher, count: int) -> None:
+    watcher.sent.clear()
+    panel.start()
+    until(lambda: len(watcher.sent) >= count or panel.phase == "failed")
+    assert panel.phase == "running", panel.message
+
+
+def test_the_wire_is_changed_while_the_transfer_goes_on(wire: tuple[Panel, Watcher]) -> None:
+    panel, watcher = wire
+    reach_readings(panel.set(seconds=3), watcher, 5)
+    panel.set(rtt_ms=120)
+    panel.wait()
+    assert panel.phase == "done", panel.message
+    run = panel.runs[-1]
+    assert run["label"].endswith("then 1 change")
+    samples = [words["sample"] for words in watcher.sent]
+    assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])
+    times = [sample["t"] for sample in samples]
+    assert times == sorted(times)
+    # Smoothed RTTs lag behind, and the queue adds to both; but 110 ms more cannot be missed.
+    assert max(sample["rtt_ms"] for sample in samples) > 100
+
+
+def test_stop_of_a_live_run_ends_its_laboratory(wire: tuple[Panel, Watcher], mark: str) -> None:
+    panel, watcher = wire
+    before = len(panel.runs)
+    reach_readings(panel.set(seconds=300), watcher, 3)
+    panel.stop().wait()
+    # With its picture, or without when the machine was too busy to end in time.
+    assert panel.phase in ("done", "stopped"), panel.message
+    assert len(panel.runs) - before == (panel.phase == "done")
+    until(lambda: len(processes_with(mark)) <= 1)  # the worker waits for the next run
+    panel.close()
+    until(lambda: not processes_with(mark))
+
+
+# ---- in a notebook ----
+
+
+def test_without_a_browser_the_cell_holds_the_default_result(tmp_path: Path) -> None:
+    source = 'from tcplab import widgets\n\nwidgets.small_writes(mode="cork")'
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
+    outputs = notebook.cells[0].outputs
+    assert [each.output_type for each in outputs] == ["execute_result"]
+    html = outputs[0].data["text/html"]
+    assert 'alt="Timeline of message' in html
+    assert "cork: 15 × 2 B, RTT 0 ms" in html
+    assert "<summary>As code</summary>" in html
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_before_a_run_the_page_says_what_to_do() -> None:
+    html = widgets.small_writes().html()
+    assert "<h3>Small writes</h3>" in html
+    assert "run this cell in JupyterLab" in html

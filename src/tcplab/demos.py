@@ -1,0 +1,470 @@
+"""Demonstrations for a lecture: one panel, a few prepared steps, a question to the room for each.
+
+In a notebook, such as the one that ``make demo NAME=nagle`` opens::
+
+    from tcplab import demos
+    demos.show("nagle")
+
+In a terminal: ``tcplab demo nagle``. A step is at most five seconds from the click to the picture.
+The room votes before the lecturer presses Run; its votes stand beside what was measured.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.lab import LabError
+from tcplab.widgets.instrument import load
+from tcplab.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from tcplab.widgets.instrument import Instrument
+
+__all__ = ["DEMOS", "Demo", "Option", "Step", "in_terminal", "show"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that the room may vote for.
+
+    Attributes:
+        label: in words.
+        value: in the instrument's unit; the option nearest to what was measured, as a ratio, is
+            the right one.
+    """
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a demo.
+
+    Attributes:
+        title: a few words for its button.
+        ask: the question to the room.
+        values: the settings; what is not named keeps the instrument's default.
+        options: the answers; none where the picture is the answer.
+        explain: said when the picture is there.
+    """
+
+    title: str
+    ask: str
+    values: Mapping[str, Any]
+    options: tuple[Option, ...]
+    explain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A demo.
+
+    Attributes:
+        name: on the command line, and of its notebook in lessons/demos.
+        lesson: two digits.
+        title: of the notebook.
+        instrument: which panel.
+        steps: three to five.
+    """
+
+    name: str
+    lesson: str
+    title: str
+    instrument: str
+    steps: tuple[Step, ...]
+
+    def settings(self, step: Step) -> dict[str, Any]:
+        """All settings of a step."""
+        defaults = {each.name: each.default for each in load(self.instrument).controls}
+        return defaults | dict(step.values)
+
+
+def _options(unit: str, *values: float) -> tuple[Option, ...]:
+    return tuple(Option(f"{value:g} {unit}", value) for value in values)
+
+
+_TIMES: Final = _options("ms", 0.05, 1, 10, 44, 200)
+
+_NAGLE: Final = Demo(
+    "nagle",
+    "05",
+    "Nagle and delayed ACK",
+    "small-writes",
+    (
+        Step(
+            "15 writes",
+            "A program sends 30 bytes in 15 writes and waits for an answer. The network has no"
+            " delay. How long does one message take?",
+            {"mode": "default"},
+            _TIMES,
+            "Two bytes leave at once. The other 28 wait for their ACK, says Nagle. The receiver"
+            " delays that ACK by 40 ms, since it has nothing to answer yet. Nobody works.",
+        ),
+        Step(
+            "One call",
+            "The same 30 bytes, handed over in one writev. How long now?",
+            {"mode": "writev"},
+            _TIMES,
+            "One write, one segment, no wait. Hundreds of times as fast, and no option was set.",
+        ),
+        Step(
+            "TCP_NODELAY",
+            "Fifteen writes again, but with TCP_NODELAY. How long, and how many segments?",
+            {"mode": "no_delay"},
+            _TIMES,
+            "Fast again, but look at the wire: fifteen segments of 2 bytes, each behind 66 bytes of"
+            " headers.",
+        ),
+        Step(
+            "Who is to blame?",
+            "Nagle is on again; but now the receiver acknowledges at once. How long?",
+            {"mode": "default", "quickack": "always"},
+            _TIMES,
+            "It takes both: Nagle alone costs one round trip, and here that is nothing.",
+        ),
+        Step(
+            "20 ms away",
+            "As in the first step, but the other host is 20 ms away. How long?",
+            {"mode": "default", "rtt_ms": 20.0},
+            _options("ms", 20, 40, 60, 84, 200),
+            "Two round trips and the delayed ACK. The good ways take one round trip.",
+        ),
+    ),
+)
+
+_CORK: Final = Demo(
+    "cork",
+    "06",
+    "Cork: say that there is more to come",
+    "cork",
+    (
+        Step(
+            "Header, body",
+            "A header of 4 bytes, then a body of 100, then the reply. Two writes, no option. How"
+            " long?",
+            {"way": "default", "pieces": 1},
+            _TIMES,
+            "Write, write, read: the worst pattern of all. The body waits for the ACK of the"
+            " header, and that ACK is delayed.",
+        ),
+        Step(
+            "With a cork",
+            "TCP_CORK on, the same two writes, TCP_CORK off. How long?",
+            {"way": "cork", "pieces": 1},
+            _TIMES,
+            "One segment of 104 bytes, sent when the cork is pulled.",
+        ),
+        Step(
+            "MSG_MORE",
+            "No cork, but the flag MSG_MORE with the header. How long?",
+            {"way": "msg_more", "pieces": 1},
+            _TIMES,
+            "The same segment, with two system calls instead of four.",
+        ),
+        Step(
+            "Cork, 20 ms away",
+            "The cork again, and a body of 60 pieces; the other host is 20 ms away. How long?",
+            {"way": "cork", "pieces": 60, "rtt_ms": 20.0},
+            _options("ms", 20, 44, 84, 220),
+            "One round trip. Full segments leave while the cork is in; only the tail waits for it.",
+        ),
+    ),
+)
+
+_BUFFERS: Final = Demo(
+    "buffers",
+    "04",
+    "How large must a buffer be?",
+    "buffers",
+    (
+        Step(
+            "64 KiB",
+            "A receive buffer of 65,536 bytes, a round trip of 20 ms, a wire of 50 Mbit/s. What"
+            " does the transfer reach?",
+            {"sweep": "one"},
+            _options("Mbit/s", 6, 13, 30, 48),
+            "The kernel doubles what was asked for; 5/8 of that may be offered as window: 82 kB"
+            " each 20 ms.",
+        ),
+        Step(
+            "Four times as far",
+            "The same buffer, the same wire, but a round trip of 80 ms. And now?",
+            {"sweep": "one", "rtt_ms": 80.0},
+            _options("Mbit/s", 2, 8, 30, 48),
+            "Throughput is window over RTT: four times the distance, a quarter of the rate.",
+        ),
+        Step(
+            "The knee",
+            "Five sizes at 20 ms. Where does more buffer stop to help?",
+            {"sweep": "five"},
+            (),
+            "At the bandwidth-delay product. Beyond it the wire is the limit.",
+        ),
+        Step(
+            "A larger one",
+            "80 ms again, with 524,288 bytes. What does it reach?",
+            {"sweep": "one", "rtt_ms": 80.0, "request_bytes": 524_288},
+            _options("Mbit/s", 8, 16, 30, 48),
+            "More than the bandwidth-delay product: the wire is full. But setting SO_RCVBUF has"
+            " switched autotuning off, which would have found this by itself.",
+        ),
+    ),
+)
+
+_WIRE: Final = Demo(
+    "wire",
+    "00",
+    "The wire",
+    "wire",
+    (
+        Step(
+            "An easy wire",
+            "One TCP connection over 50 Mbit/s and 20 ms. What does it get?",
+            {"seconds": 4.0},
+            _options("Mbit/s", 5, 12, 25, 49),
+            "Nearly all. Watch the queue: TCP fills it, drops a packet, and backs off.",
+        ),
+        Step(
+            "1 % loss",
+            "The wire loses one packet of a hundred. What is left of the 50 Mbit/s?",
+            {"seconds": 4.0, "loss_percent": 1.0},
+            _options("Mbit/s", 7, 20, 35, 49),
+            "TCP takes each loss for a full queue and slows down (Mathis: MSS / RTT × 1 / √p).",
+        ),
+        Step(
+            "A long queue",
+            "10 Mbit/s and room for 1000 packets. What happens to the RTT?",
+            {"seconds": 4.0, "rate_mbit": 10.0, "queue_packets": 1000},
+            (),
+            "The rate is as good as ever, and the RTT grows tenfold and more: bufferbloat.",
+        ),
+        Step(
+            "By hand",
+            "Press Run, and move the sliders while it goes on. Who notices first, TCP or you?",
+            {"seconds": 60.0},
+            (),
+            "Stop shows the whole run, a dashed line for each change.",
+        ),
+    ),
+)
+
+_MTU: Final = Demo(
+    "mtu",
+    "03",
+    "What headers cost",
+    "mtu",
+    (
+        Step(
+            "Ethernet",
+            "A wire of 100 Mbit/s, that is 12.5 MB/s. What reaches the application with an MTU of"
+            " 1500?",
+            {},
+            _options("MB/s", 6.3, 9.4, 10.7, 11.8),
+            "94 %. Of each 1538 bytes on the wire 1448 are data.",
+        ),
+        Step(
+            "Jumbo frames",
+            "And with an MTU of 9000?",
+            {"mtu_bytes": 9000},
+            _options("MB/s", 11.8, 12.4, 13.5, 25),
+            "99 %. Six times the packet gives 5 % more; the CPU notices it rather than the wire.",
+        ),
+        Step(
+            "128 bytes",
+            "And with an MTU of 128?",
+            {"mtu_bytes": 128},
+            _options("MB/s", 1, 3, 5.7, 9),
+            "Half and less: 76 bytes of data between 90 bytes of headers and framing.",
+        ),
+    ),
+)
+
+_UDP: Final = Demo(
+    "udp",
+    "02",
+    "Is UDP faster than TCP?",
+    "tcp-vs-udp",
+    (
+        Step(
+            "The text's question",
+            "Blocks of 1440 bytes within one machine, MTU 1500. How many times as fast is UDP?",
+            {},
+            _options("times", 0.3, 0.7, 1.4, 3, 10),
+            "Look at the picture for what the text measured, and at the table for what was lost.",
+        ),
+        Step(
+            "Small blocks",
+            "Blocks of 300 bytes. TCP may put several in a segment, UDP may not. And now?",
+            {"size_bytes": 300},
+            _options("times", 0.3, 0.7, 1.4, 3, 10),
+            "A system call and a packet for each 300 bytes is what UDP pays.",
+        ),
+        Step(
+            "Offload",
+            "1440 bytes again, but the kernel may batch segments (TSO, GSO, GRO). And now?",
+            {"offload": "on"},
+            _options("times", 0.3, 0.7, 1.4, 3, 10),
+            "Compare both rates with those of the first step: whose segments could be batched?",
+        ),
+        Step(
+            "A wire",
+            "A wire of 10 Mbit/s. How many times as fast is UDP?",
+            {"way": "sparc", "runs": 3},
+            _options("times", 0.5, 0.8, 1, 1.5, 3),
+            "When the wire is the limit, both fill it.",
+        ),
+    ),
+)
+
+_SENDFILE: Final = Demo(
+    "sendfile",
+    "07",
+    "Sending a file without reading it",
+    "send-file",
+    (
+        Step(
+            "One machine",
+            "A file of 64 MB within one machine. How many times as fast as read and send, 4096"
+            " bytes at a time, is sendfile?",
+            {"runs": 2},
+            _options("times", 1, 1.8, 4, 10),
+            "One copy less and far fewer system calls. And look at MSG_ZEROCOPY: the kernel had"
+            " to copy after all.",
+        ),
+        Step(
+            "100 Mbit/s",
+            "A file of 4 MB over a wire of 100 Mbit/s. How many times as fast is sendfile?",
+            {"part": "wire", "size_mb": 4, "runs": 1},
+            _options("times", 1, 1.8, 4, 10),
+            "No faster: the wire sets the time. What is saved is the CPU's.",
+        ),
+        Step(
+            "A header first",
+            "100 bytes of header, then sendfile. Which ways put both into the first segment?",
+            {"part": "header"},
+            (),
+            "The cork and MSG_MORE do. Without them a segment of 100 bytes goes first.",
+        ),
+    ),
+)
+
+DEMOS: Final[Mapping[str, Demo]] = {
+    each.name: each for each in (_WIRE, _UDP, _MTU, _BUFFERS, _NAGLE, _CORK, _SENDFILE)
+}
+
+
+def _find(name: str) -> Demo:
+    if name not in DEMOS:
+        raise ValueError(f"demo {name!r}: there are {', '.join(DEMOS)}")
+    return DEMOS[name]
+
+
+def show(name: str) -> Panel:
+    """The panel of a demo, with its steps; for the last line of a notebook's cell.
+
+    Raises:
+        ValueError: no demo has this name.
+    """
+    demo = _find(name)
+    steps = [
+        {
+            "title": step.title,
+            "ask": step.ask,
+            "values": demo.settings(step),
+            "options": [{"label": each.label, "value": each.value} for each in step.options],
+            "explain": step.explain,
+        }
+        for step in demo.steps
+    ]
+    settings = demo.settings(demo.steps[0])
+    return Panel(load(demo.instrument), title=demo.title, steps=steps, **settings)
+
+
+# ---- in a terminal -------------------------------------------------------------------------------
+
+
+def in_terminal(name: str, step: int | None = None, *, say: Callable[[str], None] = print) -> int:
+    """Goes through a demo, with the Return key between question and answer.
+
+    Without a terminal on standard input nothing is waited for.
+
+    Args:
+        name: of the demo.
+        step: this one only, from 1; all unless given.
+        say: prints a line.
+
+    Returns:
+        How many steps were shown.
+
+    Raises:
+        ValueError: there is no such demo or step.
+        LabError: a measurement failed.
+    """
+    demo = _find(name)
+    numbers = range(1, len(demo.steps) + 1)
+    if step is not None and step not in numbers:
+        raise ValueError(f"step {step}: the demo {name} has steps 1 to {len(demo.steps)}")
+    panel = Panel(load(demo.instrument))
+    panel.warm()
+    asks = sys.stdin.isatty()
+    try:
+        for number in numbers if step is None else (step,):
+            _one_step(demo, number, panel, asks, say)
+    finally:
+        panel.close()
+    return len(numbers) if step is None else 1
+
+
+def _one_step(
+    demo: Demo, number: int, panel: Panel, asks: bool, say: Callable[[str], None]
+) -> None:
+    step = demo.steps[number - 1]
+    say(f"\n{demo.title} · {number} of {len(demo.steps)} · {step.title}\n\n{step.ask}\n")
+    for each in step.options:
+        say(f"    {each.label}")
+    votes = _votes(len(step.options)) if asks else []
+    settings = demo.settings(step)
+    if panel.instrument.live:  # there are no sliders to move meanwhile
+        settings |= panel.instrument.headless
+    panel.set(**settings).start().wait(timeout_s=90)
+    if panel.phase != "done":
+        raise LabError(panel.message)
+    run = panel.runs[-1]
+    say(f"\n{run['text']}\n")
+    if run["headline"] is not None:
+        say(_verdict(step, votes, run["headline"], panel.instrument))
+    say(f"{run['alt']}\n\n{step.explain}")
+
+
+def _votes(options: int) -> list[int]:
+    """The room's votes, one number an option; empty when the lecturer just presses Return."""
+    if not options:
+        input("\nReturn to measure … ")
+        return []
+    while True:
+        typed = input(f"\nVotes ({options} numbers), or Return to measure … ").split()
+        if not typed:
+            return []
+        if len(typed) == options and all(word.isdecimal() for word in typed):
+            return [int(word) for word in typed]
+        print(f"Give {options} numbers, such as {' '.join(['3'] * options)}, or nothing.")
+
+
+def _verdict(step: Step, votes: Sequence[int], measured: float, instrument: Instrument) -> str:
+    lines = [f"{instrument.predicts}: {measured:.3g} {instrument.unit}"]
+    right = min(step.options, key=lambda each: _distance(each.value, measured), default=None)
+    most = max(votes, default=0) or 1
+    for each, count in zip(step.options, votes or [0] * len(step.options), strict=True):
+        mark = "✔" if each is right else " "
+        bar = f"{'█' * round(30 * count / most)} {count}" if votes else ""
+        lines.append(f"  {mark} {each.label:<14}{bar}".rstrip())
+    return "\n".join([*lines, ""])
+
+
+def _distance(guess: float, measured: float) -> float:
+    return abs(math.log(max(guess, 1e-6) / max(measured, 1e-6)))

@@ -1,0 +1,1 @@
+"""The instruments, a module each; every module has its INSTRUMENT."""

@@ -1,0 +1,174 @@
+"""Buffers and the bandwidth-delay product: the model's line first, then what is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.instrument import Instrument, Job, Shown, Values
+
+if TYPE_CHECKING:
+    from tcplab.experiments.buffers import Sweep
+    from tcplab.figures import Picture
+    from tcplab.tables import Table
+
+__all__ = ["INSTRUMENT"]
+
+LOW_BYTES: Final = 4096
+HIGH_BYTES: Final = 4 << 20
+
+SIDES: Final = {"receive": "receive buffer, SO_RCVBUF", "send": "send buffer, SO_SNDBUF"}
+SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
+
+
+def _requests(values: Values) -> list[int]:
+    """The sizes that a run measures, the one of the slider among them."""
+    request = int(values["request_bytes"])
+    if values["sweep"] == "one":
+        return [request]
+    sizes = {int(request * factor) for factor in (0.25, 0.5, 1, 2, 4)}
+    return sorted(size for size in sizes if LOW_BYTES <= size <= HIGH_BYTES)
+
+
+def _model_mbit(request_bytes: int, values: Values) -> float:
+    from tcplab.experiments.buffers import MSS_BYTES, SEND_OVERHEAD_BYTES
+    from tcplab.models import (
+        receive_buffer_grant,
+        send_buffer_grant,
+        throughput_mbit,
+        window_from_buffer,
+    )
+
+    if values["side"] == "receive":
+        granted = receive_buffer_grant(request_bytes, _limit("rmem_max")).granted_bytes
+        window = window_from_buffer(granted)
+    else:
+        granted = send_buffer_grant(request_bytes, _limit("wmem_max")).granted_bytes
+        # A new segment may begin while those before are charged less than the limit.
+        window = -(-granted // (MSS_BYTES + SEND_OVERHEAD_BYTES)) * MSS_BYTES
+    return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
+
+
+def _limit(name: str) -> int:
+    """net.core.rmem_max or wmem_max, of the whole machine."""
+    return int(Path("/proc/sys/net/core", name).read_text())
+
+
+def _knee(values: Values) -> float:
+    """The request from which on the model's line is flat."""
+    low, high = math.log(LOW_BYTES), math.log(HIGH_BYTES)
+    most = _model_mbit(HIGH_BYTES, values)
+    for _ in range(30):
+        middle = (low + high) / 2
+        reached = _model_mbit(int(math.exp(middle)), values) >= 0.999 * most
+        low, high = (low, middle) if reached else (middle, high)
+    return math.exp(high)
+
+
+def _curve(values: Values) -> dict[str, Any]:
+    steps = 90
+    sizes = [LOW_BYTES * (HIGH_BYTES / LOW_BYTES) ** (n / steps) for n in range(steps + 1)]
+    points = [(size, _model_mbit(int(size), values)) for size in sizes]
+    knee, top = _knee(values), max(y for _x, y in points)
+    option = "SO_RCVBUF" if values["side"] == "receive" else "SO_SNDBUF"
+    mark = f"the BDP fits from {knee:,.0f} bytes on"
+    return {
+        "x": {
+            "label": f"{option} asked for (bytes)",
+            "scale": "log",
+            "low": LOW_BYTES,
+            "high": HIGH_BYTES,
+        },
+        "y": {"label": "Throughput (Mbit/s)", "scale": "linear", "low": 0, "high": 1.15 * top},
+        "lines": [{"label": "the model: window / RTT, at most the wire", "points": points}],
+        "marks": [
+            {"x": knee, "label": mark},
+            {"x": values["request_bytes"], "label": "your buffer"},
+        ],
+        "alt": (
+            f"Throughput against {option}. The model rises in proportion to the buffer up to"
+            f" {top:.3g} Mbit/s, which it reaches at {knee:,.0f} bytes."
+        ),
+    }
+
+
+def _run(job: Job) -> Shown:
+    from tcplab.experiments import buffers as experiment
+    from tcplab.experiments import table
+
+    values = job.values
+    job.stage("measuring")
+    result = experiment.measure(
+        rtts_ms=(values["rtt_ms"],),
+        requests=tuple(_requests(values)),
+        rate_mbit=values["rate_mbit"],
+        side=values["side"],
+    )
+    job.stage("drawing")
+    points = [(float(each.requested_bytes), each.mbit) for each in result.points]
+    mine = [each for each in result.points if each.requested_bytes == values["request_bytes"]]
+    shown = table(result)
+    return Shown.of(
+        _label(values),
+        mine[0].mbit if mine else None,
+        _picture(values, result, points, shown),
+        shown,
+        result.provenance,
+        points=points,
+    )
+
+
+def _picture(
+    values: Values, result: Sweep, points: Sequence[tuple[float, float]], table: Table
+) -> Picture:
+    from tcplab.widgets.chart import picture
+
+    curve = _curve(values)
+    best = max(result.points, key=lambda each: each.mbit)
+    title = (
+        f"RTT {values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s: {best.mbit:.3g} Mbit/s"
+        f" with {best.requested_bytes:,} bytes"
+    )
+    return picture(curve, points, title, table)
+
+
+def _label(values: Values) -> str:
+    return (
+        f"{values['side']}, {values['request_bytes']:,} B, {values['rtt_ms']:g} ms,"
+        f" {values['rate_mbit']:g} Mbit/s"
+    )
+
+
+def _code(values: Values) -> str:
+    return (
+        "from tcplab.experiments import buffers, table\n\n"
+        "result = buffers.measure(\n"
+        f"    rtts_ms=({values['rtt_ms']!r},), requests={tuple(_requests(values))!r},\n"
+        f"    rate_mbit={values['rate_mbit']!r}, side={values['side']!r},\n)\n"
+        "table(result)\n"
+    )
+
+
+INSTRUMENT = Instrument(
+    name="buffers",
+    title="Buffer and bandwidth-delay product",
+    summary="How large must a buffer be before it no longer limits? The dashed line is the model.",
+    controls=(
+        Choice("side", "Which buffer", SIDES, "receive"),
+        Number("request_bytes", "Buffer", 65_536, LOW_BYTES, HIGH_BYTES, unit="bytes", scale="log"),
+        Number("rtt_ms", "RTT", 20.0, 1, 200, step=0.5, unit="ms", scale="log"),
+        Number("rate_mbit", "Rate of the wire", 50.0, 5, 500, step=0.5, unit="Mbit/s", scale="log"),
+        Choice("sweep", "Measure", SWEEPS, "five"),
+    ),
+    predicts="Throughput with this buffer",
+    unit="Mbit/s",
+    run=_run,
+    code=_code,
+    model=lambda values: {"chart": _curve(values)},
+    forecast=lambda values: _model_mbit(int(values["request_bytes"]), values),
+    figure="chart",
+    saves_capture=False,
+)

@@ -1,0 +1,99 @@
+"""MTU and MSS: what headers take of a wire, and what small packets cost a CPU."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Final
+
+from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.instrument import Instrument, Job, Shown, Values
+
+__all__ = ["INSTRUMENT"]
+
+LOW_MTU: Final = 128
+HIGH_MTU: Final = 9000
+#: Measured beside the chosen one: the least of every host, Ethernet, jumbo frames.
+USUAL: Final = (576, 1500, 9000)
+OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}
+
+
+def _model_mb_per_s(mtu: int, values: Values) -> float:
+    from tcplab.models import goodput_mbyte_s
+
+    return goodput_mbyte_s(values["rate_mbit"], mtu)
+
+
+def _curve(values: Values) -> dict[str, Any]:
+    sizes = [round(LOW_MTU * (HIGH_MTU / LOW_MTU) ** (n / 60)) for n in range(61)]
+    points = [(float(size), _model_mb_per_s(size, values)) for size in sizes]
+    top = values["rate_mbit"] / 8
+    return {
+        "x": {"label": "MTU (bytes)", "scale": "log", "low": LOW_MTU, "high": HIGH_MTU},
+        "y": {"label": "Goodput (MB/s)", "scale": "linear", "low": 0, "high": 1.12 * top},
+        "lines": [{"label": "the model: what headers leave of the rate", "points": points}],
+        "marks": [{"x": values["mtu_bytes"], "label": f"your MTU: {values['mtu_bytes']}"}],
+        "alt": (
+            f"Goodput against the MTU, wire of {values['rate_mbit']:g} Mbit/s. The model rises from"
+            f" {points[0][1]:.3g} MB/s at {LOW_MTU} to {points[-1][1]:.3g} at {HIGH_MTU} bytes."
+        ),
+    }
+
+
+def _run(job: Job) -> Shown:
+    from tcplab.experiments import mtu as experiment
+    from tcplab.experiments import table
+    from tcplab.figures.mtu import headers
+
+    values = job.values
+    mine = int(values["mtu_bytes"])
+    job.stage("measuring")
+    result = experiment.measure(
+        mtus=(mine,),
+        offloads=(values["offload"] == "on",),
+        runs=1,
+        wire_mtus=tuple(sorted({*USUAL, mine})),
+        rate_mbit=values["rate_mbit"],
+    )
+    job.stage("drawing")
+    goodput = {each.mtu_bytes: statistics.median(each.goodput_mb_per_s) for each in result.wire}
+    return Shown.of(
+        f"MTU {mine}, {values['rate_mbit']:g} Mbit/s, offload {values['offload']}",
+        goodput[mine],
+        headers(result),
+        table(result),
+        result.provenance,
+        points=[(float(size), rate) for size, rate in sorted(goodput.items())],
+    )
+
+
+def _code(values: Values) -> str:
+    wire_mtus = tuple(sorted({*USUAL, int(values["mtu_bytes"])}))
+    return (
+        "from tcplab.experiments import mtu, table\n\n"
+        "result = mtu.measure(\n"
+        f"    mtus=({values['mtu_bytes']},), offloads=({values['offload'] == 'on'},), runs=1,\n"
+        f"    wire_mtus={wire_mtus!r}, rate_mbit={values['rate_mbit']!r},\n)\n"
+        "table(result)\n"
+    )
+
+
+INSTRUMENT = Instrument(
+    name="mtu",
+    title="MTU and MSS",
+    summary="The same data in larger and smaller packets: over a wire, and within one machine.",
+    controls=(
+        Number("mtu_bytes", "MTU", 1500, LOW_MTU, HIGH_MTU, unit="bytes", scale="log"),
+        Number(
+            "rate_mbit", "Rate of the wire", 100.0, 1, 1000, step=0.5, unit="Mbit/s", scale="log"
+        ),
+        Choice("offload", "Offloads in the machine", OFFLOADS, "off"),
+    ),
+    predicts="Goodput over the wire",
+    unit="MB/s",
+    run=_run,
+    code=_code,
+    model=lambda values: {"chart": _curve(values)},
+    forecast=lambda values: _model_mb_per_s(int(values["mtu_bytes"]), values),
+    figure="chart",
+    saves_capture=False,
+)

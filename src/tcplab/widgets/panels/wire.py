@@ -1,0 +1,284 @@
+"""The wire, live: a transfer that goes on while its delay, rate, queue and loss are changed."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.lab import Lab, LabError
+from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.instrument import Instrument, Job, Lane, Shown, Values
+
+if TYPE_CHECKING:
+    from tcplab.figures import Picture
+    from tcplab.tables import Table
+
+__all__ = ["INSTRUMENT"]
+
+#: Readings a second; the eye needs five.
+PERIOD_S: Final = 0.1
+
+LANES: Final = (
+    Lane("throughput_mbit", "Throughput (Mbit/s)", 10),
+    Lane("cwnd_segments", "Congestion window (segments)", 10),
+    Lane("rtt_ms", "RTT as TCP sees it (ms)", 10),
+    Lane("queue_packets", "Queue of the wire (packets)", 10),
+)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is known of the transfer at one moment; `t` in s since its start."""
+
+    t: float
+    throughput_mbit: float
+    cwnd_segments: int
+    rtt_ms: float
+    queue_packets: int
+    settings: int  # which stretch between two changes
+
+    def lanes(self) -> dict[str, float]:
+        return {"t": self.t} | {lane.key: getattr(self, lane.key) for lane in LANES}
+
+
+class _Transfer:
+    """tcpsource on the client, tcpsink on the server, and what they say meanwhile."""
+
+    def __init__(self, lab: Lab, congestion: str) -> None:
+        common = ["--json", "--congestion", congestion]
+        self._sink = lab.server.start(
+            ["tcpsink", "-p", "0", "-b", "auto", "--bind", lab.server.address, *common],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self._sink.stdout is not None
+        ready = self._sink.stdout.readline()
+        if not ready:
+            raise LabError(f"tcpsink did not start: {self._words(self._sink)}")
+        port = str(json.loads(ready)["listening"])
+        # For longer than anybody will watch: the laboratory's end ends it.
+        source = ["tcpsource", "-p", port, "-b", "auto", "-s", "16384", "-t", "3600"]
+        source += ["--interval", "50"]
+        self._source = lab.client.start(
+            [*source, *common, lab.server.address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.latest: Mapping[str, Any] = {}
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._source.stdout is not None
+        for line in self._source.stdout:
+            words = json.loads(line)
+            if "sample_s" in words:
+                self.latest = words
+
+    def check(self) -> None:
+        """Raises LabError if a program failed, with its own words."""
+        for name, process in (("tcpsource", self._source), ("tcpsink", self._sink)):
+            if process.poll() is not None:
+                raise LabError(f"{name} ended in the middle: {self._words(process)}")
+
+    @staticmethod
+    def _words(process: subprocess.Popen[str]) -> str:
+        assert process.stderr is not None
+        lines = process.stderr.read().strip().splitlines()
+        return lines[-1] if lines else f"exit status {process.returncode}"
+
+
+def _run(job: Job) -> Shown:
+    from tcplab.experiments import provenance
+
+    values = job.values
+    job.stage("connecting")
+    readings: list[_Reading] = []
+    settings: list[Values] = [values]
+    with _laboratory(job) as lab:
+        transfer = _Transfer(lab, values["congestion"])
+        job.stage("transferring", 0.0)
+        for reading in _watch(lab, transfer, values["seconds"], job, settings):
+            readings.append(reading)
+            job.sample(reading.lanes())
+        origin = provenance(lab, congestion=values["congestion"], changes=len(settings) - 1)
+    job.stage("drawing")
+    if len(readings) < 2:
+        raise LabError("stopped before there was anything to see; let it run for a second")
+    table = _table(readings, settings)
+    return Shown.of(
+        _label(settings), _settled_mbit(readings), _draw(readings, settings, table), table, origin
+    )
+
+
+@contextmanager
+def _laboratory(job: Job) -> Iterator[Lab]:
+    with job.lab(**_wire(job.values)) as lab:
+        if lab is None:
+            raise LabError(
+                "the wire needs a laboratory, and there is none here: 'tcplab doctor' says why"
+            )
+        yield lab
+
+
+def _wire(values: Values) -> dict[str, Any]:
+    return {
+        "rtt_ms": values["rtt_ms"],
+        "rate_mbit": values["rate_mbit"],
+        "queue_packets": values["queue_packets"],
+        "loss": values["loss_percent"] / 100,
+    }
+
+
+def _watch(
+    lab: Lab, transfer: _Transfer, seconds: float, job: Job, settings: list[Values]
+) -> Iterator[_Reading]:
+    """A reading each PERIOD_S until the time is over; what the user changes takes effect."""
+    start = due = time.monotonic()
+    before_s, before_bytes = start, 0
+    while not job.stop_asked and time.monotonic() < start + seconds:
+        due += PERIOD_S
+        time.sleep(max(0.0, due - time.monotonic()))
+        for changed in job.changes():
+            lab.link.update(**_wire(changed))
+            settings.append(changed)
+        transfer.check()
+        counted = lab.link.counters()["client->server"]
+        now_s, now_bytes = time.monotonic(), counted["bytes_out"]
+        tcp = transfer.latest
+        yield _Reading(
+            t=now_s - start,
+            throughput_mbit=(now_bytes - before_bytes) * 8e-6 / (now_s - before_s),
+            cwnd_segments=tcp.get("snd_cwnd", 0),
+            rtt_ms=tcp.get("rtt_us", 0) / 1e3,
+            queue_packets=counted["queue_packets"],
+            settings=len(settings) - 1,
+        )
+        before_s, before_bytes = now_s, now_bytes
+        job.stage("transferring", min(1.0, (now_s - start) / seconds))
+
+
+def _settled_mbit(readings: Sequence[_Reading]) -> float:
+    """The throughput with the last settings, when it had had some time to settle."""
+    last = [each for each in readings if each.settings == readings[-1].settings]
+    return statistics.mean(each.throughput_mbit for each in last[len(last) // 2 :])
+
+
+def _label(settings: Sequence[Values]) -> str:
+    changes = len(settings) - 1
+    more = "" if not changes else f", then {changes} change{'s' if changes > 1 else ''}"
+    return _words(settings[0]) + more
+
+
+def _words(values: Values) -> str:
+    return (
+        f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s, {values['queue_packets']}"
+        f" packets, {values['loss_percent']:g} % loss"
+    )
+
+
+def _table(readings: Sequence[_Reading], settings: Sequence[Values]) -> Table:
+    """A row for each stretch between two changes that lasted long enough to be read."""
+    from tcplab.tables import Table
+
+    rows = []
+    for number, values in enumerate(settings):
+        some = [each for each in readings if each.settings == number]
+        if len(some) < 3:
+            continue
+        rows.append(
+            (
+                f"{some[0].t:.1f} to {some[-1].t:.1f} s: {_words(values)}",
+                *(statistics.median(getattr(each, lane.key) for each in some) for lane in LANES),
+            )
+        )
+    return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
+
+
+def _draw(readings: Sequence[_Reading], settings: Sequence[Values], table: Table) -> Picture:
+    from tcplab.figures import Picture, style
+
+    figure = style.new_figure()
+    rates = [each.throughput_mbit for each in readings]
+    waits = [each.rtt_ms for each in readings]
+    finding = (
+        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {min(waits):.3g} to"
+        f" {max(waits):.3g} ms, a queue of at most {max(r.queue_packets for r in readings)} packets"
+    )
+    style.title(figure, finding)
+    axes = figure.subplots(len(LANES), 1, sharex=True)
+    figure.subplots_adjust(left=0.08, right=0.98, top=0.86, bottom=0.09, hspace=0.45)
+    colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
+    times = [each.t for each in readings]
+    changed = [
+        min(each.t for each in readings if each.settings == number)
+        for number in range(1, len(settings))
+        if any(each.settings == number for each in readings)
+    ]
+    for lane, one, colour in zip(LANES, axes, colours, strict=True):
+        one.plot(times, [getattr(each, lane.key) for each in readings], color=colour, lw=2)
+        one.set_title(lane.label, loc="left", fontsize=style.SMALL)
+        one.set_ylim(bottom=0)
+        one.tick_params(labelsize=style.SMALL)
+        one.grid(color="#D8D8D8", lw=0.8)
+        for moment in changed:
+            one.axvline(moment, color=style.GREY, ls="--", lw=1.5)
+    axes[-1].set_xlabel("time (s); a dashed line is a change of the wire", fontsize=style.SMALL)
+    alt = f"Strip chart of {times[-1]:.1f} s: {finding}. {len(settings) - 1} changes of the wire."
+    return Picture(figure, finding, alt, table)
+
+
+def _code(values: Values) -> str:
+    wire = ", ".join(f"{name}={value!r}" for name, value in _wire(values).items())
+    return (
+        "from tcplab import Lab, programs\n\n"
+        f"with Lab({wire}) as lab:\n"
+        "    result = programs.tcp_bulk(\n"
+        "        lab, write_bytes=16384, sndbuf_bytes=None, rcvbuf_bytes=None,\n"
+        f"        duration_s={values['seconds']!r}, interval_ms=100,"
+        f" congestion={values['congestion']!r},\n    )\n"
+        "    # Meanwhile, in another thread: lab.link.update(rtt_ms=80)\n"
+        "for sample in result.samples[::5]:\n"
+        "    print(sample['sample_s'], sample['snd_cwnd'], sample['rtt_us'])\n"
+    )
+
+
+def _forecast(values: Values) -> float | None:
+    """The wire's rate, or what loss leaves of it (Mathis); None on a wire without limits."""
+    from tcplab.models import mathis_mbit
+
+    limits = [values["rate_mbit"]]
+    if values["loss_percent"] and values["rtt_ms"]:
+        limits.append(mathis_mbit(1448, values["rtt_ms"], values["loss_percent"] / 100))
+    return float(min(limits))
+
+
+INSTRUMENT = Instrument(
+    name="wire",
+    title="The wire",
+    summary="One TCP transfer. Move the sliders while it goes on, and see who notices what.",
+    controls=(
+        Number("rtt_ms", "RTT of the wire", 20.0, 0, 400, step=0.5, unit="ms"),
+        Number("rate_mbit", "Rate", 50.0, 1, 500, step=0.5, unit="Mbit/s", scale="log"),
+        Number("queue_packets", "Queue", 100, 1, 5000, unit="packets", scale="log"),
+        Number("loss_percent", "Loss", 0.0, 0, 10, step=0.01, unit="%"),
+        Number("seconds", "Lasts for", 30.0, 2, 300, step=0.5, unit="s"),
+        Choice("congestion", "Congestion control", {"cubic": "cubic", "reno": "reno"}, "cubic"),
+    ),
+    predicts="Throughput at the end",
+    unit="Mbit/s",
+    run=_run,
+    code=_code,
+    forecast=_forecast,
+    live=True,
+    lanes=LANES,
+    figure="strip",
+    headless={"seconds": 3.0},
+)

@@ -1,0 +1,95 @@
+"""The owner's side of a worker process: start it, ask it, read its lines, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+__all__ = ["Worker"]
+
+Heard = Callable[[dict[str, Any]], None]
+
+
+class Worker:
+    """A `tcplab.widgets.worker` that waits for requests.
+
+    It dies with this process, however that ends: its standard input ends then.
+
+    Args:
+        heard: called with each line that it says, in a thread of its own; at its end with
+            {"ended": exit status}.
+    """
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        # A file without a name goes away with the last process that has it open.
+        self._capture: IO[bytes] = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115
+        fd = self._capture.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tcplab.widgets.worker", str(fd)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            pass_fds=[fd],
+            start_new_session=True,
+        )
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process, which leads a process group of its own."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._process.poll() is None
+
+    def tell(self, words: Mapping[str, Any]) -> None:
+        """Sends a line. A worker that has ended does not hear it, and its end has been told."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(words) + "\n")
+            self._process.stdin.flush()
+
+    def capture(self) -> bytes:
+        """The recording of the last run, a pcapng file; empty if there is none."""
+        size = os.fstat(self._capture.fileno()).st_size
+        return os.pread(self._capture.fileno(), size, 0)
+
+    def kill(self) -> None:
+        """Ends it and all it has started, the laboratory with its owner. Returns when it is gone.
+
+        May be called again.
+        """
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """Ends it, and waits for the thread that listens; not to be called from that thread."""
+        self.kill()
+        self._thread.join(timeout=10)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._heard(json.loads(line))
+        status = self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._capture):
+            if stream is not None:
+                with contextlib.suppress(OSError):  # a request that it did not live to read
+                    stream.close()
+        self._heard({"ended": status})

@@ -1,0 +1,111 @@
+"""The panel in the browser: an anywidget whose traits mirror a Panel, and whose clicks call it.
+
+What it looks like is in ``static/panel.js`` and ``static/panel.css``, which need neither a build
+nor the network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anywidget
+import traitlets
+
+if TYPE_CHECKING:
+    from tcplab.widgets.panel import Panel
+
+__all__ = ["PanelView"]
+
+STATIC: Final = Path(__file__).parent / "static"
+
+
+class PanelView(anywidget.AnyWidget):
+    """Mirrors one Panel.
+
+    From the browser come the traits `values` and `prediction`, and messages: {"do": "warm"}, "run"
+    with both, "stop", and "capture" with the number of a run.
+    """
+
+    _esm = STATIC / "panel.js"
+    _css = STATIC / "panel.css"
+
+    spec = traitlets.Dict().tag(sync=True)
+    steps: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    values = traitlets.Dict().tag(sync=True)
+    prediction = traitlets.Float(None, allow_none=True).tag(sync=True)
+    phase = traitlets.Unicode("ready").tag(sync=True)
+    message = traitlets.Unicode().tag(sync=True)
+    progress = traitlets.Float(None, allow_none=True).tag(sync=True)
+    runs: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    model = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        spec = panel.instrument.spec() | {"title": panel.title}
+        super().__init__(spec=spec, steps=list(panel.steps), **self._state())
+        self.on_msg(self._on_message)
+        self.observe(self._on_values, "values")
+        self.observe(self._on_prediction, "prediction")
+
+    def mimebundle(self) -> dict[str, Any]:
+        """What a notebook's front end asks for."""
+        version = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        return {"application/vnd.jupyter.widget-view+json": version}
+
+    def refresh(self) -> None:
+        """Takes over what has changed in the panel; may be called in any thread."""
+        state = self._state()
+        with self.hold_sync():
+            for name, value in state.items():
+                if getattr(self, name) != value:
+                    setattr(self, name, value)
+
+    def _state(self) -> dict[str, Any]:
+        panel = self._panel
+        return {
+            "values": panel.values,
+            "prediction": panel.prediction,
+            "phase": panel.phase,
+            "message": panel.message,
+            "progress": panel.progress,
+            "runs": panel.runs,
+            "model": panel.model(),
+        }
+
+    def _on_values(self, change: Any) -> None:
+        if change["new"] == self._panel.values:
+            return
+        try:
+            self._panel.set(**change["new"])
+        except ValueError as error:  # the browser checks too, but is not to be trusted
+            self.send({"refused": str(error)})
+
+    def _on_prediction(self, change: Any) -> None:
+        if change["new"] != self._panel.prediction:
+            self._panel.predict(change["new"])
+
+    def _on_message(self, _widget: Any, words: Any, _buffers: Any) -> None:
+        wish = words.get("do")
+        if wish == "warm":
+            self._panel.warm()
+        elif wish == "run":
+            self._run(words)
+        elif wish == "stop":
+            self._panel.stop()
+        elif wish == "capture":
+            self._hand_over(words["number"])
+
+    def _run(self, words: Any) -> None:
+        try:
+            self._panel.set(**words["values"]).predict(words["prediction"]).start()
+        except ValueError as error:
+            self.send({"refused": str(error)})
+
+    def _hand_over(self, number: int) -> None:
+        try:
+            data = self._panel.capture(number)
+        except ValueError as error:
+            self.send({"refused": str(error)})
+        else:
+            self.send({"capture": f"{self._panel.instrument.name}-{number}.pcapng"}, buffers=[data])

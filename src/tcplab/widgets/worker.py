@@ -1,0 +1,230 @@
+"""The process in which a panel's experiments run: ``python -m tcplab.widgets.worker``.
+
+Lines of JSON come in on standard input and go out on standard output:
+
+    {"run": "small-writes", "values": {...}}     →  {"stage": "measuring", "share": null} ...
+    {"set": {"rtt_ms": 40}}, during a live run      {"sample": {...}} ...
+    {"stop": true}, during a live run               {"result": {...}, "seconds": {...}}
+                                                    or {"error": "one line"}
+
+It says {"ready": true} when everything that is slow to import is there, and then waits. When
+standard input ends its owner is gone, and so is it, with its laboratory. The file descriptor in
+the first argument takes the recording of the last run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.capture import CaptureError
+from tcplab.experiments.instrument import turn
+from tcplab.experiments.ladder import mode
+from tcplab.experiments.progress import Rounds
+from tcplab.lab import Lab, LabError
+from tcplab.widgets.controls import checked
+from tcplab.widgets.instrument import Instrument, Shown, Values, load
+
+if TYPE_CHECKING:
+    from tcplab.capture import Recording
+
+__all__ = ["main"]
+
+#: A worker that nobody has asked for anything for so long ends; the next run starts another.
+IDLE_S: Final = 600.0
+#: A recording ends when it is larger: it has to pass through a browser.
+MAX_CAPTURE_BYTES: Final = 16 << 20
+
+
+class Run:
+    """One run, seen from its measurement: see `tcplab.widgets.instrument.Job`."""
+
+    def __init__(self, instrument: Instrument, values: Values, capture_fd: int) -> None:
+        self.instrument = instrument
+        self.values: Values = checked(instrument.controls, values)
+        self.stop_asked = False
+        self.notes: list[str] = []
+        self._changes: queue.SimpleQueue[Values] = queue.SimpleQueue()
+        self._capture_fd = capture_fd
+        self.capture_bytes = 0
+        self.drawing_since: float | None = None
+
+    def stage(self, words: str, share: float | None = None) -> None:
+        """What happens now; "drawing" also says that the measurement is over."""
+        if words == "drawing":
+            self.drawing_since = time.perf_counter()
+        _say(stage=words, share=share)
+
+    def sample(self, values: Mapping[str, float]) -> None:
+        """A reading for the strip chart."""
+        _say(sample=values)
+
+    def changes(self) -> Iterator[Values]:
+        """What the user has set meanwhile."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                changed = {**self.values, **self._changes.get_nowait()}
+                if changed != self.values:
+                    self.values = changed
+                    yield changed
+
+    def change(self, values: Values) -> None:
+        """Called by the thread that listens to the owner."""
+        known = {each.name: each for each in self.instrument.controls}
+        good = {}
+        for name, value in values.items():
+            with contextlib.suppress(ValueError, KeyError):  # half-typed: the panel says so
+                good[name] = known[name].check(value)
+        self._changes.put(good)
+
+    @contextmanager
+    def lab(self, **parameters: Any) -> Iterator[Lab | None]:
+        """A recorded laboratory, or None on the lower rungs."""
+        # A recording for the ladder is made without a place: the experiment then finds its own.
+        if mode() != "live" or "TCPLAB_RECORD" in os.environ:
+            yield None
+            return
+        with turn(self._wait_for_turn), Lab(**parameters) as lab:
+            recording = lab.client.capture()
+            path = str(recording.start().path)
+            over = threading.Event()
+            guard = threading.Thread(target=self._end_in_time, args=[recording, path, over])
+            guard.start()
+            try:
+                yield lab
+            finally:
+                over.set()
+                guard.join()
+                _end(recording)
+            self._keep(path)
+
+    def _wait_for_turn(self, before: int) -> None:
+        self.stage(f"waiting for the instrument, {before} before you")
+
+    def _end_in_time(self, recording: Recording, path: str, over: threading.Event) -> None:
+        start = time.monotonic()
+        while not over.wait(0.2):
+            if os.stat(path).st_size > MAX_CAPTURE_BYTES:  # noqa: PTH116  (a path in /proc)
+                _end(recording)
+                seconds = time.monotonic() - start
+                self.notes.append(f"the capture ends after the first {seconds:.0f} s, it is large")
+                return
+
+    def _keep(self, path: str) -> None:
+        os.ftruncate(self._capture_fd, 0)
+        os.lseek(self._capture_fd, 0, os.SEEK_SET)
+        with open(path, "rb") as source, os.fdopen(os.dup(self._capture_fd), "wb") as target:  # noqa: PTH123
+            shutil.copyfileobj(source, target)
+        self.capture_bytes = os.fstat(self._capture_fd).st_size
+
+
+def _end(recording: Recording) -> None:
+    """Ends a recording; may be called again. The experiment counts losses by its own recording."""
+    with contextlib.suppress(LabError, CaptureError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recording.stop()
+
+
+def _say(**words: Any) -> None:
+    print(json.dumps(words), file=_answers, flush=True)
+
+
+# What a library prints must not get between our lines.
+_answers = sys.stdout
+
+
+class _Owner:
+    """Listens to the owner's lines in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.requests: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.run: Run | None = None
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            words = json.loads(line)
+            if "run" in words:
+                self.requests.put(words)
+            elif (run := self.run) is not None:
+                run.stop_asked |= bool(words.get("stop"))
+                if "set" in words:
+                    run.change(words["set"])
+        os._exit(0)  # the owner is gone; whatever the main thread does, nobody wants it
+
+
+def _warm_up() -> None:
+    """Imports what every run needs, so that the first one is as quick as the next."""
+    import pyroute2  # noqa: F401
+
+    from tcplab.figures.style import new_figure
+
+    figure = new_figure()
+    figure.text(0.5, 0.5, "warm")
+    figure.canvas.draw()  # finds the fonts
+
+
+def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
+    start = time.perf_counter()
+    try:
+        run = Run(load(words["run"]), words["values"], capture_fd)
+        owner.run = run
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            shown = run.instrument.run(run)
+    except (LabError, ValueError) as error:
+        _say(error=_one_line(str(error)))
+    except Exception as error:  # a defect of ours; the panel shows it, the page stays whole
+        _say(error=_one_line(f"{type(error).__name__}: {error}"))
+    else:
+        end = time.perf_counter()
+        measured = run.drawing_since or end
+        seconds = {"experiment": measured - start, "drawing": end - measured}
+        notes = [*run.notes, *(str(each.message) for each in caught if _concerns_user(each))]
+        _say(result=_with_notes(shown, notes), seconds=seconds, capture_bytes=run.capture_bytes)
+    finally:
+        owner.run = None
+
+
+def _concerns_user(warning: warnings.WarningMessage) -> bool:
+    return issubclass(warning.category, UserWarning) and "tcplab" in (warning.filename or "")
+
+
+def _with_notes(shown: Shown, notes: list[str]) -> dict[str, Any]:
+    data = shown.as_data()
+    data["notes"] = [*data["notes"], *map(_one_line, notes)]
+    return data
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) or "it failed without a word"
+
+
+def main() -> int:
+    """Answers until the owner goes or has been silent for IDLE_S."""
+    global _answers
+    capture_fd = int(sys.argv[1])
+    _answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    owner = _Owner()
+    Rounds.watch = lambda done, planned: _say(stage="measuring", share=done / planned)
+    _warm_up()
+    _say(ready=True)
+    with contextlib.suppress(queue.Empty):
+        while True:
+            _answer(owner.requests.get(timeout=IDLE_S), owner, capture_fd)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
