@@ -1,0 +1,68 @@
+"""Wrong solutions of problem set 5, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
+    "forgets-that-the-ack-travels": Mutant(
+        17.0, answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'}
+    ),
+    "one-way-instead-of-round-trip": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'q1_default_ms = 2 * n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"] / 2'
+        },
+    ),
+    "fraction-instead-of-percent": Mutant(
+        17.0,
+        answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
+    ),
+    # RFC 896 without Minshall: every small write behind anything un-ACKed.
+    "nagle-without-minshall": Mutant(
+        16.0,
+        answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},
+    ),
+    "counts-both-directions": Mutant(
+        17.0,
+        answers={
+            "q4-answer": "\n".join(
+                [
+                    "from tcplab.capture import open_capture",
+                    'rows = open_capture(n["capture"]).segments',
+                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    'q4_data_segments = int((rows["payload_bytes"] > 0).sum())',
+                ]
+            )
+        },
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        answers={
+            "q6-answer": "\n".join(
+                [
+                    "import os",
+                    "# 1 and 4 are Nagle's, 2 and 5 the cork's, 3 and 6 the application's.",
+                    'of = {"1": "corked", "4": "corked"}',
+                    'q6_reason = of.get(os.path.basename(n["capture"])[0], "held-by-nagle")',
+                ]
+            )
+        },
+    ),
+    "nodelay-and-pieces": Mutant(
+        15.5,
+        files={
+            "records.c": [
+                (
+                    "    send_all(fd, record, length);\n",
+                    "    send_all(fd, record, 2);\n    send_all(fd, record + 2, length - 2u);\n",
+                )
+            ]
+        },
+    ),
+    "one-write-but-nagle": Mutant(15.5, files={"records.c": [("int on = 1;", "int on = 0;")]}),
+    "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
+    "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),
+    "never-ends": Mutant(
+        13.0, files={"records.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

@@ -1,0 +1,244 @@
+"""An assignment as its learner sees it: numbers of one's own, and checks that teach.
+
+An assignment's folder holds the notebook and `task.py`, which says what is asked::
+
+    ANSWERS = {"q1": ["q1_ms"], "q4": []}          # question -> the notebook's variables
+    FILES = ["records.c"]                          # handed in beside the notebook
+    def numbers(own: Numbers) -> dict[str, Any]: ...
+    def check_q1(work: Work) -> Verdict: ...       # public: a first look, never the answer
+
+The same file serves the grader, who adds the hidden judge (see tcplab.grading.judge).
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tcplab.grading.checks import Verdict, describe
+from tcplab.lab import ParameterError
+
+if TYPE_CHECKING:
+    from tcplab.grading.work import Work
+
+__all__ = ["Assignment", "CheckResult", "Numbers", "Task", "load_module", "open_assignment"]
+
+T = TypeVar("T")
+
+#: A file larger than this is no C source.
+MAX_FILE_BYTES: Final = 1 << 20
+
+
+class Numbers:
+    """Values that differ from student to student and are always the same for one of them.
+
+    Each is made of the assignment's name, the student's id and the value's own name, so that none
+    depends on the order of the calls.
+    """
+
+    def __init__(self, assignment: str, student: str) -> None:
+        self.assignment = assignment
+        self.student = normal_id(student)
+
+    def _digest(self, name: str) -> int:
+        words = f"{self.assignment}\0{self.student}\0{name}".encode()
+        return int.from_bytes(hashlib.sha256(words).digest()[:8])
+
+    def pick(self, name: str, values: Sequence[T]) -> T:
+        """One of the values.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if not values:
+            raise ValueError(f"no values to pick {name} from")
+        return values[self._digest(name) % len(values)]
+
+    def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
+        """A whole number from low to high in steps.
+
+        Raises:
+            ValueError: high is less than low.
+        """
+        return self.pick(name, range(low, high + 1, step))
+
+
+def normal_id(student: str) -> str:
+    """A student's id as the numbers depend on it: outer spaces and case don't matter."""
+    return student.strip().casefold()
+
+
+def default_student() -> str:
+    """The id under which nbgrader hands in: JupyterHub's user, or the login name."""
+    return os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
+
+
+def load_module(path: Path, name: str) -> ModuleType:
+    """A Python file as a module of its own, which is not left in sys.modules.
+
+    Raises:
+        ParameterError: there is no such file.
+    """
+    if not path.is_file():
+        raise ParameterError(f"{path}: no such file; is this the assignment's folder?")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up while it is made.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+class Task:
+    """What task.py says.
+
+    Raises:
+        ParameterError: it lacks a part.
+    """
+
+    def __init__(self, path: Path, assignment: str) -> None:
+        self.assignment = assignment
+        self._module = load_module(path, f"tcplab_task_{assignment}")
+        for part in ("ANSWERS", "FILES", "numbers"):
+            if not hasattr(self._module, part):
+                raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
+        self.answers: Mapping[str, Sequence[str]] = self._module.ANSWERS
+        self.files: Sequence[str] = self._module.FILES
+
+    def numbers(self, student: str) -> dict[str, Any]:
+        """The student's own numbers."""
+        made: dict[str, Any] = self._module.numbers(Numbers(self.assignment, student))
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        """All variables that are asked for."""
+        return [name for names in self.answers.values() for name in names]
+
+    def public_check(self, question: str) -> Callable[[Work], Verdict] | None:
+        """The public check of a question, None when there is none."""
+        found: Callable[[Work], Verdict] | None = getattr(self._module, f"check_{question}", None)
+        return found
+
+
+class CheckResult:
+    """What a public check says, as a notebook shows it."""
+
+    def __init__(self, question: str, verdict: Verdict) -> None:
+        self.question = question
+        self.verdict = verdict
+
+    def __repr__(self) -> str:
+        if self.verdict.share is None:
+            head = "could not be checked here"
+        else:
+            head = "looks good" if self.verdict.passed else "not yet"
+        return f"{self.question}: {head}. {self.verdict.message}"
+
+
+class Assignment:
+    """An opened assignment: `numbers` are the student's own, `check` looks at an answer.
+
+    Attributes:
+        name: such as "ps5".
+        student: the id that the numbers are made of.
+        numbers: what the questions ask about, a plain dict.
+    """
+
+    def __init__(self, name: str, student: str, folder: Path) -> None:
+        self.name = name
+        self.student = student
+        self._folder = folder
+        self._task = Task(folder / "task.py", name)
+        self.numbers = self._task.numbers(student)
+
+    def __repr__(self) -> str:
+        own = ", ".join(f"{key}={value!r}" for key, value in self.numbers.items())
+        return f"<Assignment {self.name} of {self.student}: {own}>"
+
+    def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
+        """Looks at one answer and says what is missing, never what is right.
+
+        While submissions are graded it does nothing: the grader has checks of its own. In
+        `nbgrader validate` an answer that is not good enough is an error, as that command expects.
+
+        Args:
+            question: its name, such as "q3".
+            answers: the variables; those of the caller unless given.
+
+        Raises:
+            ParameterError: there is no such question.
+            AssertionError: in `nbgrader validate`, with the message.
+        """
+        from tcplab.grading.work import Work
+
+        if question not in self._task.answers:
+            known = ", ".join(self._task.answers)
+            raise ParameterError(f"no question {question!r} in {self.name}; there are {known}")
+        if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+            return None
+        variables = sys._getframe(1).f_globals if answers is None else answers
+        found = {name: variables.get(name) for name in self._task.names}
+        files = read_files(self._folder, self._task.files)
+        check = self._task.public_check(question)
+        if check is None:
+            verdict = _answered(self._task.answers[question], found)
+        else:
+            # One's own program on one's own machine needs no walls.
+            own = Work(self.student, self.numbers, found, files, unsafe=True, folder=self._folder)
+            with own as work:
+                verdict = check(work)
+        result = CheckResult(question, verdict)
+        if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
+            raise AssertionError(repr(result))
+        return result
+
+
+def _answered(names: Sequence[str], found: Mapping[str, Any]) -> Verdict:
+    missing = [name for name in names if found[name] is None]
+    if missing:
+        return Verdict(0, f"no answer yet: {', '.join(missing)}.")
+    given = ", ".join(f"{name} = {describe(found[name])}" for name in names)
+    return Verdict(1, f"answered: {given}. Whether it is right you learn from the grading.")
+
+
+def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Those of the files that are there and no larger than 1 MiB; links are not followed."""
+    found = {}
+    for name in names:
+        path = folder / name
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
+            found[name] = path.read_bytes()
+    return found
+
+
+def open_assignment(
+    name: str, student: str | None = None, folder: str | os.PathLike[str] = "."
+) -> Assignment:
+    """Opens the assignment whose folder the notebook is in.
+
+    Args:
+        name: such as "ps5".
+        student: the id under which it is handed in; JupyterHub's user or the login name unless
+            given. The numbers are made of it.
+        folder: where task.py is.
+
+    Raises:
+        ParameterError: the id is empty, or there is no assignment in the folder.
+    """
+    student = default_student() if student is None else student
+    if not isinstance(student, str) or not student.strip():
+        raise ParameterError(f"student={student!r} must be your id, a text such as 'ada'")
+    return Assignment(name, student, Path(folder))

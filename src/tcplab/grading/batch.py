@@ -1,0 +1,323 @@
+"""`tcplab grade`: a whole class, in parallel, resumable, with nobody lost.
+
+Workers grade one submission each at a time (tcplab.grading.worker). What was graded is remembered
+with a digest of the submission and of the assignment, so that a second run after Ctrl-C, SIGKILL or
+a late submission does only what is new. nbgrader's own commands work on the same folders before,
+between and after.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.grading.course import load_course
+from tcplab.grading.generate import release
+from tcplab.grading.staging import content_key
+from tcplab.lab import LabError, ParameterError
+
+__all__ = ["Batch", "grade"]
+
+#: A submission that takes longer than this is given up; its own limits should have ended it before.
+PATIENCE_S: Final = 900.0
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a run over a class did.
+
+    Attributes:
+        graded: students graded in this run.
+        kept: students whose grades were there already.
+        failed: student -> why no grade could be given.
+        interrupted: whether Ctrl-C ended it.
+        seconds: it took.
+        report: the report's page.
+    """
+
+    graded: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    seconds: float = 0.0
+    report: Path | None = None
+
+
+def grade(
+    assignment: str,
+    *,
+    course: Path = Path(),
+    jobs: int = 0,
+    students: Sequence[str] = (),
+    again: bool = False,
+    feedback: bool = True,
+    unsafe_no_sandbox: bool = False,
+) -> Batch:
+    """Grades all submissions of an assignment and writes the report.
+
+    Args:
+        assignment: its name, such as "ps5".
+        course: the folder with nbgrader_config.py.
+        jobs: how many at a time; one a processor unless given.
+        students: only these.
+        again: also those that are graded and unchanged.
+        feedback: make the feedback pages.
+        unsafe_no_sandbox: run submissions without walls.
+
+    Raises:
+        ParameterError: no such assignment, course or student, or jobs is out of range.
+        LabError: submissions cannot be sandboxed here.
+    """
+    from tcplab.grading.sandbox import why_no_sandbox
+
+    if not 0 <= jobs <= 256:
+        raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one a processor)")
+    course = course.resolve()
+    config, folders = load_course(course)
+    source = Path(folders.format_path(folders.source_directory, ".", assignment))
+    if not source.is_dir():
+        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
+    if not unsafe_no_sandbox and (reason := why_no_sandbox()):
+        raise LabError(
+            f"submissions are not graded without a sandbox. {reason}"
+            " (or, if you trust them all: --unsafe-no-sandbox)"
+        )
+    _release(config, folders, assignment)
+    submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
+    everybody = sorted(
+        path.parent.name for path in submitted.glob(f"*/{assignment}") if path.is_dir()
+    )
+    todo = [each for each in everybody if not students or each in students]
+    if unknown := sorted(set(students) - set(everybody)):
+        raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
+    if not todo:
+        raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
+    reports = course / "reports" / assignment
+    key_of_source = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
+    ledger = _Ledger(reports / "graded", folders, assignment, key_of_source)
+    run = Batch()
+    keys = {each: ledger.key(submitted / each / assignment) for each in todo}
+    run.kept = [each for each in todo if not again and ledger.holds(each, keys[each])]
+    left = [each for each in todo if each not in run.kept]
+    options = ["--unsafe-no-sandbox"] * unsafe_no_sandbox + ["--no-feedback"] * (not feedback)
+    crew = _Crew([str(course), assignment, *options], reports / "logs")
+    _work(run, crew, left, jobs or os.cpu_count() or 1, lambda each: ledger.put(each, keys[each]))
+    from tcplab.grading.report import write_report
+
+    run.report = write_report(config, assignment, course, run.failed)
+    return run
+
+
+def _release(config: Any, folders: Any, assignment: str) -> None:
+    """Makes the learners' version and the gradebook's entry, where they are not there yet."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    released = Path(folders.format_path(folders.release_directory, ".", assignment))
+    with Gradebook(folders.db_url, folders.course_id) as gradebook:
+        try:
+            known = bool(gradebook.find_assignment(assignment).notebooks)
+        except MissingEntry:
+            known = False
+    if known and released.is_dir():
+        return
+    release(config, assignment)
+
+
+class _Ledger:
+    """Who is graded, by a digest of what was handed in and what it was graded with."""
+
+    def __init__(self, folder: Path, folders: Any, assignment: str, key_of_source: str) -> None:
+        self._folder = folder
+        self._folders = folders
+        self._assignment = assignment
+        self._key_of_source = key_of_source
+
+    def key(self, submission: Path) -> str:
+        return content_key(submission, self._key_of_source)
+
+    def holds(self, student: str, key: str) -> bool:
+        graded = self._folders.format_path(
+            self._folders.autograded_directory, student, self._assignment
+        )
+        path = self._folder / student
+        return path.is_file() and path.read_text() == key and Path(graded).is_dir()
+
+    def put(self, student: str, key: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{student}.{os.getpid()}"
+        draft.write_text(key)
+        draft.replace(self._folder / student)
+
+
+# ---- workers -------------------------------------------------------------------------------------
+
+
+class _Crew:
+    """Starts workers, and ends all that it started."""
+
+    def __init__(self, arguments: Sequence[str], logs: Path) -> None:
+        self._arguments = list(arguments)
+        self._logs = logs
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def start(self, number: int) -> subprocess.Popen[str]:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with self._lock, (self._logs / f"worker-{number}.log").open("a") as log:
+            if self._ended:
+                raise LabError("the batch has ended")
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "tcplab.grading.worker",
+                    *self._arguments,
+                    f"--parent={os.getpid()}",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us; we tell the workers
+            )
+            self._running.add(process)
+        return process
+
+    def dismiss(self, process: subprocess.Popen[str], kill: bool = False) -> None:
+        if kill:
+            process.kill()
+        with process:  # closes its input, which ends it
+            pass
+        with self._lock:
+            self._running.discard(process)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            running = list(self._running)
+        for process in running:
+            process.kill()
+
+
+def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Any) -> None:
+    """Hands the students out to threads with a worker each; takes the results in."""
+    from tqdm import tqdm
+
+    began_s = time.monotonic()
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    results: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    for each in students:
+        waiting.put(each)
+    jobs = min(jobs, len(students))
+    # PR_SET_PDEATHSIG is of the *thread* that starts a process, so the main thread starts them all.
+    desks = [_Desk(crew, number, waiting, results, crew.start(number)) for number in range(jobs)]
+    threads = [threading.Thread(target=desk.sit, daemon=True) for desk in desks]
+    for thread in threads:
+        thread.start()
+    busy = jobs
+    bar = tqdm(
+        total=len(students) + len(run.kept), initial=len(run.kept), unit="student", disable=None
+    )
+    try:
+        while busy:
+            result = results.get()
+            if result is None:
+                busy -= 1
+            elif "replace" in result:
+                desks[result["replace"]].replacement.put(crew.start(result["replace"]))
+            else:
+                _note(run, result, done)
+                bar.update()
+    except KeyboardInterrupt:
+        run.interrupted = True
+    finally:
+        crew.end()
+        for thread in threads:
+            thread.join(timeout=20)
+        bar.close()
+    run.seconds = round(time.monotonic() - began_s, 3)
+
+
+def _note(run: Batch, result: dict[str, Any], done: Any) -> None:
+    if result["error"] is None:
+        done(result["student"])
+        run.graded.append(result["student"])
+    else:
+        run.failed[result["student"]] = result["error"]
+
+
+class _Desk:
+    """One worker and the thread that talks with it. A worker that dies is replaced."""
+
+    def __init__(
+        self,
+        crew: _Crew,
+        number: int,
+        waiting: queue.SimpleQueue[str],
+        results: queue.SimpleQueue[dict[str, Any] | None],
+        worker: subprocess.Popen[str],
+    ) -> None:
+        self._crew = crew
+        self._number = number
+        self._waiting = waiting
+        self._results = results
+        self._worker = worker
+        self.replacement: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
+
+    def sit(self) -> None:
+        try:
+            while True:
+                try:
+                    student = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                self._results.put(self._grade(student))
+        except LabError:  # the batch has ended
+            pass
+        finally:
+            self._crew.dismiss(self._worker)
+            self._results.put(None)
+
+    def _grade(self, student: str) -> dict[str, Any]:
+        for _ in range(2):
+            result = self._ask(student)
+            if result is not None:
+                return result
+            self._crew.dismiss(self._worker, kill=True)
+            self._results.put({"replace": self._number})
+            try:
+                self._worker = self.replacement.get(timeout=30)
+            except queue.Empty:
+                raise LabError("the batch has ended") from None
+        return {"student": student, "error": "the grading process died twice", "seconds": 0.0}
+
+    def _ask(self, student: str) -> dict[str, Any] | None:
+        """None when the worker died, or had to be given up."""
+        worker = self._worker
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        watch = threading.Timer(PATIENCE_S, worker.kill)
+        watch.start()
+        try:
+            worker.stdin.write(json.dumps(student) + "\n")
+            worker.stdin.flush()
+            line = worker.stdout.readline()
+        except (OSError, ValueError):
+            line = ""
+        finally:
+            watch.cancel()
+        if not line:
+            return None
+        result: dict[str, Any] = json.loads(line)
+        return result

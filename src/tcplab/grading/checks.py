@@ -1,0 +1,246 @@
+"""Verdicts, and the checks that several assignments share: pure functions on plain data.
+
+Nothing here runs a learner's code, opens a file or looks at a clock. A check gets what came back
+from the sandbox (JSON) and what the laboratory saw (counts, sizes, order), and gives a share of the
+points together with one or two sentences that teach. A sentence never contains the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = [
+    "Hint",
+    "Verdict",
+    "as_number",
+    "choice",
+    "combine",
+    "count",
+    "counts",
+    "describe",
+    "number",
+    "score",
+    "text",
+]
+
+#: Shares are rounded so that a score is the same however it was summed up.
+_DIGITS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found.
+
+    Attributes:
+        share: of the question's points, 0 to 1; None when it could not be judged here and a person
+            has to.
+        message: what the learner is told: plain text, one or two sentences.
+
+    Raises:
+        ValueError: share is not from 0 to 1.
+    """
+
+    share: float | None
+    message: str
+
+    def __post_init__(self) -> None:
+        if self.share is not None and not 0 <= self.share <= 1:
+            raise ValueError(f"share={self.share!r} must be from 0 to 1, or None")
+
+    @property
+    def passed(self) -> bool:
+        """Whether all points are earned."""
+        return self.share == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A wrong answer that is known to occur, why it does, and what it is worth.
+
+    Attributes:
+        value: the wrong answer.
+        message: what leads there, without saying what is right.
+        share: of the points.
+    """
+
+    value: Any
+    message: str
+    share: float = 0.0
+
+
+def score(verdict: Verdict, points: float) -> float | None:
+    """The points earned, to two decimals; None when a person has to judge."""
+    return None if verdict.share is None else round(verdict.share * points, 2)
+
+
+def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
+    """One verdict of several with weights; the messages of those that did not pass, then the rest.
+
+    One that could not be judged makes the whole so: no points are given or taken on half the facts.
+
+    Raises:
+        ValueError: no parts, or the weights do not sum up to 1.
+    """
+    listed = list(parts)
+    total = sum(weight for weight, _ in listed)
+    if not listed or not math.isclose(total, 1, abs_tol=1e-9):
+        raise ValueError(f"the weights sum up to {total:g}; they must sum up to 1")
+    failed = [verdict.message for _, verdict in listed if not verdict.passed]
+    passed = [verdict.message for _, verdict in listed if verdict.passed]
+    message = " ".join(each for each in [*failed, *passed] if each)
+    if any(verdict.share is None for _, verdict in listed):
+        return Verdict(None, message)
+    share = sum(weight * (verdict.share or 0.0) for weight, verdict in listed)
+    return Verdict(min(1.0, round(share, _DIGITS)), message)
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def describe(value: Any) -> str:
+    """A value as a message shows it: short, on one line."""
+    if isinstance(value, Mapping) and set(value) == {"unsupported"}:
+        return f"an object of type {value['unsupported']}"
+    shown = repr(value)
+    return shown if len(shown) <= 40 else shown[:37] + "..."
+
+
+def as_number(value: Any) -> float | None:
+    """The value if it is a finite number (not a bool), else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        converted = float(value)
+    except OverflowError:
+        return None
+    return converted if math.isfinite(converted) else None
+
+
+def _not_answered(value: Any, name: str) -> Verdict | None:
+    if value is None or value is ...:
+        return Verdict(0, f"{name} has no answer yet.")
+    return None
+
+
+def _not_a_number(value: Any, name: str, unit: str) -> Verdict:
+    of = f" of {unit}" if unit else ""
+    return Verdict(0, f"{name} is {describe(value)}; give a plain number{of}.")
+
+
+def _close(value: float, expected: float, within: float) -> bool:
+    return abs(value - expected) <= within * abs(expected) + 1e-12
+
+
+def number(
+    value: Any,
+    expected: float,
+    *,
+    name: str,
+    unit: str = "",
+    within: float = 0.02,
+    hints: Sequence[Hint] = (),
+    wrong: str = "",
+) -> Verdict:
+    """Full marks for a number near the expected one.
+
+    Args:
+        value: the learner's answer, of any type.
+        expected: the right one.
+        name: how the learner calls it.
+        unit: asked for, such as "ms".
+        within: relative tolerance, 0.02 for 2 %.
+        hints: wrong answers that are known to occur, compared with the same tolerance.
+        wrong: what is said of any other number.
+    """
+    if blank := _not_answered(value, name):
+        return blank
+    given = as_number(value)
+    if given is None:
+        return _not_a_number(value, name, unit)
+    if _close(given, expected, within):
+        return Verdict(1, f"{name}: right.")
+    for hint in hints:
+        if _close(given, float(hint.value), within):
+            return Verdict(hint.share, f"{name}: {hint.message}")
+    direction = "too large" if given > expected else "too small"
+    return Verdict(0, f"{name} is {direction}. {wrong}".strip())
+
+
+def count(
+    value: Any, expected: int, *, name: str, hints: Sequence[Hint] = (), wrong: str = ""
+) -> Verdict:
+    """Full marks for exactly the expected whole number."""
+    if blank := _not_answered(value, name):
+        return blank
+    given = as_number(value)
+    if given is None or given != int(given):
+        return Verdict(0, f"{name} is {describe(value)}; give a whole number.")
+    return number(given, expected, name=name, within=0, hints=hints, wrong=wrong)
+
+
+def counts(
+    value: Any, expected: Sequence[int], *, name: str, hints: Sequence[Hint] = (), wrong: str = ""
+) -> Verdict:
+    """A list of whole numbers in order: full marks for all, and the share of those at their place.
+
+    The message says at which place (from 0) the first difference is.
+    """
+    if blank := _not_answered(value, name):
+        return blank
+    if not isinstance(value, list) or any(as_number(each) is None for each in value):
+        return Verdict(0, f"{name} is {describe(value)}; give a list of whole numbers.")
+    if value == list(expected):
+        return Verdict(1, f"{name}: right.")
+    for hint in hints:
+        if value == list(hint.value):
+            return Verdict(hint.share, f"{name}: {hint.message}")
+    if len(value) != len(expected):
+        more = "too many" if len(value) > len(expected) else "too few"
+        return Verdict(0, f"{name} has {len(value)} elements, {more}. {wrong}".strip())
+    equal = [a == b for a, b in zip(value, expected, strict=True)]
+    share = round(sum(equal) / len(equal) / 2, _DIGITS)
+    return Verdict(
+        share, f"{name}: the first difference is at index {equal.index(False)}. {wrong}".strip()
+    )
+
+
+def choice(
+    value: Any,
+    expected: str,
+    options: Sequence[str],
+    *,
+    name: str,
+    hints: Sequence[Hint] = (),
+    wrong: str = "",
+) -> Verdict:
+    """Full marks for the right one of some words; case and outer spaces don't matter.
+
+    Raises:
+        ValueError: expected is none of the options.
+    """
+    if expected not in options:
+        raise ValueError(f"expected={expected!r} is none of {', '.join(options)}")
+    if blank := _not_answered(value, name):
+        return blank
+    given = value.strip().casefold() if isinstance(value, str) else None
+    if given not in [each.casefold() for each in options]:
+        known = ", ".join(repr(each) for each in options)
+        return Verdict(0, f"{name} is {describe(value)}; give one of {known}.")
+    if given == expected.casefold():
+        return Verdict(1, f"{name}: right.")
+    for hint in hints:
+        if given == str(hint.value).casefold():
+            return Verdict(hint.share, f"{name}: {hint.message}")
+    return Verdict(0, f"{name}: not {given!r}. {wrong}".strip())
+
+
+def text(value: Any, *, name: str, at_least_words: int = 1) -> Verdict:
+    """Whether something was written at all; what it is worth a person says."""
+    if blank := _not_answered(value, name):
+        return blank
+    if not isinstance(value, str) or len(value.split()) < at_least_words:
+        return Verdict(0, f"{name}: write at least {at_least_words} words.")
+    return Verdict(1, f"{name}: received.")

@@ -1,0 +1,97 @@
+"""`tcplab grade`, `tcplab try-assignment` and `tcplab new-assignment`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the instructor's commands to those of `tcplab`."""
+    words = "grade all submissions of an assignment, in sandboxes, and write the report"
+    grade = commands.add_parser("grade", help=words, description=words)
+    grade.add_argument("assignment", help="such as ps5")
+    grade.add_argument("students", nargs="*", help="only these")
+    grade.add_argument(
+        "--jobs", type=int, default=0, help="at a time (default: one a processor)", metavar="N"
+    )
+    grade.add_argument("--again", action="store_true", help="also what is graded and unchanged")
+    grade.add_argument("--no-feedback", action="store_true", help="make no feedback pages")
+    grade.add_argument(
+        "--unsafe-no-sandbox",
+        action="store_true",
+        help="run submissions with no walls around them; every feedback then says so",
+    )
+    grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    grade.set_defaults(action=_grade)
+
+    words = "judge an assignment's solution, the untouched exercise and its mutants"
+    trial = commands.add_parser("try-assignment", help=words, description=words)
+    trial.add_argument("assignment")
+    trial.add_argument("names", nargs="*", help="reference, untouched or a mutant (default: all)")
+    trial.add_argument("--student", default="ada", help="whose numbers (default ada)")
+    trial.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    trial.set_defaults(action=_try)
+
+    words = "make the source folder of an assignment of your own"
+    new = commands.add_parser("new-assignment", help=words, description=words)
+    new.add_argument("name", help="letters, digits, - and _")
+    new.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    new.set_defaults(action=_new)
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.batch import grade
+
+    run = grade(
+        arguments.assignment,
+        course=arguments.course,
+        jobs=arguments.jobs,
+        students=arguments.students,
+        again=arguments.again,
+        feedback=not arguments.no_feedback,
+        unsafe_no_sandbox=arguments.unsafe_no_sandbox,
+    )
+    for student, error in run.failed.items():
+        print(f"tcplab: {student}: no grade: {error}", file=sys.stderr)
+    rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
+    print(
+        f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} a minute),"
+        f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
+    )
+    if run.report:
+        print(f"report: {os.path.relpath(run.report)}")
+    if run.interrupted:
+        print("tcplab: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 1 if run.failed else 0
+
+
+def _try(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.trial import Trial, table
+
+    trial = Trial(arguments.course.resolve() / "solutions" / arguments.assignment)
+    tried = [trial.run(name, arguments.student) for name in arguments.names or trial.names()]
+    print(table(tried))
+    for each in tried:
+        for question, message in each.messages.items():
+            if not each.as_expected:
+                print(f"{each.name} {question}: {message}")
+    print(f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all")
+    return 0 if all(each.as_expected for each in tried) else 1
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.new import new_assignment
+
+    folder = new_assignment(arguments.course, arguments.name)
+    shown = os.path.relpath(folder)
+    print(f"{shown}: edit task.py, {arguments.name}.ipynb and hidden/, then")
+    print(f"    tcplab try-assignment {arguments.name}")
+    print(f"    nbgrader generate_assignment {arguments.name}")
+    return 0

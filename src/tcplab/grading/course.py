@@ -1,0 +1,74 @@
+"""How nbgrader is set up for a course: folders, repairs, the sandbox in the place of Execute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tcplab.lab import ParameterError
+
+if TYPE_CHECKING:
+    from nbgrader.coursedir import CourseDirectory
+
+__all__ = ["configure", "load_course"]
+
+
+def configure(c: Any, root: Path) -> None:
+    """Sets nbgrader up; the body of a course's nbgrader_config.py::
+
+        from pathlib import Path
+        from tcplab.grading.course import configure
+        c = get_config()
+        configure(c, Path(__file__).resolve().parent)
+
+    Everything may be set anew after it, such as ``c.CourseDirectory.db_url``.
+    """
+    c.CourseDirectory.root = str(root)
+    c.CourseDirectory.course_id = "tcplab"
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "exercises"
+    c.CourseDirectory.ignore = [
+        ".ipynb_checkpoints",
+        "*.pyc",
+        "__pycache__",
+        "feedback",
+        # Judges, reference solutions and wrong ones: never copied to learners, nor beside them.
+        "hidden",
+    ]
+    c.GenerateAssignment.post_convert_hook = "tcplab.grading.parts.release_files"
+    c.ClearSolutions.code_stub = {"python": "# Your lines go here."}
+    c.ClearSolutions.text_stub = "*Write your answer here.*"
+    c.Autograde.exporter_class = "tcplab.grading.parts.RepairingExporter"
+    c.Autograde.autograde_preprocessors = [
+        "tcplab.grading.parts.SandboxedExecute",
+        "nbgrader.preprocessors.IgnorePattern",
+        "nbconvert.preprocessors.ClearMetadataPreprocessor",
+        "nbgrader.preprocessors.LimitOutput",
+        "nbgrader.preprocessors.SaveAutoGrades",
+        "tcplab.grading.parts.SettleGrades",
+        "nbgrader.preprocessors.AssignLatePenalties",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
+    # A notebook is text by a stranger: the pages that an instructor opens run none of its scripts.
+    c.GenerateFeedback.HTMLExporter.sanitize_html = True
+    c.HTMLExporter.sanitize_html = True
+
+
+def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
+    """nbgrader's configuration and course directory of a folder with an nbgrader_config.py.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    path = folder / "nbgrader_config.py"
+    if not path.is_file():
+        raise ParameterError(
+            f"{folder} has no nbgrader_config.py; run in the course's folder, or give --course"
+        )
+    config = PyFileConfigLoader(path.name, path=str(folder)).load_config()
+    if "root" not in config.CourseDirectory:
+        config.CourseDirectory.root = str(folder.resolve())
+    return config, CourseDirectory(config=config)

@@ -1,0 +1,91 @@
+"""`make exercises`: the learners' version of every assignment, made of the one source.
+
+    python -m tcplab.grading.generate [COURSE [TARGET]]
+
+nbgrader itself makes it, in a copy of the course with a gradebook that is thrown away: solutions
+and mark schemes are taken out, tests are locked. The same source gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.course import configure
+from tcplab.lab import LabError, ParameterError
+
+__all__ = ["generate", "main", "release"]
+
+
+def generate(root: Path, target: Path) -> list[str]:
+    """Writes the exercises of all assignments in root/solutions into target, anew; their names.
+
+    Raises:
+        ParameterError: there is no assignment.
+        LabError: nbgrader could not make one.
+    """
+    from traitlets.config import Config
+
+    names = sorted(path.parent.name for path in root.glob("solutions/*/task.py"))
+    if not names:
+        raise ParameterError(f"{root}/solutions holds no assignment (a folder with a task.py)")
+    with tempfile.TemporaryDirectory(prefix="tcplab-exercises-") as directory:
+        course = Path(directory)
+        shutil.copytree(root / "solutions", course / "solutions")
+        config = Config()
+        configure(config, course)
+        for name in names:
+            release(config, name)
+            shutil.rmtree(target / name, ignore_errors=True)
+            shutil.copytree(course / "exercises" / name, target / name)
+            _end_with_newline(target / name / f"{name}.ipynb")
+    return names
+
+
+def release(config: Any, assignment: str) -> None:
+    """As `nbgrader generate_assignment --force`: the learners' version and the gradebook's entry.
+
+    Raises:
+        LabError: nbgrader could not make it.
+    """
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.coursedir import CourseDirectory
+
+    # nbgrader calls alembic by its name.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    config = copy.deepcopy(config)
+    config.CourseDirectory.assignment_id = assignment
+    log = logging.getLogger("tcplab.release")
+    log.setLevel(logging.ERROR)
+    try:
+        GenerateAssignment(
+            coursedir=CourseDirectory(config=config), config=config, force=True, log=log
+        ).start()
+    except (Exception, SystemExit) as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise LabError(f"nbgrader generate_assignment {assignment} failed: {words}") from None
+
+
+def _end_with_newline(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line."""
+    words = sys.argv[1:] if argv is None else argv
+    root = Path(words[0] if words else ".").resolve()
+    target = Path(words[1]) if len(words) > 1 else root / "exercises"
+    for name in generate(root, target):
+        print(f"{target.name}/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

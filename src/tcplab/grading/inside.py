@@ -1,0 +1,222 @@
+"""Runs a notebook's cells inside the sandbox, and tells outside what came of it.
+
+    python inside.py RESULT_FD <request.json
+
+This is the learner's own process: from the first cell on nothing that it says can be trusted, and
+nobody does. It gets the cells and the names of the answers, no check and no right answer. Lines of
+JSON come out of RESULT_FD: {"start": 3} before a cell, {"cell": 3, "outputs": […]} after it, and at
+the end {"answers": {…}, "files": {…}}.
+
+It imports nothing of the course: the cells shall find it as fresh as a kernel of Jupyter's is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+#: How deep, long and large an answer may be.
+MAX_DEPTH: Final = 5
+MAX_ITEMS: Final = 10_000
+MAX_TEXT: Final = 100_000
+#: Exit status of a cell that could not be interrupted.
+STUCK: Final = 97
+
+KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
+
+
+class CellTimeoutError(KeyboardInterrupt):
+    """A cell took longer than it may."""
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """The value as plain JSON data; what is not such becomes {"unsupported": its type}.
+
+    Types are compared exactly: a class of the learner's own that claims to be a number is none.
+    """
+    items = [0]
+    data = _plain(value, 0, items)
+    return data if items[0] <= MAX_ITEMS else {"unsupported": f"huge {type(value).__name__}"}
+
+
+def _plain(value: Any, depth: int, items: list[int]) -> Any:
+    kind = type(value)
+    items[0] += 1
+    if items[0] > MAX_ITEMS:  # in all: a list of lists of the same list is soon very long
+        return None
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        return value if abs(value) < 1 << 63 else {"unsupported": "huge int"}
+    if kind is float:
+        return value if math.isfinite(value) else {"unsupported": f"float {value}"}
+    if kind is str:
+        return value if len(value) <= MAX_TEXT else {"unsupported": "huge str"}
+    if kind in (list, tuple, dict) and depth == MAX_DEPTH:
+        return {"unsupported": f"deep {kind.__name__}"}
+    if kind in (list, tuple):
+        return [_plain(each, depth + 1, items) for each in value[:MAX_ITEMS]]
+    if kind is dict:
+        few = list(value.items())[:MAX_ITEMS]
+        return {str(key)[:200]: _plain(each, depth + 1, items) for key, each in few}
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return _plain(value.tolist(), depth + 1, items)
+    return {"unsupported": str(kind.__name__)[:80]}
+
+
+def files(names: Sequence[str], most_bytes: int) -> dict[str, str]:
+    """The files' bytes in base64."""
+    found = {}
+    for name in names:
+        path = Path(name)
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= most_bytes:
+            found[name] = base64.b64encode(path.read_bytes()).decode()
+    return found
+
+
+# ---- cells ---------------------------------------------------------------------------------------
+
+
+class Streams:
+    """What the process and its children write to descriptors 1 and 2, cell by cell."""
+
+    def __init__(self) -> None:
+        self._files = {}
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
+            os.dup2(file.fileno(), fd)
+            self._files[name] = file
+
+    def take(self, most: int) -> list[dict[str, Any]]:
+        """What was written since the last call, as outputs of a notebook."""
+        taken = []
+        for name, file in self._files.items():
+            file.seek(0)
+            text = file.read(most).decode(errors="replace")
+            file.seek(0)
+            file.truncate()
+            if text:
+                taken.append({"output_type": "stream", "name": name, "text": text})
+        return taken
+
+
+def make_shell() -> Any:
+    """An IPython shell that keeps tracebacks instead of printing them, and no history."""
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.interactiveshell import InteractiveShell
+
+    class Hook(DisplayHook):
+        """The value of a cell's last line goes where display() goes."""
+
+        def write_output_prompt(self) -> None:
+            pass
+
+        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+            self.shell.display_pub.publish(format_dict, md_dict or {})
+
+        def finish_displayhook(self) -> None:
+            pass
+
+    class Shell(InteractiveShell):
+        tracebacks: list[tuple[str, str, list[str]]]
+
+        def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+            lines = [stb] if isinstance(stb, str) else list(stb)
+            self.tracebacks.append((str(etype.__name__), str(evalue)[:2000], lines))
+
+        def init_history(self) -> None:
+            super().init_history()  # type: ignore[no-untyped-call]
+            if self.history_manager is not None:
+                self.history_manager.enabled = False
+
+    shell = Shell.instance(colors="NoColor", displayhook_class=Hook)
+    shell.tracebacks = []
+    return shell
+
+
+def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[str, Any]]:
+    """Runs one cell; its outputs, each of them cut to the limit."""
+    from IPython.utils.capture import capture_output
+
+    shell.tracebacks.clear()
+    with capture_output() as captured:
+        shell.run_cell(source, store_history=False)
+    outputs: list[dict[str, Any]] = []
+    for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)):
+        if text:
+            outputs.append({"output_type": "stream", "name": name, "text": text[:most]})
+    outputs += streams.take(most)
+    for rich in captured.outputs[:50]:
+        data = {kind: rich.data[kind] for kind in KEPT_TYPES if kind in (rich.data or {})}
+        data = {kind: value for kind, value in data.items() if len(value) <= 4 * most}
+        if data:
+            outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
+    for name, value, lines in shell.tracebacks[:3]:
+        lines = [line[:most] for line in lines[-30:]]
+        outputs.append({"output_type": "error", "ename": name, "evalue": value, "traceback": lines})
+    return outputs
+
+
+def set_alarm(seconds: float) -> None:
+    """Interrupts the cell after that time, and once a second then; gives up at the third."""
+    alarms = 0
+
+    def ring(*_: object) -> None:
+        nonlocal alarms
+        alarms += 1
+        if alarms == 3:
+            os._exit(STUCK)
+        raise CellTimeoutError(f"the cell did not end in {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+
+
+def main() -> None:
+    """Reads the request, runs its cells in order, reports."""
+    fd = int(sys.argv[1])
+    os.set_inheritable(fd, False)
+    request: Mapping[str, Any] = json.load(sys.stdin)
+    out: IO[str] = os.fdopen(fd, "w", buffering=1, encoding="utf-8")
+
+    def say(**message: Any) -> None:
+        out.write(json.dumps(message, allow_nan=False) + "\n")
+
+    streams = Streams()
+    shell = make_shell()
+    sys.path.insert(0, "")
+    for cell in request["cells"]:
+        say(start=cell["index"])
+        set_alarm(request["cell_timeout_s"])
+        try:
+            outputs = run_cell(shell, cell["source"], streams, request["cell_output_bytes"])
+        except KeyboardInterrupt as error:
+            name = type(error).__name__
+            outputs = [
+                {"output_type": "error", "ename": name, "evalue": str(error), "traceback": [name]}
+            ]
+        except SystemExit:
+            outputs = []
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        say(cell=cell["index"], outputs=outputs)
+    names = request["names"]
+    answers = {name: plain(shell.user_ns.get(name)) for name in names}
+    say(answers=answers, files=files(request["files"], request["file_bytes"]))
+    out.flush()
+    # Threads and exit handlers of the cells have no say in when this ends.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

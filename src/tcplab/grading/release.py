@@ -1,0 +1,55 @@
+"""From a solution to an exercise: what learners get of an assignment's files.
+
+`hidden/` never leaves the source folder. A C file in it that names a stub is the reference solution
+of a file of the same name that learners get, with each region
+
+    /* BEGIN SOLUTION */ … /* END SOLUTION */
+
+replaced by what stands in the comment that follows it, `/* STUB … */`, or by nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from tcplab.lab import ParameterError
+
+__all__ = ["released_files", "strip_solution"]
+
+_REGION: Final = re.compile(
+    r"^[ \t]*/\* BEGIN SOLUTION \*/\n.*?^[ \t]*/\* END SOLUTION \*/\n"
+    r"(?:^[ \t]*/\* STUB\n(?P<stub>.*?)^[ \t]*\*/\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def strip_solution(source: str, name: str) -> str:
+    """The C file as learners get it.
+
+    Raises:
+        ParameterError: a marker without its partner is left, so that something might leak.
+    """
+    released = _REGION.sub(lambda region: region["stub"] or "", source)
+    if "SOLUTION" in released or "/* STUB" in released:
+        line = next(
+            i
+            for i, text in enumerate(released.splitlines(), 1)
+            if "SOLUTION" in text or "/* STUB" in text
+        )
+        raise ParameterError(
+            f"{name} line {line}: BEGIN SOLUTION, END SOLUTION and STUB must stand on lines of"
+            " their own, in this order"
+        )
+    return released
+
+
+def released_files(source: Path) -> dict[str, bytes]:
+    """Of the C files in hidden/ those that learners get, by name."""
+    found = {}
+    for path in sorted((source / "hidden").glob("*.c")):
+        text = path.read_text()
+        if "/* BEGIN SOLUTION */" in text:
+            found[path.name] = strip_solution(text, path.name).encode()
+    return found

@@ -1,0 +1,437 @@
+"""Runs what nobody vouches for: in namespaces of its own, with limits, and nothing of it stays.
+
+The walls are made by the C program sandbox_run (its first comment lists them). This module decides
+what may be seen through them, reads what comes out, never more than was allowed, and says how it
+ended. What comes back is bytes; whoever wants more parses and validates them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+from tcplab.lab import Host, LabError, helper_path
+
+__all__ = ["Limits", "Outcome", "SandboxError", "Started", "run", "start", "why_no_sandbox"]
+
+MIB: Final = 1 << 20
+
+
+class SandboxError(LabError):
+    """The sandbox cannot be made here; the message is one line and says why."""
+
+
+#: Limits that the reader of the streams keeps; the others are sandbox_run's.
+_KEPT_HERE: Final = ("output_bytes", "result_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a sandboxed command may use; all of its processes together unless said otherwise.
+
+    Attributes:
+        wall_s: time by the clock.
+        cpu_s: time of all processors.
+        memory_bytes: resident memory, where shared pages count as often as they are shared.
+        process_bytes: address space of each process.
+        processes: how many at a time.
+        folder_bytes: what it writes to its folder, /tmp and /dev/shm together.
+        file_bytes: the largest file.
+        output_bytes: on standard output, and as many on standard error.
+        result_bytes: on the result channel.
+    """
+
+    wall_s: int = 120
+    cpu_s: int = 120
+    memory_bytes: int = 2048 * MIB
+    process_bytes: int = 4096 * MIB
+    processes: int = 64
+    folder_bytes: int = 256 * MIB
+    file_bytes: int = 64 * MIB
+    output_bytes: int = 1 * MIB
+    result_bytes: int = 8 * MIB
+
+    def options(self) -> list[str]:
+        """Of sandbox_run."""
+        names = [each.name for each in fields(self) if each.name not in _KEPT_HERE]
+        return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a sandboxed command ended and what it said.
+
+    Attributes:
+        exit_status: None when it did not exit by itself.
+        signal: the name of the signal that ended it, else None.
+        stopped_by: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), else
+            None.
+        left_behind: processes that it had started and that were alive when it ended.
+        output: standard output, at most as long as was allowed.
+        errors: standard error, likewise.
+        result: what was written to the result channel, likewise.
+        wall_s, cpu_s, peak_bytes: what it used; zero when unknown.
+        sandboxed: False for a run without walls.
+    """
+
+    exit_status: int | None
+    signal: str | None
+    stopped_by: str | None
+    left_behind: int
+    output: bytes
+    errors: bytes
+    result: bytes
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+    sandboxed: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself and with status 0."""
+        return self.exit_status == 0 and self.stopped_by is None
+
+    def how_it_ended(self) -> str:
+        """A few words for a message to a learner."""
+        words = {
+            "wall": "did not end in the time it has",
+            "cpu": "used up the processor time it has",
+            "memory": "took more memory than it may",
+            "processes": "started more processes than it may",
+            "output": "printed more than it may",
+        }
+        if self.stopped_by:
+            return words.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
+        if self.signal:
+            return f"was ended by {self.signal}"
+        return f"ended with exit status {self.exit_status}"
+
+
+# ---- what can be seen through the walls ----------------------------------------------------------
+
+
+def _visible_paths() -> list[Path]:
+    """Python, this package and the course's programs, wherever they are installed."""
+    package = Path(__file__).resolve().parent.parent
+    wanted = [
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sysconfig.get_path("platlib")),
+        # Of a Python that borrows another environment's packages.
+        *(Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))),
+        package,
+        package.parent / "helpers",
+        helper_path("sandbox_run").resolve().parent,
+    ]
+    wanted += [Path(each) for each in os.environ.get("TCPLAB_SANDBOX_SHOW", "").split(":") if each]
+    shown: list[Path] = []
+    # Shortest first, so that what lies within another is not bound twice.
+    for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
+        inside = any(path.is_relative_to(each) for each in [*shown, Path("/usr")])
+        if not inside:
+            shown.append(path)
+    return shown
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    """Nothing of the grader's own: tokens and passwords are often in the environment."""
+    package = Path(__file__).resolve().parent.parent
+    path = [str(Path(sys.executable).parent), str(helper_path("sandbox_run").parent)]
+    environment = {
+        "PATH": os.pathsep.join([*path, "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": "/submission",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "USER": "learner",
+        # A pool of threads for each of 300 submissions helps nobody.
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(package.parent),
+        "IPYTHONDIR": "/tmp/ipython",
+        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "NBGRADER_EXECUTION": "autograde",
+    }
+    if override := os.environ.get("TCPLAB_BIN"):
+        environment["TCPLAB_BIN"] = override
+    return {**environment, **(extra or {})}
+
+
+# ---- starting ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Started:
+    """A sandboxed command that runs. Usable in a with statement, at whose end nothing is left."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket | None
+    limits: Limits
+    result: IO[bytes] | None
+    started_s: float = field(default_factory=time.monotonic)
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    _deadline_s: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it and everything that it started. May be called again."""
+        if self.control is not None:
+            self.control.close()
+        if self.process.poll() is None:
+            if self.control is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr, self.process.stdin, self.result):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if self.folder is not None:
+            self.folder.cleanup()
+            self.folder = None
+
+    def finish_soon(self, grace_s: float = 2.0) -> Outcome:
+        """As finish, for a program that has nothing left to do: it is stopped after the grace."""
+        self._deadline_s = time.monotonic() + grace_s
+        return self.finish()
+
+    def finish(self) -> Outcome:
+        """Waits for its end, reads what it says, and stops it when that is too much.
+
+        Raises:
+            SandboxError: the sandbox could not be made; the message says why.
+        """
+        try:
+            streams, stopped = self._read()
+            if stopped is None and self.control is not None:
+                self._wait()
+            return self._outcome(streams, stopped)
+        finally:
+            self.stop()
+
+    def _read(self) -> tuple[dict[str, bytes], str | None]:
+        """All that comes, until every stream has ended or one has said too much."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        most = {
+            "output": self.limits.output_bytes,
+            "errors": self.limits.output_bytes,
+            "result": self.limits.result_bytes,
+        }
+        taken: dict[str, bytearray] = {name: bytearray() for name in most}
+        # A little longer than the sandbox's own watch, which is the one that says why.
+        deadline_s = self._deadline_s or self.started_s + self.limits.wall_s + 5
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ, "output")
+            selector.register(self.process.stderr, selectors.EVENT_READ, "errors")
+            if self.result is not None:
+                selector.register(self.result, selectors.EVENT_READ, "result")
+            while selector.get_map():
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    return _frozen(taken), "wall"
+                for key, _ in selector.select(timeout=min(left_s, 1.0)):
+                    data = os.read(key.fd, 1 << 16)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                        continue
+                    space = most[key.data] - len(taken[key.data])
+                    taken[key.data] += data[:space]
+                    if len(data) > space:
+                        return _frozen(taken), "output"
+        return _frozen(taken), None
+
+    def _wait(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            left_s = self.started_s + self.limits.wall_s + 5 - time.monotonic()
+            self.process.wait(timeout=max(left_s, 0.1))
+
+    def _outcome(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
+        if self.control is None:
+            return self._outcome_without_walls(streams, stopped)
+        if stopped is not None:
+            return Outcome(None, None, stopped, 0, **streams)
+        self.control.settimeout(5)
+        try:
+            line = self.control.recv(4096)
+        except OSError:
+            line = b""
+        if not line:
+            words = streams["errors"].decode(errors="replace").strip().splitlines()
+            reason = words[-1] if words else "sandbox_run ended without a word"
+            raise SandboxError(f"no sandbox: {reason.removeprefix('sandbox_run: ')}")
+        told: dict[str, Any] = json.loads(line)
+        ended_by = signal.Signals(told["signal"]).name if told["signal"] else None
+        return Outcome(
+            told["exit_status"] if told["exit_status"] >= 0 else None,
+            ended_by,
+            told["stopped_by"] or None,
+            told["left_behind"],
+            **streams,
+            wall_s=told["wall_ms"] / 1e3,
+            cpu_s=told["cpu_ms"] / 1e3,
+            peak_bytes=told["peak_bytes"],
+        )
+
+    def _outcome_without_walls(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
+        if stopped is None:
+            self._wait()
+            if self.process.poll() is None:
+                stopped = "wall"
+        self.stop()
+        code = self.process.returncode
+        wall_s = time.monotonic() - self.started_s
+        if stopped is not None or code < 0:
+            ended_by = None if stopped else signal.Signals(-code).name
+            return Outcome(None, ended_by, stopped, 0, **streams, wall_s=wall_s, sandboxed=False)
+        return Outcome(code, None, None, 0, **streams, wall_s=wall_s, sandboxed=False)
+
+
+def _frozen(taken: Mapping[str, bytearray]) -> dict[str, bytes]:
+    return {name: bytes(data) for name, data in taken.items()}
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    given: Path | None = None,
+    limits: Limits | None = None,
+    host: Host | None = None,
+    lab_allowed: bool = False,
+    env: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+    with_result: bool = False,
+    unsafe: bool = False,
+) -> Started:
+    """Starts a command in a sandbox.
+
+    Args:
+        argv: the command. The word "{result}" becomes the number of the result channel's
+            descriptor.
+        given: a folder that is copied to /submission, where the command starts; every user must be
+            able to read it.
+        limits: what it may use.
+        host: a host of a Lab whose network it is to have; else it has one of its own, with nobody
+            in it.
+        lab_allowed: it may make further namespaces, and so a Lab of its own.
+        env: added to a small environment.
+        stdin: its standard input, else /dev/null.
+        with_result: make a result channel.
+        unsafe: no walls at all, only the limits that a reader of pipes can keep.
+
+    Raises:
+        LabError: the laboratory is closed, or sandbox_run is not built.
+    """
+    limits = limits or Limits()
+    reader = writer = None
+    if with_result:
+        reader, writer = os.pipe()
+    words = [str(writer) if word == "{result}" else word for word in argv]
+    fds = [] if writer is None else [writer]
+    source = os.fdopen(reader, "rb", buffering=0) if reader is not None else None
+    streams: dict[str, Any] = {
+        "stdin": stdin or subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    try:
+        if unsafe:
+            return _start_without_walls(words, given, limits, host, env, fds, source, streams)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            options = [*limits.options(), *(f"--bind={path}" for path in _visible_paths())]
+            options += [f"--given={given}"] if given else []
+            options += ["--keep-network"] if host else []
+            options += [] if lab_allowed else ["--no-lab"]
+            command = [str(helper_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
+            fds.append(theirs.fileno())
+            process = _popen([*command, *words], host, _environment(env), fds, streams)
+        return Started(process, ours, limits, source)
+    finally:
+        if writer is not None:
+            os.close(writer)
+
+
+def _popen(
+    command: Sequence[str],
+    host: Host | None,
+    environment: Mapping[str, str],
+    fds: Sequence[int],
+    streams: Mapping[str, Any],
+    cwd: str | None = None,
+) -> subprocess.Popen[bytes]:
+    if host is not None:
+        return host.start(
+            command, privileged=False, env=environment, text=False, pass_fds=fds, **streams, cwd=cwd
+        )
+    return subprocess.Popen(
+        command, env=environment, pass_fds=fds, start_new_session=True, cwd=cwd, **streams
+    )
+
+
+def _start_without_walls(
+    words: Sequence[str],
+    given: Path | None,
+    limits: Limits,
+    host: Host | None,
+    env: Mapping[str, str] | None,
+    fds: Sequence[int],
+    source: IO[bytes] | None,
+    streams: Mapping[str, Any],
+) -> Started:
+    folder = tempfile.TemporaryDirectory(prefix="tcplab-unsafe-")
+    if given:
+        shutil.copytree(given, folder.name, dirs_exist_ok=True)
+    environment = _environment({"HOME": folder.name, "TMPDIR": folder.name, **(env or {})})
+    if words[0].startswith("./"):  # of the folder, which is not yet the working directory
+        words = [str(Path(folder.name) / words[0]), *words[1:]]
+    process = _popen(words, host, environment, fds, streams, cwd=folder.name)
+    return Started(process, None, limits, source, folder=folder)
+
+
+def run(argv: Sequence[str], **options: Any) -> Outcome:
+    """Runs a command in a sandbox to its end: see :func:`start`.
+
+    Raises:
+        SandboxError: the sandbox could not be made.
+    """
+    with start(argv, **options) as started:
+        return started.finish()
+
+
+def why_no_sandbox() -> str | None:
+    """None when submissions can be sandboxed here; otherwise the reason and the cure, in one line.
+
+    A trial, not a guess: it makes one, and a laboratory.
+    """
+    from tcplab.lab import why_no_lab
+
+    try:
+        outcome = run(["/bin/true"], limits=Limits(wall_s=20))
+    except LabError as error:
+        return why_no_lab() or str(error)
+    return None if outcome.ok else f"no sandbox: /bin/true {outcome.how_it_ended()}"

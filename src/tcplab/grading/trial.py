@@ -1,0 +1,219 @@
+"""Tries an assignment before learners do: its solution, the untouched exercise, known mistakes.
+
+`hidden/mutants.py` of an assignment holds wrong solutions, each with the score that it must get::
+
+    from tcplab.grading.trial import Mutant
+    MUTANTS = {
+        "forgets-the-round-trip": Mutant(16.5, answers={"q1-answer": "q1_ms = 40"}),
+        "nodelay-only": Mutant(15.5, files={"records.c": [("old text", "new text")]}),
+    }
+
+Scores are those that the grader gives by itself; what a person marks is not among them.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import score
+from tcplab.grading.judging import Judge
+from tcplab.grading.release import released_files
+from tcplab.grading.staging import stage
+from tcplab.lab import ParameterError
+
+__all__ = ["Mutant", "Trial", "Tried"]
+
+_SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n.*?^### END SOLUTION(\n|\Z)", re.M | re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong solution: the reference with some cells and files changed.
+
+    Attributes:
+        score: the points that it must get.
+        answers: id of an answer's cell -> its new source.
+        files: name -> (old, new) replacements in the reference file.
+    """
+
+    score: float
+    answers: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a trial got.
+
+    Attributes:
+        name: "reference", "untouched" or the mutant's.
+        expected: points.
+        scores: by question; None for what could not be judged.
+        messages: by question.
+        flags: for a person to look at: an honest solution must have none.
+    """
+
+    name: str
+    expected: float
+    scores: Mapping[str, float | None]
+    messages: Mapping[str, str]
+    flags: Sequence[str]
+
+    @property
+    def total(self) -> float:
+        """Points in all."""
+        return round(sum(each or 0.0 for each in self.scores.values()), 2)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the score is the stated one, and nothing was left unjudged."""
+        return self.total == self.expected and None not in self.scores.values()
+
+
+class Trial:
+    """An assignment's source folder, to be tried.
+
+    Raises:
+        ParameterError: the notebook is missing or a part of it is malformed.
+    """
+
+    def __init__(self, source: Path) -> None:
+        import nbformat
+
+        self.source = source
+        self.name = source.name
+        path = source / f"{self.name}.ipynb"
+        if not path.is_file():
+            raise ParameterError(f"{path}: no such file; the notebook has its folder's name")
+        self._notebook = nbformat.read(path, as_version=4)
+        self._judge = Judge(source)
+        self.points = {
+            own["grade_id"]: float(own["points"])
+            for cell in self._notebook.cells
+            if (own := cell.metadata.get("nbgrader", {})).get("grade") and not own.get("solution")
+        }
+        self.mutants: Mapping[str, Mutant] = {}
+        if (path := source / "hidden" / "mutants.py").is_file():
+            self.mutants = load_module(path, f"tcplab_mutants_{self.name}").MUTANTS
+
+    @property
+    def full(self) -> float:
+        """What the grader can give by itself."""
+        return sum(self.points.values())
+
+    @property
+    def all_points(self) -> float:
+        """The same and what a person gives."""
+        tasks = [cell.metadata.get("nbgrader", {}) for cell in self._notebook.cells]
+        return self.full + sum(
+            float(own["points"])
+            for own in tasks
+            if own.get("task") or (own.get("grade") and own.get("solution"))
+        )
+
+    def names(self) -> list[str]:
+        """All that can be tried."""
+        return ["reference", "untouched", *self.mutants]
+
+    def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
+        """Judges one of them as that student's submission.
+
+        Args:
+            name: one of names().
+            student: whose numbers.
+            questions: only these; all unless given.
+
+        Raises:
+            ParameterError: there is nothing of that name, or a mutant changes what is not there.
+            LabError: no sandbox or laboratory can be made here.
+        """
+        if name not in self.names():
+            raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
+        mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
+        cells = list(self._cells(name, mutant))
+        with tempfile.TemporaryDirectory(prefix="tcplab-trial-") as directory:
+            Path(directory).chmod(0o755)
+            folder = Path(directory) / "given"
+            self._lay_out(folder, name, mutant)
+            asked = [each for each in self.points if not questions or each in questions]
+            ran, verdicts = self._judge.judge(student, cells, asked, folder)
+        return Tried(
+            name,
+            mutant.score,
+            {each: score(verdicts[each], self.points[each]) for each in asked},
+            {each: verdicts[each].message for each in asked},
+            ran.flags,
+        )
+
+    def run_changed(self, name: str, reference: Tried, student: str = "ada") -> Tried:
+        """As run, but what a mutant does not change is taken from the reference.
+
+        A question without variables is about files alone, the others about the notebook alone.
+        """
+        mutant = self.mutants[name]
+        by_file = {each for each in self.points if not self._judge.task.answers.get(each)}
+        changed = by_file if mutant.files else set()
+        if mutant.answers:
+            changed = changed | (set(self.points) - by_file)
+        tried = self.run(name, student, questions=sorted(changed))
+        return replace(
+            tried,
+            scores={**reference.scores, **tried.scores},
+            messages={**reference.messages, **tried.messages},
+        )
+
+    def _cells(self, name: str, mutant: Mutant) -> Iterator[tuple[int, str]]:
+        known = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells}
+        if lost := set(mutant.answers) - known:
+            raise ParameterError(f"mutant {name}: no answer cell {', '.join(sorted(lost))}")
+        for index, cell in enumerate(self._notebook.cells):
+            own = cell.metadata.get("nbgrader", {})
+            if cell.cell_type != "code" or own.get("grade"):
+                continue
+            source = cell.source
+            if name == "untouched":
+                source = _SOLUTION.sub("", source)
+            yield index, mutant.answers.get(own.get("grade_id"), source)
+
+    def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
+        """The folder as it would be handed in."""
+        stage(self.source, folder, f"{self.name}.ipynb")
+        hidden = folder / "hidden"
+        for path in sorted(hidden.rglob("*"), reverse=True) if hidden.is_dir() else []:
+            path.unlink() if path.is_file() else path.rmdir()
+        if hidden.is_dir():
+            hidden.rmdir()
+        released = released_files(self.source)
+        for file, data in released.items():
+            text = data.decode()
+            if name != "untouched":
+                text = (self.source / "hidden" / file).read_text()
+            for old, new in mutant.files.get(file, ()):
+                if old not in text:
+                    raise ParameterError(f"mutant {name}: {file} does not contain {old[:60]!r}")
+                text = text.replace(old, new)
+            (folder / file).write_text(text)
+            (folder / file).chmod(0o644)
+
+
+def table(tried: Sequence[Tried]) -> Any:
+    """A row a trial."""
+    from tcplab.tables import Table
+
+    rows = [
+        (
+            each.name,
+            each.expected,
+            each.total,
+            "yes" if each.as_expected else "NO",
+            " ".join(f"{name}={value}" for name, value in each.scores.items()),
+        )
+        for each in tried
+    ]
+    return Table.of(["tried", "expected", "got", "as expected", "by question"], rows)

@@ -1,0 +1,102 @@
+"""The heavy tests of a whole class run by `make test-class` only; everything else always."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.grading.tiny import write_tiny
+
+from tcplab.grading.generate import generate
+from tcplab.grading.judging import Judge
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "classroom: grades a whole class; run by `make test-class`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        # Each starts nbgrader, compilers and laboratories; a busy machine takes its time for it.
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+    if "classroom" in config.getoption("markexpr", ""):
+        return
+    reason = pytest.mark.skip(reason="a whole class takes minutes: make test-class")
+    for item in items:
+        if item.get_closest_marker("classroom"):
+            item.add_marker(reason)
+
+
+class Tiny:
+    """The assignment "tiny" in a course of its own, and its released notebook."""
+
+    def __init__(self, course: Path) -> None:
+        import nbformat
+
+        self.course = course
+        self.source = course / "solutions" / "tiny"
+        self.exercise = course / "exercises" / "tiny"
+        self.released = nbformat.read(self.exercise / "tiny.ipynb", as_version=4)
+        self.judge = Judge(self.source)
+
+    def hand_in(self, folder: Path, *, solved: bool = True) -> Path:
+        """The exercise, solved or as it was handed out, in folder/tiny."""
+        import nbformat
+
+        submission = folder / "tiny"
+        shutil.copytree(self.exercise, submission)
+        if solved:
+            source = nbformat.read(self.source / "tiny.ipynb", as_version=4)
+            answers = {cell.id: cell.source for cell in source.cells}
+            notebook = nbformat.read(submission / "tiny.ipynb", as_version=4)
+            for cell in notebook.cells:
+                if cell.metadata.get("nbgrader", {}).get("solution"):
+                    cell.source = answers[cell.id]
+                if cell.id == "w1-answer":
+                    cell.source = "Because two plus two is four."
+            nbformat.write(notebook, submission / "tiny.ipynb")
+            shutil.copy(self.source / "hidden" / "total.c", submission / "total.c")
+        return submission
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    course = tmp_path_factory.mktemp("course")
+    write_tiny(course / "solutions" / "tiny")
+    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
+    shutil.copy(ROOT / "nbgrader_config.py", course)
+    with quiet():
+        generate(course, course / "exercises")
+    return Tiny(course)
+
+
+class quiet:  # noqa: N801  (reads like a keyword)
+    """nbgrader's database layer warns of what nobody here can change."""
+
+    def __init__(self) -> None:
+        import warnings
+
+        self._caught = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        import warnings
+
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *what: Any) -> None:
+        self._caught.__exit__(*what)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sandbox_or_skip() -> None:
+    from tcplab.grading.sandbox import why_no_sandbox
+
+    if reason := why_no_sandbox():
+        pytest.skip(f"GRADING NOT TESTED: {reason}")

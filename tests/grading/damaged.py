@@ -1,0 +1,288 @@
+"""Submissions that were damaged by accident, each named for what happened to it.
+
+Each is a good submission (5 points by the grader) to which a function does something. The scores
+and repairs that must come out stand beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+Notebook = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What happened, the score that must come out, and the repairs and flags that must be told."""
+
+    do: Callable[[Path], None]
+    score: float = 5.0
+    repairs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
+    """Changes the notebook's JSON."""
+
+    def do(folder: Path) -> None:
+        path = folder / "tiny.ipynb"
+        notebook = json.loads(path.read_text())
+        change(notebook)
+        path.write_text(json.dumps(notebook, indent=1))
+
+    return do
+
+
+def raw(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Changes the notebook's bytes."""
+
+    def do(folder: Path) -> None:
+        path = folder / "tiny.ipynb"
+        path.write_bytes(change(path.read_bytes()))
+
+    return do
+
+
+def c_file(change: Callable[[str], str]) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        path = folder / "total.c"
+        path.write_bytes(change(path.read_text()).encode("cp1252"))
+
+    return do
+
+
+def find(notebook: Notebook, name: str) -> tuple[int, Notebook]:
+    for index, cell in enumerate(notebook["cells"]):
+        if cell["id"] == name:
+            return index, cell
+    raise KeyError(name)
+
+
+def duplicate(name: str, *, stub: bool = False) -> Callable[[Notebook], None]:
+    def change(notebook: Notebook) -> None:
+        index, cell = find(notebook, name)
+        copy = json.loads(json.dumps(cell))
+        copy["id"] = "another-id"
+        if stub:
+            copy["source"] = "q1_sum = None\n# Your lines go here."
+        notebook["cells"].insert(index + 1, copy)
+
+    return change
+
+
+def delete(*names: str) -> Callable[[Notebook], None]:
+    def change(notebook: Notebook) -> None:
+        notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] not in names]
+
+    return change
+
+
+def retype(name: str, kind: str) -> Callable[[Notebook], None]:
+    def change(notebook: Notebook) -> None:
+        _, cell = find(notebook, name)
+        cell["cell_type"] = kind
+        if kind != "code":
+            cell.pop("outputs", None)
+            cell.pop("execution_count", None)
+        else:
+            cell.update(outputs=[], execution_count=None)
+
+    return change
+
+
+def set_source(name: str, source: str) -> Callable[[Notebook], None]:
+    def change(notebook: Notebook) -> None:
+        find(notebook, name)[1]["source"] = source
+
+    return change
+
+
+def before(name: str, source: str) -> Callable[[Notebook], None]:
+    """A cell of the learner's own before a cell of the assignment."""
+
+    def change(notebook: Notebook) -> None:
+        index, _ = find(notebook, name)
+        notebook["cells"].insert(index, code_cell(source))
+
+    return change
+
+
+def code_cell(source: str) -> Notebook:
+    return {
+        "cell_type": "code",
+        "id": "mine",
+        "metadata": {},
+        "source": source,
+        "outputs": [],
+        "execution_count": None,
+    }
+
+
+def reverse(notebook: Notebook) -> None:
+    notebook["cells"] = [
+        notebook["cells"][1],
+        *reversed(notebook["cells"][2:]),
+        notebook["cells"][0],
+    ]
+
+
+def lose_metadata(notebook: Notebook) -> None:
+    for cell in notebook["cells"]:
+        cell["metadata"] = {}
+        cell.pop("id")
+    notebook["nbformat_minor"] = 4
+
+
+def huge_output(notebook: Notebook) -> None:
+    line = "spam and eggs " * 1000 + "\n"
+    output = {"output_type": "stream", "name": "stdout", "text": [line] * 3700}
+    find(notebook, "q1-answer")[1]["outputs"] = [output]
+
+
+def other_kernel(notebook: Notebook) -> None:
+    notebook["metadata"]["kernelspec"] = {"name": "conda-env-x", "display_name": "x"}
+
+
+def last_year(notebook: Notebook) -> None:
+    for name in ("q1-answer", "q1"):
+        find(notebook, name)[1]["metadata"]["nbgrader"]["grade_id"] = f"old-{name}"
+    find(notebook, "q1-answer")[1]["id"] = "elsewhere-1"
+    find(notebook, "q1")[1].update(id="elsewhere-2", source="assert q1_sum == 7  # last year's")
+
+
+def old_format(notebook: Notebook) -> None:
+    sheet = {"cells": notebook.pop("cells"), "metadata": {}}
+    for cell in sheet["cells"]:
+        if cell["cell_type"] == "code":
+            cell["input"] = cell.pop("source")
+    notebook.update(nbformat=3, nbformat_minor=0, worksheets=[sheet])
+
+
+def conflict(data: bytes) -> bytes:
+    """A merge that nobody resolved, around the line with the answer."""
+    found = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
+    line = found[0]
+    theirs = line.replace(b"+", b"-")
+    text = b"\n".join([b"<<<<<<< HEAD", line, b"=======", theirs, b">>>>>>> other"])
+    return data.replace(line, text)
+
+
+def bad_types(notebook: Notebook) -> None:
+    notebook["cells"].insert(3, "not a cell")
+    notebook["cells"].insert(5, {"cell_type": "code"})
+    notebook["cells"].insert(6, {"cell_type": "code", "source": 5, "metadata": []})
+    find_safe = [each for each in notebook["cells"] if isinstance(each, dict) and "id" in each]
+    find_safe[2]["metadata"] = None
+
+
+def rename(name: str) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / "tiny.ipynb").rename(folder / name)
+
+    return do
+
+
+def latin_c(source: str) -> str:
+    return source.replace("int main", "/* größe */\nint main")
+
+
+DAMAGES: Final[dict[str, Damage]] = {
+    # ---- cells ----
+    "answer-cell-duplicated": Damage(
+        changed(duplicate("q1-answer")), repairs=("duplicated-cell: q1-answer",)
+    ),
+    "answer-cell-duplicated-and-the-copy-emptied": Damage(
+        changed(duplicate("q1-answer", stub=True)), repairs=("duplicated-cell: q1-answer",)
+    ),
+    "test-cell-duplicated": Damage(changed(duplicate("q1")), repairs=("duplicated-cell: q1",)),
+    "test-cell-deleted": Damage(changed(delete("q1")), repairs=("missing-cell: q1",)),
+    "answer-cell-deleted": Damage(
+        changed(delete("q1-answer")), score=3.0, repairs=("missing-cell: q1-answer",)
+    ),
+    "all-tests-deleted": Damage(
+        changed(delete("q1", "q2", "q3")), repairs=("missing-cell: q1", "missing-cell: q3")
+    ),
+    "opening-cell-deleted": Damage(changed(delete("open")), repairs=("missing-cell: open",)),
+    "test-cell-turned-into-text": Damage(
+        changed(retype("q1", "markdown")), repairs=("retyped-cell: q1",)
+    ),
+    "answer-cell-turned-into-text": Damage(
+        changed(retype("q1-answer", "raw")), repairs=("retyped-cell: q1-answer",)
+    ),
+    "cells-reordered": Damage(changed(reverse), repairs=("reordered-cells",)),
+    "all-cell-ids-lost": Damage(changed(lose_metadata), repairs=("lost-cell-id: q1-answer",)),
+    "broken-cells-among-good-ones": Damage(changed(bad_types), repairs=("broken-cell",)),
+    # ---- the file ----
+    "wrong-file-name": Damage(rename("tiny (1).ipynb"), repairs=("wrong-file-name",)),
+    "notebook-in-a-folder-below": Damage(
+        rename("tiny-ada/Untitled.ipynb"), repairs=("wrong-file-name",)
+    ),
+    "no-notebook-at-all": Damage(
+        lambda folder: (folder / "tiny.ipynb").unlink(), score=2.0, repairs=("no-notebook",)
+    ),
+    "empty-file": Damage(raw(lambda _: b""), score=2.0, repairs=("empty-file",)),
+    "half-written-json": Damage(
+        # The upload stopped in the cell with the test of q2.
+        raw(lambda data: data[: data.index(b'check(\\"q2\\")')]),
+        repairs=("half-written",),
+    ),
+    "merge-markers-in-the-json": Damage(raw(conflict), repairs=("merge-markers",)),
+    "output-of-50-megabytes": Damage(changed(huge_output), repairs=("huge-output",)),
+    "another-kernels-name": Damage(changed(other_kernel), repairs=("other-kernel",)),
+    "notebook-format-of-2013": Damage(changed(old_format), repairs=("old-format",)),
+    "last-years-version": Damage(changed(last_year), repairs=("lost-cell-id: q1-answer",)),
+    "not-utf-8": Damage(
+        raw(lambda data: data.replace(b"Because", "Weil es größer ist: because".encode("cp1252"))),
+        repairs=("not-utf8",),
+    ),
+    "utf-16-with-byte-order-mark": Damage(
+        raw(lambda data: data.decode().encode("utf-16")), repairs=("not-utf8",)
+    ),
+    "byte-order-mark": Damage(raw(lambda data: b"\xef\xbb\xbf" + data)),
+    "windows-line-ends-in-the-cells": Damage(
+        raw(lambda data: data.replace(b"\\n", b"\\r\\n")), repairs=("windows-line-ends",)
+    ),
+    "html-page-instead-of-a-notebook": Damage(
+        raw(lambda _: b"<!doctype html><title>Log in</title>"), score=2.0, repairs=("half-written",)
+    ),
+    # ---- code that is no attack ----
+    "warnings-and-logging-on-stderr": Damage(
+        changed(
+            before(
+                "q1",
+                "import logging, sys, warnings\nwarnings.warn('hm')\nlogging.warning('hm')\n"
+                "print('hm', file=sys.stderr)\n!echo hm >&2",
+            )
+        )
+    ),
+    "an-error-in-a-cell-of-its-own": Damage(changed(before("q1", "1 / 0"))),
+    "syntax-error-in-an-answer": Damage(
+        changed(set_source("q1-answer", "q1_sum = = 3")), score=3.0
+    ),
+    "os-exit-in-a-cell": Damage(
+        changed(before("q2-text", "import os\nos._exit(1)")), flags=("process-ended",)
+    ),
+    "answer-is-text": Damage(changed(set_source("q1-answer", 'q1_sum = "400"')), score=3.0),
+    "answer-is-numpy": Damage(
+        changed(set_source("q1-answer", 'import numpy\nq1_sum = numpy.int64(n["a"] + n["b"])'))
+    ),
+    "the-difference-for-half-the-points": Damage(
+        changed(set_source("q1-answer", 'q1_sum = n["b"] - n["a"]')), score=4.0
+    ),
+    # ---- the C file ----
+    "c-file-does-not-compile": Damage(c_file(lambda text: text.replace(";", ",")), score=3.0),
+    "c-file-missing": Damage(lambda folder: (folder / "total.c").unlink(), score=3.0),
+    "c-file-writes-to-stderr": Damage(
+        c_file(lambda text: text.replace("printf(", 'fprintf(stderr, "hm\\n"), printf('))
+    ),
+    "c-file-with-windows-line-ends": Damage(c_file(lambda text: text.replace("\n", "\r\n"))),
+    "c-file-not-utf-8": Damage(c_file(latin_c)),
+    "c-file-crashes": Damage(
+        c_file(lambda text: text.replace("return 0;", "return *(volatile int *)8;")), score=3.0
+    ),
+}

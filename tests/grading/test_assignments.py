@@ -1,0 +1,220 @@
+"""Every assignment: its solution gets full marks, the untouched exercise none, mistakes what they
+are said to. And the exercises in the repository are what their source makes of them."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.grading.conftest import ROOT, quiet
+
+from tcplab.grading.assignment import Task
+from tcplab.grading.generate import generate
+from tcplab.grading.release import strip_solution
+from tcplab.grading.trial import Trial, Tried
+from tcplab.lab import ParameterError
+
+SOURCES = sorted(path.parent for path in ROOT.glob("solutions/*/task.py"))
+NAMES = [path.name for path in SOURCES]
+#: Whose mutants are tried in every `make test`: the one that exercises every part of the machinery.
+ALWAYS = "ps5"
+MUTANTS = [(path.name, mutant) for path in SOURCES for mutant in Trial(path).mutants]
+
+
+def _always(name: str, mutant: str) -> bool:
+    return name == ALWAYS and not mutant.startswith("never-ends")
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[str, Tried]:
+    return {}
+
+
+def trial(name: str) -> Trial:
+    return Trial(ROOT / "solutions" / name)
+
+
+def reference(name: str, references: dict[str, Tried]) -> Tried:
+    if name not in references:
+        references[name] = trial(name).run("reference")
+    return references[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_solution_gets_full_marks(name: str, references: dict[str, Tried]) -> None:
+    tried = reference(name, references)
+    assert tried.as_expected, tried
+    assert tried.total == trial(name).full
+    assert list(tried.flags) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_untouched_exercise_gets_nothing(name: str) -> None:
+    tried = trial(name).run("untouched")
+    assert tried.as_expected, tried
+    assert set(tried.scores.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        pytest.param(*each, marks=[] if _always(*each) else [pytest.mark.classroom])
+        for each in MUTANTS
+    ],
+)
+def test_a_known_mistake_gets_its_score(
+    name: str, mutant: str, references: dict[str, Tried]
+) -> None:
+    tried = trial(name).run_changed(mutant, reference(name, references))
+    assert tried.as_expected, tried
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_assignment_is_complete(name: str) -> None:
+    tried = trial(name)
+    assert tried.all_points == 20
+    assert len(tried.mutants) >= 5
+    task = Task(ROOT / "solutions" / name / "task.py", name)
+    assert set(task.answers) == set(tried.points)
+    # Numbers are plain data, and differ: answers can't be passed on.
+    made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
+    assert len(set(made)) == 4
+    assert task.numbers(" ADA ") == task.numbers("ada")
+
+
+# ---- generation ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("exercises")
+    with quiet():
+        assert generate(ROOT, target) == NAMES
+    return target
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_exercises_are_those_that_the_source_makes(name: str, generated: Path) -> None:
+    difference = filecmp.dircmp(generated / name, ROOT / "exercises" / name)
+    fresh, stored = (_files(folder / name) for folder in (generated, ROOT / "exercises"))
+    assert fresh == stored, f"run `make exercises`: {difference.diff_files or difference.left_only}"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and ".ipynb_checkpoints" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_the_solution_is_released(name: str, generated: Path) -> None:
+    released = _files(generated / name)
+    assert not any("hidden" in path or "judge" in path or "mutants" in path for path in released)
+    for path, data in released.items():
+        assert b"SOLUTION" not in data, path
+        assert b"MARK SCHEME" not in data, path
+    notebook = json.loads(released[f"{name}.ipynb"])
+    assert "jupytext" not in notebook["metadata"]
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(ids) == len(set(ids))
+    for cell in notebook["cells"]:
+        own = cell["metadata"].get("nbgrader", {})
+        # The names of cells in the notebook and in the gradebook are the same, and so never drift.
+        assert own.get("grade_id", cell["id"]) == cell["id"]
+
+
+def test_a_marker_without_its_partner_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"x\.c line 1"):
+        strip_solution("/* BEGIN SOLUTION */ int x;\n/* END SOLUTION */\n", "x.c")
+    with pytest.raises(ParameterError, match=r"x\.c line 2"):
+        strip_solution("int y;\n/* BEGIN SOLUTION */\nint x;\n", "x.c")
+
+
+# ---- the same score, always ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy_cores() -> Iterator[None]:
+    """Every core has something else to do."""
+    import os
+    import subprocess
+    import sys
+
+    spin = [sys.executable, "-c", "while True: pass"]
+    spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
+    yield
+    for each in spinners:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.classroom
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_runs_in_a_row_on_an_idle_machine(name: str) -> None:
+    _repeat(name, 20)
+
+
+@pytest.mark.classroom
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("busy_cores")
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_runs_in_a_row_with_every_core_busy(name: str) -> None:
+    _repeat(name, 20)
+
+
+def _repeat(name: str, times: int) -> None:
+    tried = trial(name)
+    for number in range(times):
+        student = f"student-{number}"
+        reference = tried.run("reference", student)
+        assert reference.as_expected, (number, reference)
+        untouched = tried.run("untouched", student)
+        assert untouched.as_expected, (number, untouched)
+        for mutant in tried.mutants:
+            if not mutant.startswith("never-ends"):  # which is the same 8 s every time
+                found = tried.run_changed(mutant, reference, student)
+                assert found.as_expected, (number, found)
+
+
+def test_two_at_a_time_do_not_disturb_each_other(references: dict[str, Tried]) -> None:
+    alone = reference(ALWAYS, references)
+    found: list[Tried] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(trial(ALWAYS).run("reference")))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each.scores for each in found] == [alone.scores] * 2
+
+
+def test_a_learners_own_check_teaches_and_does_not_tell(tmp_path: Path) -> None:
+    from tcplab.grading import open_assignment
+
+    folder = tmp_path / ALWAYS
+    shutil.copytree(ROOT / "exercises" / ALWAYS, folder)
+    assignment = open_assignment(ALWAYS, "ada", folder)
+    rtt_ms = assignment.numbers["rtt_ms"]
+    names: dict[str, object] = {"q1_default_ms": None, "q1_nodelay_ms": None}
+    assert "not yet" in repr(assignment.check("q1", names))
+    names = {"q1_default_ms": 7 * rtt_ms, "q1_nodelay_ms": rtt_ms}
+    shown = repr(assignment.check("q1", names))
+    assert "looks good" in shown
+    assert str(2 * rtt_ms + 40) not in shown
+    shown = repr(assignment.check("q7"))
+    assert "not yet" in shown
+    assert "held" in shown
+    with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
+        assignment.check("q99")

@@ -1,0 +1,130 @@
+"""The checks: shares and messages on plain data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tcplab.grading.assignment import Numbers
+from tcplab.grading.checks import (
+    Hint,
+    Verdict,
+    choice,
+    combine,
+    count,
+    counts,
+    number,
+    score,
+    text,
+)
+from tcplab.grading.flags import look_at_answers, look_at_source
+from tcplab.grading.inside import plain
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_every_check_takes_any_data(value: Any) -> None:
+    for verdict in (
+        number(value, 43.5, name="x", unit="ms", hints=[Hint(1, "hint", 0.5)]),
+        count(value, 7, name="x"),
+        counts(value, [1, 2, 3], name="x"),
+        choice(value, "a", ["a", "b"], name="x"),
+        text(value, name="x"),
+    ):
+        assert verdict.share is not None
+        assert 0 <= verdict.share <= 1
+        assert "\n" not in verdict.message
+        assert "43.5" not in verdict.message or str(value) in verdict.message
+
+
+def test_number() -> None:
+    assert number(100, 100, name="x").passed
+    assert number(101.9, 100, name="x").passed
+    assert number(102.1, 100, name="x").message == "x is too large."
+    assert number(97, 100, name="x", wrong="Think.").message == "x is too small. Think."
+    hint = [Hint(50, "this is half.", 0.25)]
+    assert number(50, 100, name="x", hints=hint) == Verdict(0.25, "x: this is half.")
+    assert number(None, 100, name="x").message == "x has no answer yet."
+    assert (
+        number("100", 100, name="x", unit="ms").message == "x is '100'; give a plain number of ms."
+    )
+    assert number(True, 1, name="x").share == 0
+    assert number(math.nan, 1, name="x").share == 0
+    assert number(10**400, 1, name="x").share == 0
+    assert "object of type Yes" in number({"unsupported": "Yes"}, 1, name="x").message
+
+
+def test_counts_give_half_of_what_is_right_at_its_place() -> None:
+    assert counts([1, 2, 3], [1, 2, 3], name="x").passed
+    assert counts([1, 2, 4], [1, 2, 3], name="x").share == pytest.approx(1 / 3, abs=1e-4)
+    assert "index 2" in counts([1, 2, 4], [1, 2, 3], name="x").message
+    assert counts([1, 2], [1, 2, 3], name="x").share == 0
+
+
+def test_combine() -> None:
+    good, bad, open_ = Verdict(1, "good."), Verdict(0, "bad."), Verdict(None, "?")
+    assert combine([(0.5, good), (0.5, bad)]) == Verdict(0.5, "bad. good.")
+    assert combine([(0.5, good), (0.5, open_)]).share is None
+    assert combine([(1 / 3, good), (2 / 3, good)]).passed
+    with pytest.raises(ValueError, match=r"sum up to 0.5; they must sum up to 1"):
+        combine([(0.5, good)])
+    with pytest.raises(ValueError, match="share=2"):
+        Verdict(2, "")
+
+
+def test_scores_are_rounded_to_two_decimals() -> None:
+    assert score(Verdict(1 / 3, ""), 2) == 0.67
+    assert score(Verdict(None, ""), 2) is None
+
+
+@given(st.text(), st.text())
+def test_numbers_depend_on_the_student_alone(one: str, other: str) -> None:
+    def made(student: str) -> list[int]:
+        own = Numbers("ps", student)
+        return [own.integer(f"value-{i}", 0, 1 << 40) for i in range(4)]
+
+    same = one.strip().casefold() == other.strip().casefold()
+    assert (made(one) == made(other)) == same
+
+
+class Always(int):
+    """Equal to everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+def test_answers_become_plain_data_or_are_refused() -> None:
+    import numpy as np
+
+    assert plain([1, 2.5, "x", None, True, (3,)]) == [1, 2.5, "x", None, True, [3]]
+    assert plain(np.int64(4)) == 4
+    assert plain(np.arange(3)) == [0, 1, 2]
+    assert plain(Always(3)) == {"unsupported": "Always"}
+    assert plain(math.inf) == {"unsupported": "float inf"}
+    assert plain(1 << 70) == {"unsupported": "huge int"}
+    wide = [[0] * 200] * 200
+    assert plain(wide) == {"unsupported": "huge list"}
+    deep: list[Any] = []
+    for _ in range(50):
+        deep = [deep]
+    assert "unsupported" in repr(plain(deep))
+
+
+def test_flags_name_the_place() -> None:
+    (flag,) = look_at_source("code cell 3", "x = 1\nimport ctypes\n")
+    assert flag == "uses-native-code: code cell 3 line 2, 'ctypes'"
+    assert list(look_at_answers({"q1": {"unsupported": "Yes"}, "q2": 3})) == [
+        "not-plain-data: q1 is of type Yes"
+    ]

@@ -1,0 +1,60 @@
+"""Cheating is contained and flagged: submissions that attack, with their exact scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.grading.conftest import Tiny
+from tests.grading.damaged import changed, set_source
+from tests.grading.hostile import ATTACKS
+
+from tcplab.grading.judging import Judge, judge_submission
+from tcplab.grading.sandbox import Limits
+
+#: Tight, so that what can only be stopped by a limit is stopped soon.
+LIMITS = Limits(
+    wall_s=20,
+    cpu_s=6,
+    memory_bytes=400 << 20,
+    processes=24,
+    folder_bytes=32 << 20,
+    file_bytes=16 << 20,
+    output_bytes=1 << 20,
+    result_bytes=1 << 20,
+)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_hostile(name: str, tiny: Tiny, tmp_path: Path) -> None:
+    attack = ATTACKS[name]
+    submission = tiny.hand_in(tmp_path)
+    attack.do(submission)
+    judge = Judge(tiny.source, limits=LIMITS)
+    record = judge_submission(judge, tiny.released, submission, "ada", cell_timeout_s=1.5)
+    expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
+    if name.startswith("c-"):
+        expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
+    if name == "races-with-files":  # whichever of the two files is there at the end
+        expected["q3"] = record.scores["q3"] or 0.0
+    assert record.scores == expected, record
+    assert any(told.startswith(attack.flag) for told in record.flags), record.flags
+    told = "\n".join([*record.messages.values(), *record.flags, *record.repairs])
+    assert "the-hidden-judge-was-read" not in told
+
+
+def test_an_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> None:
+    submission = tiny.hand_in(tmp_path)
+    source = "\n".join(
+        [
+            "import math, os, subprocess  # an honest cell, with honest tools",
+            "print(os.getcwd(), subprocess.run(['cc', '--version'], check=False).returncode)",
+            "from tcplab.models import bdp_bytes",
+            "assert bdp_bytes(100, 20) == 250_000",
+            "q1_sum = n['a'] + n['b']",
+        ]
+    )
+    changed(set_source("q1-answer", source))(submission)
+    record = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    assert record.scores["q1"] == 2.0
+    assert record.flags == []

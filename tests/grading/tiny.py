@@ -1,0 +1,131 @@
+"""An assignment with everything an assignment has, and nothing that takes time: 7 points.
+
+q1 (2 points) a number, q2 (1) a choice, q3 (2) a C program that adds up, w1 (2) a written answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import v4
+
+TASK = """
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.work import Work
+
+ANSWERS = {"q1": ["q1_sum"], "q2": ["q2_word"], "q3": []}
+FILES = ["total.c"]
+
+def numbers(own: Numbers) -> dict:
+    return {"a": own.integer("a", 2, 90), "b": own.integer("b", 100, 900)}
+
+def check_q1(work: Work) -> Verdict:
+    given = work.answers["q1_sum"]
+    return Verdict(float(isinstance(given, int)), f"q1_sum is of type {type(given).__name__}.")
+"""
+
+JUDGE = """
+from tcplab.grading.checks import Hint, Verdict, choice, number
+from tcplab.grading.work import Work
+from tcplab.grading.sandbox import Limits
+
+SECRET = "the-hidden-judge-was-read"
+
+def q1(work: Work) -> Verdict:
+    n = work.numbers
+    return number(work.answers["q1_sum"], n["a"] + n["b"], name="q1_sum", within=0,
+                  hints=[Hint(n["b"] - n["a"], "this is the difference.", 0.5)])
+
+def q2(work: Work) -> Verdict:
+    return choice(work.answers["q2_word"], "cork", ["cork", "nodelay"], name="q2_word")
+
+def q3(work: Work) -> Verdict:
+    built = work.compile("total.c")
+    if built.binary is None:
+        return Verdict(0, f"total.c does not compile:\\n{built.messages}")
+    outcome = work.run_alone(built, ["20", "22"], limits=Limits(
+        wall_s=4, cpu_s=2, memory_bytes=256 << 20, processes=8, folder_bytes=8 << 20,
+        output_bytes=100_000))
+    if not outcome.ok:
+        return Verdict(0, f"total {outcome.how_it_ended()}.")
+    if outcome.output.split() != [b"42"]:
+        return Verdict(0, "total 20 22 does not print their sum.")
+    return Verdict(1, "total adds up.")
+"""
+
+TOTAL_C = """
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+    if (argc != 3)
+        return 2;
+    /* BEGIN SOLUTION */
+    printf("%d\\n", atoi(argv[1]) + atoi(argv[2]));
+    /* END SOLUTION */
+    /* STUB
+    printf("%s\\n", argv[1]);
+    */
+    return 0;
+}
+"""
+
+
+def cell(kind: str, name: str, source: str, **own: Any) -> Any:
+    make: Any = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
+    made = make(source)
+    made["id"] = name
+    if own:
+        base = {"schema_version": 3, "grade": False, "solution": False, "locked": False}
+        made.metadata["nbgrader"] = {**base, "task": False, "grade_id": name, **own}
+    return made
+
+
+def answer(name: str, variable: str, solution: str) -> Any:
+    source = f"{variable} = None\n### BEGIN SOLUTION\n{solution}\n### END SOLUTION"
+    return cell("code", name, source, solution=True)
+
+
+def test_cell(name: str, points: float) -> Any:
+    return cell(
+        "code", name, f'assignment.check("{name}")', grade=True, locked=True, points=float(points)
+    )
+
+
+def write_tiny(folder: Path) -> None:
+    (folder / "hidden").mkdir(parents=True)
+    (folder / "task.py").write_text(TASK)
+    (folder / "hidden" / "judge.py").write_text(JUDGE)
+    (folder / "hidden" / "total.c").write_text(TOTAL_C)
+    scheme = "=== BEGIN MARK SCHEME ===\nTwo points for anything.\n=== END MARK SCHEME ==="
+    cells = [
+        cell("markdown", "title", "# Tiny", locked=True),
+        cell(
+            "code",
+            "open",
+            "from tcplab.grading import open_assignment\n\nstudent = None\n"
+            'assignment = open_assignment("tiny", student)\nn = assignment.numbers',
+        ),
+        cell("markdown", "q1-text", "What is a + b?", locked=True),
+        answer("q1-answer", "q1_sum", 'q1_sum = n["a"] + n["b"]'),
+        test_cell("q1", 2),
+        cell("markdown", "q2-text", "Which word?", locked=True),
+        answer("q2-answer", "q2_word", 'q2_word = "cork"'),
+        test_cell("q2", 1),
+        cell("markdown", "q3-text", "Make total.c add up.", locked=True),
+        test_cell("q3", 2),
+        cell(
+            "markdown", "w1", f"**Why?** (2 points)\n\n{scheme}", task=True, locked=True, points=2.0
+        ),
+        cell("markdown", "w1-answer", "*Write your answer here.*"),
+    ]
+    notebook = v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    }
+    notebook.metadata["language_info"] = {"name": "python"}
+    nbformat.write(notebook, folder / "tiny.ipynb")
