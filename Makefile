@@ -8,6 +8,8 @@ SHELL := bash
 PYTHON ?=
 # More for pytest: make test ARGS='-k wire -x'
 ARGS ?=
+# The demo that `make demo` opens.
+NAME ?=
 # How long `make fuzz` looks, each target.
 SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
@@ -21,7 +23,7 @@ C_FILES := $(wildcard src/helpers/*.[ch])
 SCRIPTS := .ci/run $(shell grep -l '^#!.*bash' tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	fuzz recordings book release
+	bench exercises fuzz recordings book release test-class
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
@@ -32,11 +34,20 @@ setup: ## make .venv: packages by their hashes, the C programs compiled
 setup-dev: ## the same, with what tests and checks need
 	@tools/setup --dev
 
-demo: setup ## run the flagship experiment once in the terminal (15 s)
-	tcplab run small-writes
+demo: setup ## run the flagship experiment in the terminal (15 s); NAME=nagle opens that demo in the browser
+	@if [ -n "$(NAME)" ]; then tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
 
 lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
 	@tools/open-lab
+
+test-class: setup-dev ## grade a class of 120, damaged and hostile submissions among them (minutes)
+	pytest -m classroom tests/grading $(ARGS)
+
+bench: setup-dev ## measure everything beside its peers, on a quiet machine (8 minutes); writes docs/benchmarks.md
+	python -m tests.benchmarks $(ARGS)
+
+exercises: setup ## generate exercises/ from solutions/
+	python -m tcplab.grading.generate
 
 test: setup-dev ## run all tests; the checks of `make lint` are among them
 	pytest $(ARGS)
