@@ -1608,9 +1608,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--side", choices=get_args(Side), default="receive", help="of sweep: which buffer"
     )
-    parser.add_argument("--rtt-ms", type=float, nargs="+", help="of the wire (sweep, autotuning)")
-    parser.add_argument("--rate-mbit", type=float, help="of the wire (sweep, autotuning, queues)")
-    parser.add_argument("--sizes", type=int, nargs="+", help="buffers to ask for (sweep, grants)")
+    parser.add_argument(
+        "--rtt-ms", type=float, nargs="+", help="of the wire (sweep 10 20 40, autotuning 2 40)"
+    )
+    parser.add_argument(
+        "--rate-mbit",
+        type=float,
+        help="of the wire (sweep 50, limits 20, autotuning 100, queues 10)",
+    )
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        help="bytes to ask for (sweep, grants, autotuning, one-segment)",
+    )
 
 
 def from_arguments(arguments: argparse.Namespace) -> Result:

@@ -971,7 +971,7 @@ def measure_two_sockets(writes: int = 20) -> Leak:
         for sockets in (1, 2):
             with lab.client.capture() as capture:
                 port = _write_by_turns(lab, sockets, writes)
-                time.sleep(0.02)
+                time.sleep(0.05)  # what leaves with the end of the connections is recorded too
             lost += capture.drops or 0
             rows = _taken(capture)
             mine = rows[(rows["src_port"] == port) & (rows["payload_bytes"] > 0)]

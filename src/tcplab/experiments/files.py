@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -30,9 +31,15 @@ def file_of(size_bytes: int) -> Iterator[Path]:
         size_bytes: its size.
 
     Raises:
-        OSError: no room.
+        LabError: no room for it.
     """
-    with _removed_at_the_end(_choose_directory()) as path:
+    directory = _choose_directory()
+    if (free := shutil.disk_usage(directory).free) < size_bytes:
+        raise LabError(
+            f"a file of {size_bytes / 1e6:.0f} MB needs more than the {free / 1e6:.0f} MB that are"
+            f" free in {directory}; choose a smaller size, or set TMPDIR"
+        )
+    with _removed_at_the_end(directory) as path:
         with path.open("wb") as file:
             piece = os.urandom(_PIECE_BYTES)
             for start in range(0, size_bytes, _PIECE_BYTES):

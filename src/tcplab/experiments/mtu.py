@@ -454,12 +454,16 @@ def measure_packet(mtu_bytes: int = 1500) -> PacketParts:
         return PacketParts(mtu_bytes, *parts, provenance(lab, capture_drops=capture.drops))
 
 
+#: Of the options whose value scapy has decoded (RFC 9293, 3.1; RFC 2018; RFC 7323).
+_OPTION_BYTES: Final = {"NOP": 1, "EOL": 1, "MSS": 4, "WScale": 3, "SAckOK": 2, "Timestamp": 10}
+
+
 def take_apart(packet: Any) -> list[PacketPart]:
     """The parts of a TCP packet, from the IP header to the data; the packet is scapy's."""
     ip, tcp = packet["IP"], packet["TCP"]
     parts = [PacketPart("IP header", 4 * ip.ihl), PacketPart("TCP header", 20)]
     for name, value in tcp.options:
-        length = {"NOP": 1, "EOL": 1, "MSS": 4, "WScale": 3, "SAckOK": 2, "Timestamp": 10}[name]
+        length = _OPTION_BYTES.get(name) or 2 + len(value)
         says = str(value) if name in ("MSS", "WScale") else ""
         parts.append(PacketPart(f"option {name}", length, says))
     parts.append(PacketPart("data", ip.len - 4 * ip.ihl - 4 * tcp.dataofs))

@@ -624,7 +624,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--wire-size", type=int, default=100, metavar="MB", help="over the wire (default 100)"
     )
     parser.add_argument(
-        "--ways", nargs="+", choices=tuple(BY_KEY), default=tuple(BY_KEY), metavar="WAY"
+        "--ways",
+        nargs="+",
+        choices=tuple(BY_KEY),
+        default=tuple(BY_KEY),
+        metavar="WAY",
+        help=f"some of {', '.join(BY_KEY)} (default all)",
     )
 
 

@@ -729,7 +729,7 @@ _LIMITS: Final = {"ulimit -v": _address_space, "cgroup": _control_group}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tcplab run sendfile`."""
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="questions")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default all")
     parser.add_argument(
         "--sizes", nargs="+", type=int, default=(9, 32, 64), metavar="MB", help="default 9 32 64"
     )

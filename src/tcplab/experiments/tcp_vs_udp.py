@@ -192,6 +192,12 @@ class Series:
         return self.mb_per_s * 1e6 / self.size_bytes
 
     @property
+    def cpu_us_per_block(self) -> float:
+        """CPU time of the source for a block, of the median run; a busy machine changes it less."""
+        times_s = [each.user_s + each.system_s for each in self.runs]
+        return 1e6 * statistics.median(times_s) / self.blocks
+
+    @property
     def bytes_per_segment(self) -> float:
         """Data in a segment or datagram, the mean of the median run."""
         segments = statistics.median(each.data_segments for each in self.runs)
@@ -235,6 +241,7 @@ class Series:
             "mb_per_s_max": rates["max"],
             "text_mb_per_s": text and text.mb_per_s,
             "blocks_per_s": self.blocks_per_s,
+            "cpu_us_per_block": self.cpu_us_per_block,
             "text_blocks_per_s": text and text.mb_per_s * 1e6 / self.size_bytes,
             "arrived_mb_per_s": self.arrived_mb_per_s,
             "bytes_per_segment": self.bytes_per_segment,
@@ -311,7 +318,8 @@ class TcpVsUdp:
 
     def block_table(self, server: Server) -> Table:
         """What a block costs by its size: MB/s, and blocks a second."""
-        keys = """protocol size_bytes mb_per_s blocks_per_s text_blocks_per_s bytes_per_segment"""
+        keys = """protocol size_bytes mb_per_s blocks_per_s text_blocks_per_s bytes_per_segment
+            cpu_us_per_block"""
         chosen = [each for each in self.series if each.server == server]
         chosen.sort(key=lambda each: (each.protocol, each.size_bytes))
         return self._part(chosen, keys.split(), f"To {server}")
@@ -360,6 +368,7 @@ class TcpVsUdp:
 _BLOCK_COLUMNS: Final = (
     Column("blocks_per_s", "blocks a second", ",.0f"),
     Column("text_blocks_per_s", "text", ",.0f"),
+    Column("cpu_us_per_block", "CPU of the source (µs/block)", ".2f"),
 )
 
 

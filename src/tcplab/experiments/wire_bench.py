@@ -49,7 +49,7 @@ DELAYS: Final[Sequence[tuple[float, int]]] = (
     (200.0, 10_000),
     (20.0, 10_000),
 )
-RATES_MBIT: Final[Sequence[float]] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+RATES_MBIT: Final[Sequence[float]] = (1, 5, 10, 50, 100, 200, 500, 1000)
 
 MSS_BYTES: Final = 1448  # of MTU 1500 with time stamps
 FRAME_OVERHEAD_BYTES: Final = 90  # preamble, Ethernet, FCS and gap 38; IPv4 20; TCP 32
