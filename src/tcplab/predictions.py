@@ -79,8 +79,8 @@ class Predictions:
             [
                 Column("name", "question"),
                 Column("predicted", f"you predicted{suffix}"),
-                Column("model", f"the model says{suffix}", ".3g"),
-                Column("measured", f"measured{suffix}", ".3g"),
+                Column("model", f"the model says{suffix}", ".4g"),
+                Column("measured", f"measured{suffix}", ".4g"),
                 Column("verdict", "how close"),
             ],
             rows,

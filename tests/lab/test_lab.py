@@ -89,8 +89,20 @@ def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
     # Neither ARP nor IPv6's announcements: a capture holds the experiment and nothing else.
     with Lab() as quiet:
         time.sleep(2)
-        received = {way: each["packets_in"] for way, each in quiet.link.counters().items()}
-        assert received == {"client->server": 0, "server->client": 0}
+        assert packets_in(quiet) == {"client->server": 0, "server->client": 0}
+        with (
+            quiet.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+            quiet.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
+        ):
+            there.bind((quiet.server.address, 0))
+            there.settimeout(30)
+            here.sendto(b"the first", there.getsockname())
+            there.recv(16)
+        assert packets_in(quiet) == {"client->server": 1, "server->client": 0}
+
+
+def packets_in(lab: Lab) -> dict[str, int]:
+    return {way: each["packets_in"] for way, each in lab.link.counters().items()}
 
 
 def test_a_command_has_no_capabilities_unless_asked(lab: Lab) -> None:
