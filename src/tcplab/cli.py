@@ -237,7 +237,7 @@ def _run(arguments: argparse.Namespace) -> int:
         f" · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
     )
     if "wire_late" in origin:
-        print(f"tcplab: warning: {origin['wire_late']}", file=sys.stderr)
+        print(f"note: {origin['wire_late']}")
     if status:
         print(f"interrupted after {origin.get('runs', 'some')} runs", file=sys.stderr)
     return status

@@ -34,8 +34,7 @@ from tcplab.lab import Pair
 FRAME_BYTES = 100
 NOBODY = "10.0.1.9"
 RATES = tuple(
-    1000 * each
-    for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 550, 600, 650, 700, 800, 900)
+    1000 * each for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
 #: Sends count datagrams at a rate, 50 a system call (UDP_SEGMENT), and prints how long it took.

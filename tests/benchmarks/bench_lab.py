@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks --only lab --output DIR
 
-Each round is a new Python process, so that its first laboratory finds nothing imported; fifty more
-follow at once, and are open together.
+Each round is a new Python process, so that its first laboratory finds nothing imported; twenty
+more follow at once, and are open together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.benchmarks.quiet import Measured, Rules, summary, tell, undisturbed
 
-LABORATORIES = 50
+LABORATORIES = 20
 SCRIPT = """
 import json, sys, time
 from tcplab import Lab

@@ -114,8 +114,22 @@ def _head(results: Mapping[str, Any]) -> str:
         f"- beside {versions or 'no other tools'}",
         f"- {rounds}; one in which other processes had {threshold} was run again, {again}",
         *(f"- not there to compare with: {each}" for each in origin["absent"]),
+        *_busy(results),
     ]
     return "\n".join(lines)
+
+
+def _busy(results: Mapping[str, Any]) -> list[str]:
+    """A warning, when the machine was never quiet for long enough."""
+    shares = [row["others"] for each in results.get("programs", ()) for row in each["rows"]]
+    disturbed = [
+        share for share in shares if share > results["provenance"]["disturbed_percent"] / 100
+    ]
+    if not disturbed:
+        return []
+    most = f"others took up to {100 * max(disturbed):.0f} % of the processors"
+    rows = f"{len(disturbed)} of {len(shares)} rows"
+    return ["", f"**The machine was busy: {most} in {rows}. Don't rely on those numbers.**"]
 
 
 def _goals(results: Mapping[str, Any]) -> str:

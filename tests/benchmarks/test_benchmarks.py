@@ -230,9 +230,14 @@ def test_the_file_methods_are_measured_and_written_down(
         "took_s": 60,
         "absent": ["netperf"],
     }
+    for row in found["rows"]:
+        row["others"] = 0.0
+    assert "was busy" not in report.markdown({"provenance": origin, "programs": [found]})
+    found["rows"][0]["others"] = 0.5
     report.write({"provenance": origin, "programs": [found]}, tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| filesend -m sendfile" in text
+    assert "busy: others took up to 50 % of the processors in 1 of 5 rows" in text
     assert "not there to compare with: netperf" in text
     assert json.loads((tmp_path / "benchmarks.json").read_text())["programs"] == [found]
     assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
