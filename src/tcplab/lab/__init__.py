@@ -22,10 +22,11 @@ import sysconfig
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
-from tcplab.lab.rtnetlink import NetlinkSocket
+from tcplab.lab.interfaces import Interfaces, import_early, in_thread
 
 if TYPE_CHECKING:
     from tcplab.capture import Recording, WireRecording
@@ -667,6 +668,7 @@ class Lab(_Place):
         self.client = self.clients[0]
         self.server = Host(self, "server", "10.0.0.2", "eth0")
         self._wire: subprocess.Popen[str] | None = None
+        import_early()
         self._namespaces = _Namespaces()
         self._entrances: dict[str, tuple[int, int, int]] = {}
         atexit.register(self.close)
@@ -675,13 +677,13 @@ class Lab(_Place):
                 self._entrances[name] = self._namespaces.add_host(name)
             self._name_hosts()
             self._keep_ipv6_quiet()
-            try:
-                self._configure()
-            except OSError as error:
-                raise LabError(f"making the laboratory's network: {error.strerror}") from None
             for host in self._hosts:
                 for key, value in {**PINNED_SYSCTLS, **(sysctls or {})}.items():
                     host.sysctl(key, value)
+            try:
+                in_thread(self._configure)
+            except OSError as error:
+                raise LabError(f"making the laboratory's network: {error.strerror}") from None
             self._wire, self.link = self._start_wire()
             self.link.update(
                 rtt_ms=rtt_ms, rate_mbit=rate_mbit or 0, queue_packets=queue_packets, loss=loss
@@ -715,7 +717,7 @@ class Lab(_Place):
             Host(self, "client", "10.0.1.1", "direct0"), Host(self, "server", "10.0.1.2", "direct0")
         )
         try:
-            self._configure_direct(pair, offload)
+            in_thread(partial(self._configure_direct, pair, offload))
         except OSError as error:
             raise LabError(f"a direct pair from client to server: {error.strerror}") from None
         return pair
@@ -771,7 +773,7 @@ class Lab(_Place):
 
     def _configure(self) -> None:
         """Interfaces, addresses, neighbours and offloads, over sockets of each namespace."""
-        with self._netlink("wire") as wire:
+        with self._interfaces("wire") as wire:
             for host in self._hosts:
                 wire.add_veth(
                     host.name,
@@ -784,10 +786,10 @@ class Lab(_Place):
                 if not self.offload:
                     wire.switch_offloads_off(host.name)
         for host in self._hosts:
-            with self._netlink(host.name) as own:
+            with self._interfaces(host.name) as own:
                 self._configure_host(own, host)
 
-    def _configure_host(self, own: NetlinkSocket, host: Host) -> None:
+    def _configure_host(self, own: Interfaces, host: Host) -> None:
         own.add_address(host.interface, host.address)
         own.set_up(host.interface)
         own.set_up("lo")
@@ -799,7 +801,7 @@ class Lab(_Place):
                 own.add_neighbour(host.interface, other.address, _mac(other))
 
     def _configure_direct(self, pair: Pair, offload: bool) -> None:
-        with self._netlink("client") as own:
+        with self._interfaces("client") as own:
             own.add_veth(
                 pair.client.interface,
                 pair.server.interface,
@@ -807,14 +809,14 @@ class Lab(_Place):
                 peer_net_fd=self._entrances["server"][1],
             )
         for host in (pair.client, pair.server):
-            with self._netlink(host.name) as own:
+            with self._interfaces(host.name) as own:
                 own.add_address(host.interface, host.address)
                 own.set_up(host.interface)
                 if not offload:
                     own.switch_offloads_off(host.interface)
 
-    def _netlink(self, name: str) -> NetlinkSocket:
-        return NetlinkSocket(self._open_socket(name, socket.AF_NETLINK, socket.SOCK_DGRAM, 0))
+    def _interfaces(self, name: str) -> Interfaces:
+        return Interfaces(partial(self._open_socket, name))
 
     def _start_wire(self) -> tuple[subprocess.Popen[str], Link]:
         prefix, fds = self._entrance_of("wire", privileged=True)
