@@ -279,7 +279,7 @@ _MTU: Final = Demo(
             "And with an MTU of 128?",
             {"mtu_bytes": 128},
             _options("MB/s", 1, 3, 5.7, 9),
-            "Half and less: 76 bytes of data between 90 bytes of headers and framing.",
+            "Less than half: 76 bytes of data among 90 bytes of headers and framing.",
         ),
     ),
 )
@@ -431,7 +431,7 @@ def _one_step(
     settings = demo.settings(step)
     if panel.instrument.live:  # there are no sliders to move meanwhile
         settings |= panel.instrument.headless
-    panel.set(**settings).start().wait(timeout_s=90)
+    panel.set(**settings).start().wait(timeout_s=120)
     if panel.phase != "done":
         raise LabError(panel.message)
     run = panel.runs[-1]

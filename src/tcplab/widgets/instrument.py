@@ -47,8 +47,8 @@ class Shown:
         label: the settings in a few words, for the comparison of runs.
         headline: the one number that stands for the run, in the unit of the prediction; None where
             it was not seen.
-        png: the picture, base64 of a PNG file.
-        alt: the picture in words.
+        png: the picture, base64 of a PNG file; empty where the front end draws its own.
+        alt: the picture in words; empty with it.
         table: the numbers, as HTML.
         text: the same for a terminal.
         provenance: what the numbers depend on.
@@ -73,16 +73,17 @@ class Shown:
         cls,
         label: str,
         headline: float | None,
-        picture: Picture,
+        picture: Picture | None,
         table: Table,
         provenance: Mapping[str, Any],
         **more: Any,
     ) -> Shown:
         """From a picture and a table as the lessons show them."""
-        png = base64.b64encode(picture.png()).decode()
+        png = "" if picture is None else base64.b64encode(picture.png()).decode()
+        alt = "" if picture is None else picture.alt
         if headline is not None and not math.isfinite(headline):
             headline = None
-        shown = (picture.alt, table._repr_html_(), str(table), dict(provenance))
+        shown = (alt, table._repr_html_(), str(table), dict(provenance))
         return cls(label, headline, png, *shown, **more)
 
     def as_data(self) -> dict[str, Any]:
@@ -96,6 +97,10 @@ class Job(Protocol):
     @property
     def values(self) -> Values:
         """The checked values of the controls. Those of a live instrument change meanwhile."""
+
+    @property
+    def wants_picture(self) -> bool:
+        """Whether a picture is needed though the front end draws its own chart or stepper."""
 
     def stage(self, words: str, share: float | None = None) -> None:
         """Says what happens now, and which share of the whole is done, 0 to 1, if it is known."""

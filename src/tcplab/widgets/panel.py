@@ -27,7 +27,7 @@ KEPT_RUNS: Final = 3
 DRAWING_S: Final = 10.0
 STOP_S: Final = 0.4
 #: How long a notebook that runs without a browser waits for the default result.
-HEADLESS_S: Final = 60.0
+HEADLESS_S: Final = 120.0
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
@@ -121,7 +121,9 @@ class Panel:
             self._drawing = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
-            self._worker.tell({"run": self.instrument.name, "values": self.values})
+            drawn_there = self._view is not None and self.instrument.figure in ("chart", "stepper")
+            request = {"run": self.instrument.name, "values": self.values}
+            self._worker.tell({**request, "picture": not drawn_there})
             self._set("running", "Starting …", None)
         return self
 
@@ -245,8 +247,9 @@ class Panel:
     # ---- what is shown ----
 
     def _show(self) -> None:
-        if self._view is not None:
-            self._view.refresh()
+        with self._lock:  # the worker's lines come in a thread of their own
+            if self._view is not None:
+                self._view.refresh()
 
     def model(self) -> dict[str, Any]:
         """What the model says of the settings at hand, for the view: chart, steps, forecast."""
@@ -270,8 +273,10 @@ class Panel:
             words = self.message if failed else "Nothing measured yet: run this cell in JupyterLab."
             return "\n".join([*parts, f"<p>{escape(words)}</p>"])
         run = self.runs[-1]
-        picture = f'<img src="data:image/png;base64,{run["png"]}" alt="{escape(run["alt"])}"'
-        parts += [f"<p>{escape(run['label'])}</p>", f'{picture} style="max-width:100%">']
+        parts.append(f"<p>{escape(run['label'])}</p>")
+        if run["png"]:
+            picture = f'<img src="data:image/png;base64,{run["png"]}" alt="{escape(run["alt"])}"'
+            parts.append(f'{picture} style="max-width:100%">')
         parts += [run["table"], _fold("As code", run["code"]), _fold("Where from", _lines(run))]
         return "\n".join(parts)
 

@@ -2,10 +2,10 @@
 
 Lines of JSON come in on standard input and go out on standard output:
 
-    {"run": "small-writes", "values": {...}}     →  {"stage": "measuring", "share": null} ...
-    {"set": {"rtt_ms": 40}}, during a live run      {"sample": {...}} ...
-    {"stop": true}, during a live run               {"result": {...}, "seconds": {...}}
-                                                    or {"error": "one line"}
+    {"run": "small-writes", "values": {...},     →  {"stage": "measuring", "share": null} ...
+     "picture": true}                               {"sample": {...}} ...
+    {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
+    {"stop": true}, during a live run               or {"error": "one line"}
 
 It says {"ready": true} when everything that is slow to import is there, and then waits. When
 standard input ends its owner is gone, and so is it, with its laboratory. The file descriptor in
@@ -49,8 +49,11 @@ MAX_CAPTURE_BYTES: Final = 16 << 20
 class Run:
     """One run, seen from its measurement: see `tcplab.widgets.instrument.Job`."""
 
-    def __init__(self, instrument: Instrument, values: Values, capture_fd: int) -> None:
+    def __init__(
+        self, instrument: Instrument, values: Values, capture_fd: int, wants_picture: bool = True
+    ) -> None:
         self.instrument = instrument
+        self.wants_picture = wants_picture
         self.values: Values = checked(instrument.controls, values)
         self.stop_asked = False
         self.notes: list[str] = []
@@ -177,7 +180,7 @@ def _warm_up() -> None:
 def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
     start = time.perf_counter()
     try:
-        run = Run(load(words["run"]), words["values"], capture_fd)
+        run = Run(load(words["run"]), words["values"], capture_fd, words["picture"])
         owner.run = run
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)

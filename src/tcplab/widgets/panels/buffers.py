@@ -114,7 +114,7 @@ def _run(job: Job) -> Shown:
     return Shown.of(
         _label(values),
         mine[0].mbit if mine else None,
-        _picture(values, result, points, shown),
+        _picture(values, result, points, shown) if job.wants_picture else None,
         shown,
         result.provenance,
         points=points,

@@ -59,7 +59,7 @@ def _run(job: Job) -> Shown:
     return Shown.of(
         f"MTU {mine}, {values['rate_mbit']:g} Mbit/s, offload {values['offload']}",
         goodput[mine],
-        headers(result),
+        headers(result) if job.wants_picture else None,
         table(result),
         result.provenance,
         points=[(float(size), rate) for size, rate in sorted(goodput.items())],

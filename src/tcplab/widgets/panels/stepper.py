@@ -280,7 +280,7 @@ def _run(job: Job) -> Shown:
         for event in events
         if event.kind in ("segment", "ack", "reply")
     ]
-    picture = draw_timeline(timeline, timeline.messages)
+    picture = draw_timeline(timeline, timeline.messages) if job.wants_picture else None
     return Shown.of(
         f"{mode}: {agreement(model, kernel)}",
         max(event.time_ms for event in kernel),

@@ -144,7 +144,8 @@ def _watch(
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
-        due += PERIOD_S
+        # A reading that was late does not make the next one early: a rate needs some time.
+        due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for changed in job.changes():
             lab.link.update(**_wire(changed))

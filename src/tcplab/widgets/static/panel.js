@@ -616,6 +616,7 @@ function render({ model, el }) {
   function state() {
     const phase = model.get("phase");
     root.dataset.phase = phase;
+    root.dataset.run = model.get("runs").at(-1)?.number ?? 0;
     buttons();
     status.classList.toggle("failed", phase === "failed");
     status.textContent = phase === "failed" ? `Failed: ${model.get("message")}` : model.get("message");
@@ -666,7 +667,8 @@ function render({ model, el }) {
         all();
         choice.querySelector(":checked")?.focus();
       });
-      return make("label", { class: `run${each.number % KEPT}` }, radio, `Run ${each.number} · ${each.label}`);
+      const words = `Run ${each.number} · ${each.label}`;
+      return make("label", { class: `run${each.number % KEPT}`, title: words }, radio, words);
     }));
   }
 
