@@ -12,8 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+TARGETS = ["lint-style", "lint-types", "lint-c", "lint-shell", "lint-analysis"]
+
+
 @pytest.mark.timeout(600)  # a first run of mypy, on a busy machine
-@pytest.mark.parametrize("target", ["lint-style", "lint-types", "lint-c", "lint-shell", "lint-analysis"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_lint(target: str) -> None:
     if not os.access(ROOT, os.W_OK):
         pytest.skip("the checks write into build/, and this user may not write there")

@@ -111,7 +111,7 @@ def run_records(work: Work, records: int, rtt_ms: float) -> LabRun:
         ["10.0.0.2", "{port}", str(records)],
         peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
         lab={"rtt_ms": rtt_ms},
-        limits=Limits(wall_s=8, cpu_s=8, processes=8),
+        limits=Limits(wall_s=20, cpu_s=8, processes=8),
     )
 
 
@@ -140,7 +140,7 @@ def look_at_records(run: LabRun, records: int) -> Verdict:
         whole = Verdict(
             0,
             f"Your program sent {len(sent)} segments for {records} records, and {len(sent) - seen}"
-            " of them end in the middle of one. TCP saw the pieces: write a record at once, or cork.",
+            " of them end in the middle of one. TCP saw pieces: write a record at once, or cork.",
         )
     return combine([(0.5, whole), (0.5, _look_at_waiting(run, records))])
 

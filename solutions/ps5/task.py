@@ -111,7 +111,7 @@ def run_records(work: Work, records: int, rtt_ms: float) -> LabRun:
         ["10.0.0.2", "{port}", str(records)],
         peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
         lab={"rtt_ms": rtt_ms},
-        limits=Limits(wall_s=8, cpu_s=8, processes=8),
+        limits=Limits(wall_s=20, cpu_s=8, processes=8),
     )
 
 

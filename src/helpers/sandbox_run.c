@@ -57,7 +57,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_BINDS = 64, NOBODY = 65534, WATCH_MS = 20 };
+enum { MAX_BINDS = 64, NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };
 
 /* Of the mount API since Linux 5.2; glibc declares them only since 2.36. */
 enum { TREE_CLONE = 1, TREE_RECURSIVE = 0x8000, MOVE_FROM_FD = 4, EMPTY_PATH = 0x1000 };
@@ -632,6 +632,18 @@ static bool reap(pid_t command, int *status) {
     return false;
 }
 
+/* What is merely about to end, as a laboratory is that was just closed, was not left behind. */
+static void wait_for_stragglers(void) {
+    const struct timespec pause = {.tv_nsec = WATCH_MS * 1000000};
+    look();
+    for (int i = 0; seen.processes > 0 && i < STRAGGLER_MS / WATCH_MS; i++) {
+        nanosleep(&pause, NULL);
+        int status;
+        reap(-1, &status);
+        look();
+    }
+}
+
 static void report(int status, const char *stopped, int64_t start_ns) {
     char text[512];
     int exit_status = !stopped && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -677,7 +689,7 @@ static _Noreturn void be_process_one(char **command, uid_t uid, gid_t gid, bool 
             exit(0); /* the owner has gone, and so does everything in here */
     }
     if (!stopped)
-        look();
+        wait_for_stragglers();
     report(status, stopped, start_ns);
     exit(0);
 }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -192,6 +193,16 @@ def test_files_are_gone_at_the_end_and_when_their_owner_is_killed() -> None:
     while left.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not left.exists()
+
+
+def test_no_room_for_a_file_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
+    assert main(["run", "pipes", "--ways", "netcat-warm", "--size", "5", "--runs", "1"]) == 1
+    error = capsys.readouterr().err
+    assert "a file of 5 MB needs more than the 1 MB that are free in" in error
+    assert error.count("\n") == 1
 
 
 def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:

@@ -16,10 +16,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "classroom: grades a whole class; run by `make test-class`")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         # Each starts nbgrader, compilers and laboratories; a busy machine takes its time for it.

@@ -24,6 +24,7 @@ class Attack:
     do: Callable[[Path], object]
     flag: str | tuple[str, ...]
     q2: float = 1.0  # lost where it harms its own other answers
+    cell_timeout_s: float = 30.0
 
 
 def cell(*lines: str) -> Callable[[Path], None]:
@@ -98,7 +99,7 @@ def own_judge(folder: Path) -> None:
 SEARCH: Final = """
 import os
 found = []
-for top in ("/", "/home", "/root", "/work", "/srv", "/tmp", "../..", "../../.."):
+for top in ("/", "/home", "/root", "/opt", "/srv", "/tmp", "../..", "../../.."):
     for folder, _, names in os.walk(top):
         if folder.startswith(("/proc", "/sys", "/usr")):
             continue
@@ -218,6 +219,7 @@ ATTACKS: Final[dict[str, Attack]] = {
             "    except BaseException: pass",
         ),
         ("process-ended", "cell-timeout"),
+        cell_timeout_s=4.0,
     ),
     "fork-bomb": Attack(
         cell(
@@ -310,7 +312,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     # ---- with the C file ----
     "c-reads-the-judge": Attack(
         program(
-            'system("cat /work/*/solutions/*/hidden/judge.py ../../*/hidden/*; ls /home /root");',
+            'system("cat /opt/*/solutions/*/hidden/judge.py ../../*/hidden/*; ls /home /root");',
             "string",
         ),
         "reads-elsewhere",

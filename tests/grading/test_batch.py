@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.grading.conftest import Tiny, quiet
-from tests.grading.damaged import DAMAGES
+from tests.grading.damaged import DAMAGES, Notebook, changed
 from tests.grading.hostile import ATTACKS
 
 from tcplab.cli import main
@@ -36,11 +36,20 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(tiny.course, course)
     for student, (what, _) in CLASS.items():
         submission = tiny.hand_in(course / "submitted" / student, solved=what != "untouched")
+        changed(add_a_script)(submission)
         if what in DAMAGES:
             DAMAGES[what].do(submission)
         if what in ATTACKS:
             ATTACKS[what].do(submission)
     return course
+
+
+def add_a_script(notebook: Notebook) -> None:
+    """Who opens the feedback must not run what a learner wrote into it."""
+    source = "<script>alert('run by the teacher')</script> a harmless word"
+    notebook["cells"].insert(
+        2, {"cell_type": "markdown", "id": "script", "metadata": {}, "source": source}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +86,8 @@ def test_the_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert rows["ada"]["score"] == "5"
-    assert rows["ada"]["flags"] == rows["ada"]["repairs"] == rows["ada"]["error"] == ""
+    assert rows["ada"]["flags"] == "active-html: cell 3 of the notebook"
+    assert rows["ada"]["repairs"] == rows["ada"]["error"] == ""
     assert rows["carla"]["repairs"] == "duplicated-cell: q1-answer"
     assert rows["eve"]["flags"].startswith("link: 'stolen'")
     # What begins like a formula must not be run by a spreadsheet.
@@ -95,6 +105,8 @@ def test_the_feedback_tells_the_message_and_not_the_test(course: Path, batch: Ba
     page = (course / "feedback" / "bob" / "tiny" / "tiny.html").read_text()
     assert "q1_sum has no answer yet." in page
     assert "No response." in page
+    assert "a harmless word" in page
+    assert "<script>alert('run by" not in page
     for folder in (course / "feedback", course / "autograded"):
         for path in folder.rglob("*"):
             if path.is_file():
@@ -122,7 +134,7 @@ def test_what_was_handed_in_is_not_changed(tiny: Tiny, course: Path, batch: Batc
     assert batch.graded
     handed_in = course / "submitted" / "bob" / "tiny"
     for path in tiny.exercise.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.suffix != ".ipynb":
             assert (handed_in / path.relative_to(tiny.exercise)).read_bytes() == path.read_bytes()
 
 
@@ -143,12 +155,35 @@ def test_mistakes_of_the_instructor_take_one_line(
         assert told.count("\n") == 1, told
 
 
+def test_grading_refuses_where_there_is_no_sandbox_and_says_why(
+    course: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "no laboratory on this machine: AppArmor restricts …; to allow it: sudo sysctl …"
+    monkeypatch.setattr("tcplab.grading.sandbox.why_no_sandbox", lambda: reason)
+    assert main(["grade", "tiny", "--course", str(course)]) == 1
+    told = capsys.readouterr().err
+    assert "not graded without a sandbox. no laboratory on this machine: AppArmor" in told
+    assert "--unsafe-no-sandbox" in told
+
+
+def test_without_a_sandbox_every_feedback_says_so(course: Path, batch: Batch) -> None:
+    assert batch.graded
+    with quiet():
+        run = grade("tiny", course=course, students=["carla"], unsafe_no_sandbox=True)
+    assert run.graded == ["carla"]
+    page = (course / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
+    assert "WARNING: graded with --unsafe-no-sandbox" in page
+    record = json.loads((course / "reports" / "tiny" / "records" / "carla.json").read_text())
+    assert record["sandboxed"] is False
+    assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
+
+
 def test_a_new_assignment_works_as_it_is(tmp_path: Path) -> None:
     from tcplab.grading.new import new_assignment
     from tcplab.grading.trial import Trial
 
     trial = Trial(new_assignment(tmp_path, "mine"))
-    for name in trial.names():
+    for name in ("reference", "untouched"):
         assert trial.run(name).as_expected, name
     with pytest.raises(ParameterError, match="exists already"):
         new_assignment(tmp_path, "mine")

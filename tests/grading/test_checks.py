@@ -21,7 +21,7 @@ from tcplab.grading.checks import (
     score,
     text,
 )
-from tcplab.grading.flags import look_at_answers, look_at_source
+from tcplab.grading.flags import harmless_markdown, look_at_answers, look_at_source
 from tcplab.grading.inside import plain
 
 JSON = st.recursive(
@@ -120,6 +120,25 @@ def test_answers_become_plain_data_or_are_refused() -> None:
     for _ in range(50):
         deep = [deep]
     assert "unsupported" in repr(plain(deep))
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "a < b, x<y and <b>bold</b> H<sub>2</sub>O",
+            "a < b, x&lt;y and <b>bold</b> H<sub>2</sub>O",
+        ),
+        ("<script>x</script>", "&lt;script>x&lt;/script>"),
+        ("<ScRiPt >x", "&lt;ScRiPt >x"),
+        ("<b onclick=x()>b</b>", "&lt;b onclick=x()>b</b>"),
+        ("<!-- <img src=x onerror=y> -->", "&lt;!-- &lt;img src=x onerror=y> -->"),
+        ("[a](JavaScript:x)", "[a](blocked:x)"),
+        ("<br/>", "<br/>"),
+    ],
+)
+def test_a_learners_text_does_nothing_on_the_page(source: str, shown: str) -> None:
+    assert harmless_markdown(source) == shown
 
 
 def test_flags_name_the_place() -> None:

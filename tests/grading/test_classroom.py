@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -115,6 +116,7 @@ def test_a_class_with_everybody_in_it_loses_nobody(tiny: Tiny, tmp_path: Path) -
         second = grade("tiny", course=course, jobs=2)
     assert second.failed == {}
     assert len(second.kept) >= 30
+    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     assert len(second.graded) + len(second.kept) == len(expected)
     found = scores(course)
     del expected["hostile-races-with-files"]  # whichever of its two files is there at the end
@@ -123,27 +125,31 @@ def test_a_class_with_everybody_in_it_loses_nobody(tiny: Tiny, tmp_path: Path) -
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory(prefix="tcplab-class-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 # ---- PostgreSQL ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[str]:
+def postgres(open_folder: Path) -> Iterator[str]:
     """A server of its own with an empty database; its URL."""
     pytest.importorskip("psycopg2", reason="POSTGRESQL NOT TESTED: pip install psycopg2-binary")
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
     programs = next((each for each in found if (each / "initdb").exists()), None)
     if programs is None:
         pytest.skip("POSTGRESQL NOT TESTED: apt install postgresql")
-    tmp_path.chmod(0o755)
-    folder = tmp_path / "postgres"
+    folder = open_folder / "postgres"
     folder.mkdir(mode=0o700)
     user: dict[str, Any] = {}
     if os.getuid() == 0:  # the server refuses to be root
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        for each in tmp_path.parents:
-            if not each.stat().st_mode & 0o001 and each.owner() == "root" and each != Path("/root"):
-                each.chmod(each.stat().st_mode | 0o011)
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
     def run(name: str, *words: str) -> None:
@@ -206,11 +212,10 @@ def account(name: str, home: Path) -> list[str]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="EXCHANGE NOT TESTED: two accounts need root")
-def test_create_release_fetch_submit_collect_grade_feedback(tiny: Tiny, tmp_path: Path) -> None:
-    for each in [tmp_path, *tmp_path.parents]:
-        if each != Path("/") and not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o011)
-    exchange, course = tmp_path / "exchange", tmp_path / "course"
+def test_create_release_fetch_submit_collect_grade_feedback(
+    tiny: Tiny, tmp_path: Path, open_folder: Path
+) -> None:
+    exchange, course = open_folder / "exchange", tmp_path / "course"
     exchange.mkdir()
     exchange.chmod(0o777)
     shutil.copytree(tiny.course, course)
@@ -236,7 +241,7 @@ def test_create_release_fetch_submit_collect_grade_feedback(tiny: Tiny, tmp_path
     nbgrader([], course, "generate_assignment", "tiny")
     nbgrader([], course, "release_assignment", "tiny")
     for name, solved in (("games", True), ("nobody", False)):
-        home = tmp_path / name
+        home = open_folder / name
         prefix = account(name, home)
         nbgrader(prefix, home, "fetch_assignment", "tiny")
         assert (home / "tiny" / "total.c").is_file()
@@ -252,7 +257,7 @@ def test_create_release_fetch_submit_collect_grade_feedback(tiny: Tiny, tmp_path
     assert run.failed == {}
     assert scores(course) == {"games": 5.0, "nobody": 0.0}
     nbgrader([], course, "release_feedback", "tiny")
-    home = tmp_path / "games"
+    home = open_folder / "games"
     nbgrader(account_again("games", home), home, "fetch_feedback", "tiny")
     pages = list((home / "tiny" / "feedback").rglob("tiny.html"))
     assert len(pages) == 1

@@ -14,7 +14,7 @@ from tcplab.grading.sandbox import Limits
 
 #: Tight, so that what can only be stopped by a limit is stopped soon.
 LIMITS = Limits(
-    wall_s=20,
+    wall_s=60,
     cpu_s=6,
     memory_bytes=400 << 20,
     processes=24,
@@ -31,7 +31,9 @@ def test_hostile(name: str, tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path)
     attack.do(submission)
     judge = Judge(tiny.source, limits=LIMITS)
-    record = judge_submission(judge, tiny.released, submission, "ada", cell_timeout_s=1.5)
+    record = judge_submission(
+        judge, tiny.released, submission, "ada", cell_timeout_s=attack.cell_timeout_s
+    )
     expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
     if name.startswith("c-"):
         expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}

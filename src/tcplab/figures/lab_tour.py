@@ -157,9 +157,10 @@ def sniffing_loss(result: SniffingLoss) -> Picture:
     """The share of packets that scapy and the recorder have, at each rate."""
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))
+    recorded = worst["recorder_kept"] / worst["passed"]
     title = (
-        f"At {_digits(worst['sent_per_s'])} packets a second scapy has {worst['scapy_share']:.0%} of"
-        f" them, the recorder {worst['recorder_kept'] / worst['passed']:.0%}"
+        f"At {_digits(worst['sent_per_s'])} packets a second scapy has"
+        f" {worst['scapy_share']:.0%} of them, the recorder {recorded:.0%}"
     )
     figure = style.new_figure()
     style.title(figure, title)

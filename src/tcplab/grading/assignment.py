@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tcplab.grading.checks import Verdict, describe
-from tcplab.lab import ParameterError
+from tcplab.lab import LabError, ParameterError
 
 if TYPE_CHECKING:
     from tcplab.grading.work import Work
@@ -97,7 +97,7 @@ def load_module(path: Path, name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     finally:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
     return module
 
 
@@ -198,8 +198,11 @@ class Assignment:
         else:
             # One's own program on one's own machine needs no walls.
             own = Work(self.student, self.numbers, found, files, unsafe=True, folder=self._folder)
-            with own as work:
-                verdict = check(work)
+            try:
+                with own as work:
+                    verdict = check(work)
+            except LabError as error:
+                verdict = Verdict(None, str(error))
         result = CheckResult(question, verdict)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
             raise AssertionError(repr(result))

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +31,9 @@ __all__ = ["Batch", "grade"]
 
 #: A submission that takes longer than this is given up; its own limits should have ended it before.
 PATIENCE_S: Final = 900.0
+
+#: Called with each student who is graded.
+Done = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -109,8 +114,11 @@ def grade(
     run.kept = [each for each in todo if not again and ledger.holds(each, keys[each])]
     left = [each for each in todo if each not in run.kept]
     options = ["--unsafe-no-sandbox"] * unsafe_no_sandbox + ["--no-feedback"] * (not feedback)
-    crew = _Crew([str(course), assignment, *options], reports / "logs")
-    _work(run, crew, left, jobs or os.cpu_count() or 1, lambda each: ledger.put(each, keys[each]))
+    with _scratch(reports) as scratch:
+        crew = _Crew([str(course), assignment, *options], reports / "logs", scratch)
+        _work(
+            run, crew, left, jobs or os.cpu_count() or 1, lambda each: ledger.put(each, keys[each])
+        )
     from tcplab.grading.report import write_report
 
     run.report = write_report(config, assignment, course, run.failed)
@@ -131,6 +139,23 @@ def _release(config: Any, folders: Any, assignment: str) -> None:
     if known and released.is_dir():
         return
     release(config, assignment)
+
+
+@contextmanager
+def _scratch(reports: Path) -> Iterator[Path]:
+    """A folder for the workers' temporary files, which go with it even when a worker is killed.
+
+    That of a run that was killed itself goes now.
+    """
+    for old in reports.glob(".scratch-*"):
+        if not Path("/proc", old.name.rpartition("-")[2]).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    folder = reports / f".scratch-{os.getpid()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Ledger:
@@ -165,17 +190,18 @@ class _Ledger:
 class _Crew:
     """Starts workers, and ends all that it started."""
 
-    def __init__(self, arguments: Sequence[str], logs: Path) -> None:
+    def __init__(self, arguments: Sequence[str], logs: Path, scratch: Path) -> None:
         self._arguments = list(arguments)
         self._logs = logs
+        self._environment = {**os.environ, "TMPDIR": str(scratch)}
         self._running: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
-        self._ended = False
+        self.ended = False
 
     def start(self, number: int) -> subprocess.Popen[str]:
         self._logs.mkdir(parents=True, exist_ok=True)
         with self._lock, (self._logs / f"worker-{number}.log").open("a") as log:
-            if self._ended:
+            if self.ended:
                 raise LabError("the batch has ended")
             process = subprocess.Popen(
                 [
@@ -185,6 +211,7 @@ class _Crew:
                     *self._arguments,
                     f"--parent={os.getpid()}",
                 ],
+                env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -204,13 +231,13 @@ class _Crew:
 
     def end(self) -> None:
         with self._lock:
-            self._ended = True
+            self.ended = True
             running = list(self._running)
         for process in running:
             process.kill()
 
 
-def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Any) -> None:
+def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Done) -> None:
     """Hands the students out to threads with a worker each; takes the results in."""
     from tqdm import tqdm
 
@@ -249,7 +276,7 @@ def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Any
     run.seconds = round(time.monotonic() - began_s, 3)
 
 
-def _note(run: Batch, result: dict[str, Any], done: Any) -> None:
+def _note(run: Batch, result: dict[str, Any], done: Done) -> None:
     if result["error"] is None:
         done(result["student"])
         run.graded.append(result["student"])
@@ -295,6 +322,8 @@ class _Desk:
             if result is not None:
                 return result
             self._crew.dismiss(self._worker, kill=True)
+            if self._crew.ended:
+                raise LabError("the batch has ended")
             self._results.put({"replace": self._number})
             try:
                 self._worker = self.replacement.get(timeout=30)

@@ -49,7 +49,7 @@ def configure(c: Any, root: Path) -> None:
         "nbgrader.preprocessors.AssignLatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
-    # A notebook is text by a stranger: the pages that an instructor opens run none of its scripts.
+    # Outputs by a stranger: the pages that an instructor opens run none of their scripts.
     c.GenerateFeedback.HTMLExporter.sanitize_html = True
     c.HTMLExporter.sanitize_html = True
 

@@ -1,6 +1,6 @@
 """`make exercises`: the learners' version of every assignment, made of the one source.
 
-    python -m tcplab.grading.generate [COURSE [TARGET]]
+    python -m tcplab.grading.generate [COURSE [TARGET [NAME...]]]
 
 nbgrader itself makes it, in a copy of the course with a gradebook that is thrown away: solutions
 and mark schemes are taken out, tests are locked. The same source gives the same bytes.
@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,30 @@ from tcplab.lab import LabError, ParameterError
 __all__ = ["generate", "main", "release"]
 
 
-def generate(root: Path, target: Path) -> list[str]:
+def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
     """Writes the exercises of all assignments in root/solutions into target, anew; their names.
 
+    Args:
+        root: the course.
+        target: gets a folder for each.
+        only: these assignments; all unless given.
+
     Raises:
-        ParameterError: there is no assignment.
+        ParameterError: there is no assignment, or none of that name.
         LabError: nbgrader could not make one.
     """
     from traitlets.config import Config
 
-    names = sorted(path.parent.name for path in root.glob("solutions/*/task.py"))
+    names = sorted(
+        folder.name
+        for folder in root.glob("solutions/*")
+        if (folder / f"{folder.name}.ipynb").is_file()
+    )
     if not names:
-        raise ParameterError(f"{root}/solutions holds no assignment (a folder with a task.py)")
+        raise ParameterError(f"{root}/solutions holds no assignment (a folder with its notebook)")
+    if unknown := sorted(set(only) - set(names)):
+        raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(names)}")
+    names = [name for name in names if not only or name in only]
     with tempfile.TemporaryDirectory(prefix="tcplab-exercises-") as directory:
         course = Path(directory)
         shutil.copytree(root / "solutions", course / "solutions")
@@ -82,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     root = Path(words[0] if words else ".").resolve()
     target = Path(words[1]) if len(words) > 1 else root / "exercises"
-    for name in generate(root, target):
+    for name in generate(root, target, words[2:]):
         print(f"{target.name}/{name}")
     return 0
 

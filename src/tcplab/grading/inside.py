@@ -123,6 +123,7 @@ def make_shell() -> Any:
             pass
 
         def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+            assert self.shell is not None
             self.shell.display_pub.publish(format_dict, md_dict or {})
 
         def finish_displayhook(self) -> None:

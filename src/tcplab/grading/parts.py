@@ -20,13 +20,14 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from nbconvert.exporters import NotebookExporter
 from nbgrader.api import Gradebook
+from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float
 
 from tcplab.grading.checks import Verdict, score
+from tcplab.grading.flags import harmless_markdown
 from tcplab.grading.judging import Judge, Record, parts_of, run_cells
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
@@ -58,7 +59,7 @@ def _course_of(part: Any) -> CourseDirectory:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-class RepairingExporter(NotebookExporter):
+class RepairingExporter(NotebookExporter):  # type: ignore[misc]
     """Reads a submitted notebook in whatever state it is, rebuilt along the released one."""
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> Any:
@@ -134,6 +135,9 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
                 self._judge(nb, source.resolve(), folder, record)
             else:
                 self._run_whole(nb, folder, record)
+        for index, cell in enumerate(nb.cells):
+            if _make_harmless(cell):
+                record.flags.append(f"active-html: cell {index + 1} of the notebook")
         record.seconds = round(time.monotonic() - began_s, 3)
         if self.unsafe_no_sandbox:
             _warn_in(nb)
@@ -189,6 +193,19 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             lost = [{"output_type": "error", "ename": "Stopped", "evalue": "", "traceback": []}]
             _set_outputs(nb.cells[index], ran.outputs.get(index, lost))
         record.flags += ran.flags
+
+
+def _make_harmless(cell: Any) -> bool:
+    """Whether a learner's text had to be changed, so that its page does nothing but show it."""
+    if cell.cell_type == "code" or cell.metadata.get("nbgrader", {}).get("locked"):
+        return False
+    if cell.cell_type == "raw":
+        harmless = cell.source.replace("<", "&lt;")
+    else:
+        harmless = harmless_markdown(cell.source)
+    changed = bool(harmless != cell.source)
+    cell.source = harmless
+    return changed
 
 
 def _stream(text: str) -> Any:

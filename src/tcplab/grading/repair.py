@@ -226,6 +226,8 @@ def repair(data: bytes, released: Any) -> Repaired:
     into = Repaired(None)
     cells = read_notebook(data, into)
     into.notebook = _rebuild(cells, released, into)
+    if not cells:  # of which the reason stands there already
+        into.repairs = [note for note in into.repairs if not note.startswith("missing-cell")]
     into.repairs = _counted(into.repairs)
     into.flags = _counted(into.flags)
     return into

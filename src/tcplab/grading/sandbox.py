@@ -19,7 +19,8 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -125,7 +126,11 @@ class Outcome:
 
 
 def _visible_paths() -> list[Path]:
-    """Python, this package and the course's programs, wherever they are installed."""
+    """Python, this package and the course's programs, wherever they are installed.
+
+    Raises:
+        SandboxError: one of them is installed where more is than may be seen.
+    """
     package = Path(__file__).resolve().parent.parent
     wanted = [
         Path(sys.prefix),
@@ -137,10 +142,14 @@ def _visible_paths() -> list[Path]:
         package.parent / "helpers",
         helper_path("sandbox_run").resolve().parent,
     ]
-    wanted += [Path(each) for each in os.environ.get("TCPLAB_SANDBOX_SHOW", "").split(":") if each]
     shown: list[Path] = []
     # Shortest first, so that what lies within another is not bound twice.
     for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
+        if Path.home().is_relative_to(path) and path != Path("/usr"):
+            raise SandboxError(
+                f"no sandbox: Python or the course is installed in {path} itself, so that a"
+                " submission that sees Python would see your home; install them in a folder below"
+            )
         inside = any(path.is_relative_to(each) for each in [*shown, Path("/usr")])
         if not inside:
             shown.append(path)
@@ -347,33 +356,45 @@ def start(
         LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
-    reader = writer = None
-    if with_result:
-        reader, writer = os.pipe()
-    words = [str(writer) if word == "{result}" else word for word in argv]
-    fds = [] if writer is None else [writer]
-    source = os.fdopen(reader, "rb", buffering=0) if reader is not None else None
     streams: dict[str, Any] = {
         "stdin": stdin or subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
     }
-    try:
+    # On the way out of here everything is closed but what was handed on.
+    with ExitStack() as stack:
+        words, fds, source = list(argv), [], None
+        if with_result:
+            reader, writer = os.pipe()
+            stack.callback(os.close, writer)
+            source = os.fdopen(reader, "rb", buffering=0)
+            stack.push(_unless_handed_on(source))
+            words = [str(writer) if word == "{result}" else word for word in words]
+            fds = [writer]
         if unsafe:
             return _start_without_walls(words, given, limits, host, env, fds, source, streams)
         ours, theirs = socket.socketpair()
-        with theirs:
-            options = [*limits.options(), *(f"--bind={path}" for path in _visible_paths())]
-            options += [f"--given={given}"] if given else []
-            options += ["--keep-network"] if host else []
-            options += [] if lab_allowed else ["--no-lab"]
-            command = [str(helper_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
-            fds.append(theirs.fileno())
-            process = _popen([*command, *words], host, _environment(env), fds, streams)
+        stack.enter_context(theirs)
+        stack.push(_unless_handed_on(ours))
+        options = [*limits.options(), *(f"--bind={path}" for path in _visible_paths())]
+        options += [f"--given={given}"] if given else []
+        options += ["--keep-network"] if host else []
+        options += [] if lab_allowed else ["--no-lab"]
+        command = [str(helper_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
+        process = _popen(
+            [*command, *words], host, _environment(env), [*fds, theirs.fileno()], streams
+        )
         return Started(process, ours, limits, source)
-    finally:
-        if writer is not None:
-            os.close(writer)
+
+
+def _unless_handed_on(resource: Any) -> Callable[..., None]:
+    """Closes it when an exception is on its way; otherwise whoever got it does."""
+
+    def leave(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            resource.close()
+
+    return leave
 
 
 def _popen(
@@ -403,13 +424,18 @@ def _start_without_walls(
     source: IO[bytes] | None,
     streams: Mapping[str, Any],
 ) -> Started:
-    folder = tempfile.TemporaryDirectory(prefix="tcplab-unsafe-")
-    if given:
-        shutil.copytree(given, folder.name, dirs_exist_ok=True)
-    environment = _environment({"HOME": folder.name, "TMPDIR": folder.name, **(env or {})})
-    if words[0].startswith("./"):  # of the folder, which is not yet the working directory
-        words = [str(Path(folder.name) / words[0]), *words[1:]]
-    process = _popen(words, host, environment, fds, streams, cwd=folder.name)
+    with ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix="tcplab-unsafe-")
+        stack.callback(folder.cleanup)
+        if given:
+            shutil.copytree(given, folder.name, dirs_exist_ok=True)
+        here = {"HOME": folder.name, "TMPDIR": folder.name}
+        if words[0].startswith("./"):  # of the folder, which is not yet the working directory
+            words = [str(Path(folder.name) / words[0]), *words[1:]]
+        process = _popen(
+            words, host, _environment({**here, **(env or {})}), fds, streams, cwd=folder.name
+        )
+        stack.pop_all()  # Started cleans up from here on
     return Started(process, None, limits, source, folder=folder)
 
 

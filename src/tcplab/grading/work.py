@@ -283,7 +283,7 @@ def _as_client(side: _Side, place: Lab, arguments: Sequence[str], peer: Sequence
         words = [port if word == "{port}" else word for word in arguments]
         with side.start(place.client, words) as started:
             outcome = started.finish()
-        report, error = _report(process, wait_s=5.0)
+        report, error = _report(process, wait_s=10.0)
     return outcome, report, error, True
 
 
