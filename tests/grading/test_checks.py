@@ -23,6 +23,7 @@ from tcplab.grading.checks import (
 )
 from tcplab.grading.flags import harmless_markdown, look_at_answers, look_at_source
 from tcplab.grading.inside import plain
+from tcplab.segments import SegmentArray
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -111,6 +112,7 @@ def test_answers_become_plain_data_or_are_refused() -> None:
     assert plain([1, 2.5, "x", None, True, (3,)]) == [1, 2.5, "x", None, True, [3]]
     assert plain(np.int64(4)) == 4
     assert plain(np.arange(3)) == [0, 1, 2]
+    assert plain(np.arange(3.0).view(SegmentArray).max()) == 2.0
     assert plain(Always(3)) == {"unsupported": "Always"}
     assert plain(math.inf) == {"unsupported": "float inf"}
     assert plain(1 << 70) == {"unsupported": "huge int"}

@@ -70,7 +70,8 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if kind is dict:
         few = list(value.items())[:MAX_ITEMS]
         return {str(key)[:200]: _plain(each, depth + 1, items) for key, each in few}
-    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+    # Also a capture's segments, which are a kind of numpy's array: `pauses.max() / 1e6` is one.
+    if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)
     return {"unsupported": str(kind.__name__)[:80]}
 

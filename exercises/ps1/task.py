@@ -1,0 +1,236 @@
+"""Problem set 1, throughput and copies: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_halfcat` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import LabRun, Work
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_mb_per_s", "q1_mib_per_s"],
+    "q2": ["q2_copies"],
+    "q3": ["q3_copy_s_per_gb", "q3_splice_s_per_gb"],
+    "q4": ["q4_file_bytes"],
+    "q5": ["q5_stall_ms", "q5_reason"],
+    "q6": ["q6_bytes_after_fin"],
+    "q7": [],
+}
+FILES = ["halfcat.c"]
+
+REASONS = ("segment-lost", "receiver-full", "sender-idle")
+CHAINS = (
+    "dd if=/dev/zero | nc  →  nc > /dev/null",
+    "dd if=film | nc  →  nc > copy",
+    "nc < film  →  nc > /dev/null",
+    "netcat --splice < film  →  nc > /dev/null",
+    "nc < film  →  nc > copy",
+    "dd if=/dev/zero | nc  →  nc | dd of=/dev/null",
+    "netcat --splice < film  →  nc > copy",
+    "nc < film  →  nc | dd of=/dev/null",
+)
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    turn = own.integer("turn", 0, len(CHAINS) - 1)
+    copy_s, rest_s = own.integer("copy", 40, 90, 2) / 1000, own.integer("rest", 50, 90, 5) / 1000
+    return {
+        "rate_mbit": own.pick("rate_mbit", [100, 200, 400, 1000, 2500, 5000]),
+        "mtu_bytes": own.pick("mtu_bytes", [1200, 1280, 1320, 1400, 1420, 1480]),
+        "chains": [CHAINS[(turn + 3 * step) % len(CHAINS)] for step in range(4)],
+        "dd_netcat_s_per_gb": round(rest_s + 5 * copy_s, 3),
+        "netcat_file_s_per_gb": round(rest_s + 3 * copy_s, 3),
+        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "file_bytes": own.integer("file_bytes", 70_000, 90_000, 7),
+        "answer_bytes": own.integer("answer_bytes", 150_000, 250_000, 11),
+        "echo_bytes": own.integer("echo_bytes", 3_000_000, 3_200_000, 1009),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(work: Work) -> Verdict:
+    """Both are rates, the wire is not exceeded, and the units are told apart."""
+    mb, mib = (as_number(work.answers[name]) for name in ANSWERS["q1"])
+    if mb is None or mib is None:
+        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
+        return Verdict(0, f"{given}: give two plain numbers.")
+    if mb >= work.numbers["rate_mbit"] / 8:
+        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+    if not 0 < mib < mb:
+        return Verdict(0, "A MiB is larger than a MB. Which of the two numbers is then larger?")
+    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """A list with a number for each chain."""
+    given, chains = work.answers["q2_copies"], work.numbers["chains"]
+    if not isinstance(given, list) or len(given) != len(chains):
+        return Verdict(0, f"q2_copies must be a list of {len(chains)} whole numbers.")
+    if any(not isinstance(each, int) or not 0 <= each <= 12 for each in given):
+        return Verdict(0, "q2_copies: each must be a whole number of copies.")
+    if min(given) == 0:
+        return Verdict(
+            0, "Zero copies? Each of these chains has an nc at its end. What does it do?"
+        )
+    return Verdict(1, "A number for each chain. Go through the reads and writes of each once more.")
+
+
+def check_q3(work: Work) -> Verdict:
+    """Both are CPU times, and what saves copies saves time."""
+    copy_s, splice_s = (as_number(work.answers[name]) for name in ANSWERS["q3"])
+    if copy_s is None or splice_s is None:
+        return Verdict(0, "Give two plain numbers, in CPU seconds for a GB.")
+    if not 0 < copy_s < work.numbers["netcat_file_s_per_gb"]:
+        return Verdict(0, "q3_copy_s_per_gb: one copy alone cannot cost as much as a whole chain.")
+    if not 0 < splice_s < work.numbers["netcat_file_s_per_gb"]:
+        return Verdict(0, "q3_splice_s_per_gb: with fewer copies it should cost less CPU time.")
+    return Verdict(1, "Plausible. Check it: do your price and rest give both measured numbers?")
+
+
+def check_q5(work: Work) -> Verdict:
+    """A time and one of the reasons."""
+    stall, reason = (work.answers[name] for name in ANSWERS["q5"])
+    if reason not in REASONS:
+        return choice(reason, REASONS[0], REASONS, name="q5_reason")
+    if as_number(stall) is None:
+        return Verdict(0, f"q5_stall_ms is {describe(stall)}; give a plain number of ms.")
+    return Verdict(1, "A time and a reason. What in the capture speaks against the other two?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles halfcat.c and runs it against both servers."""
+    built = work.compile("halfcat.c")
+    if built.binary is None:
+        return Verdict(0, f"halfcat.c does not compile:\n{built.messages}")
+    return look_at_halfcat(work, file_bytes=75_001, answer_bytes=160_001, echo_bytes=3_000_001)
+
+
+# ---- halfcat.c -----------------------------------------------------------------------------------
+
+PEER = Path(__file__).parent / "peer.py"
+
+
+def made_bytes(seed: int, size: int) -> bytes:
+    """As in peer.py: always the same for a seed."""
+    return random.Random(seed).randbytes(size)
+
+
+def look_at_halfcat(work: Work, file_bytes: int, answer_bytes: int, echo_bytes: int) -> Verdict:
+    """First a server that answers when it has read everything, then one that echoes."""
+    whole = _look_at_answer(work, file_bytes, answer_bytes)
+    if not whole.passed:
+        return combine([(0.6, whole), (0.4, Verdict(0, ""))])
+    return combine([(0.6, whole), (0.4, _look_at_echo(work, echo_bytes))])
+
+
+def _run(work: Work, file: bytes, mode: list[str]) -> LabRun:
+    return work.run_in_lab(
+        work.compile("halfcat.c"),
+        ["10.0.0.2", "{port}", "data"],
+        peer=[sys.executable, str(PEER), *mode],
+        lab={"rtt_ms": 10},
+        files={"data": file},
+        limits=Limits(wall_s=12, cpu_s=12, processes=16, output_bytes=8 << 20),
+    )
+
+
+def _look_at_answer(work: Work, file_bytes: int, answer_bytes: int) -> Verdict:
+    file, answer = made_bytes(file_bytes, file_bytes), made_bytes(answer_bytes, answer_bytes)
+    run = _run(work, file, ["answer", str(answer_bytes), str(answer_bytes)])
+    seen = run.peer
+    if seen is None:
+        return _nobody_came(run)
+    if seen["error"] == "timeout" and not seen["saw_end"]:
+        return Verdict(
+            0,
+            f"The server has {seen['received_bytes']} of {file_bytes} bytes and waited 5 s for"
+            " more, or for your end, before it gave up. How does a peer learn that no more comes?",
+        )
+    if seen["sha256"] != hashlib.sha256(file).hexdigest():
+        if seen["received_bytes"] < file_bytes and _client_reset(run):
+            return Verdict(
+                0,
+                f"The server read {seen['received_bytes']} of {file_bytes} bytes, then a RST from"
+                " your host ended both directions: a socket was closed while bytes of the server"
+                " lay in it unread. Who reads what the server says, and how long?",
+            )
+        return Verdict(
+            0,
+            f"The server read {seen['received_bytes']} bytes, and they are not the {file_bytes} of"
+            " the file. Does each write send what was read, no less and no more?",
+        )
+    if (told := _compare(run, answer, "The server's answer")) is not None:
+        return told
+    if not run.outcome.ok:
+        return Verdict(0, f"All bytes came, but halfcat {run.outcome.how_it_ended()}.")
+    return Verdict(1, "The file and the whole answer arrived, though the answer came last.")
+
+
+def _look_at_echo(work: Work, echo_bytes: int) -> Verdict:
+    file = made_bytes(echo_bytes, echo_bytes)
+    run = _run(work, file, ["echo"])
+    seen = run.peer
+    if seen is None:
+        return _nobody_came(run)
+    if not seen["saw_end"]:
+        return Verdict(
+            0,
+            f"A server that echoes everything took {seen['received_bytes']} of {echo_bytes} bytes,"
+            " then both sides stood still: it could not send, since nobody read. Who should have"
+            " been reading while halfcat was sending?",
+        )
+    if (told := _compare(run, file, "The echo")) is not None:
+        return told
+    if not run.outcome.ok:
+        return Verdict(0, f"The whole echo came, but halfcat {run.outcome.how_it_ended()}.")
+    return Verdict(1, "An echo of some MB came back whole: both directions flow at a time.")
+
+
+def _nobody_came(run: LabRun) -> Verdict:
+    return Verdict(0, f"The server saw no connection, and halfcat {run.outcome.how_it_ended()}.")
+
+
+def _client_reset(run: LabRun) -> bool:
+    """Whether the learner's host sent a RST: flag 4 (RFC 9293, 3.1)."""
+    rows = run.client_segments
+    return bool(((rows["flags"] & 4 > 0) & (rows["direction"] == 0)).any())
+
+
+def _compare(run: LabRun, expected: bytes, what: str) -> Verdict | None:
+    """None when standard output is what it should be."""
+    output = run.outcome.output
+    if output == expected:
+        return None
+    same = next(
+        (i for i, pair in enumerate(zip(output, expected, strict=False)) if pair[0] != pair[1]),
+        min(len(output), len(expected)),
+    )
+    if same < min(len(output), len(expected)):
+        why = "From there on they differ: is what is written exactly what was read?"
+    elif len(output) > len(expected):
+        why = "And then there are more: does each write end where the read did?"
+    elif _client_reset(run):
+        why = (
+            "The rest came to a host that answered it with RST: nobody had the socket open for"
+            " reading any more. Who closed it, and what is there to close one direction only?"
+        )
+    else:
+        why = "The rest was not waited for. What tells halfcat that the peer has said everything?"
+    return Verdict(
+        0,
+        f"{what} has {len(expected)} bytes; on halfcat's standard output there are {len(output)},"
+        f" of which the first {same} are right. {why}",
+    )

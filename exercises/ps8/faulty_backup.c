@@ -1,0 +1,105 @@
+/*
+ * faulty_backup - take a backup from another machine; it works, and it is slow.
+ *
+ *     faulty_backup [OPTION]...
+ *
+ * The second of the three slow programs of lesson 08: your task is to find out why, in a copy of
+ * this file, with the tools of the lessons before. It listens on port 9000 for one tcpsource, reads
+ * blocks until the end, and adds up a checksum where a real one would write to a disk.
+ *
+ * Over a wire of 50 Mbit/s and 20 ms it gets a fraction of what the wire could carry, though
+ * neither of the two machines has anything else to do. On one machine it is fast.
+ *
+ *     $ faulty_backup &
+ *     $ tcpsource -b auto -s 16384 -c 128 localhost
+ *     2097152 bytes: 0.0031 s by the clock, ...
+ *
+ * What must stay: every byte is read and added to the sum. The goal: the wire is the only limit.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BLOCK_BYTES = 16384 };
+
+static const char *port = "9000";
+
+static const struct program_option options[] = {
+    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "faulty_backup [OPTION]...",
+    .summary = "Takes a backup from one tcpsource.",
+    .options = options,
+    .tcp = true,
+    .listens = true,
+};
+
+static int64_t bytes, blocks;
+static uint32_t checksum;
+
+/* ---- reading ---- */
+
+/* A block is what we read at a time, so that is what the socket has to hold. */
+static void size_buffer(int fd) {
+    set_option(fd, SOL_SOCKET, SO_RCVBUF, BLOCK_BYTES, "SO_RCVBUF");
+}
+
+/* Where a real program would write to a disk. */
+static void store(const unsigned char *block, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        checksum = checksum * 31 + block[i];
+    bytes += (int64_t)size;
+    blocks++;
+}
+
+static void take_backup(int fd) {
+    static unsigned char block[BLOCK_BYTES];
+    size_t got;
+    while ((got = receive(fd, block, sizeof block, 0)) > 0)
+        store(block, got);
+}
+
+/* ---- the result ---- */
+
+static void print_json(int fd, const struct usage *used) {
+    struct socket_options granted = read_options(fd);
+    struct tcp_info info = read_tcp_info(fd);
+    struct json j = json_result(stdout, used);
+    json_int(&j, "bytes", bytes);
+    json_int(&j, "checksum", checksum);
+    json_int(&j, "system_calls", blocks + 1);
+    json_end_result(&j, &granted, &info);
+}
+
+static void print_text(const struct usage *used) {
+    printf("%lld bytes: ", (long long)bytes);
+    print_usage(stdout, used);
+    printf("; %.1f MB/s, checksum %08x\n", mb_per_s(bytes, used), checksum);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    parse_command_line(argc, argv, &command);
+    pin_to_cpu();
+
+    int listener = listen_on(SOCK_STREAM, port, NULL);
+    announce(stdout, listener);
+    int fd = accept_from(listener);
+    size_buffer(fd);
+
+    struct usage start = usage_now();
+    take_backup(fd);
+    struct usage used = usage_since(&start);
+
+    if (common.json)
+        print_json(fd, &used);
+    else
+        print_text(&used);
+    close(fd);
+}

@@ -1,0 +1,126 @@
+/*
+ * faulty_request - ask a server N times and wait for each answer; it works, and it is slow.
+ *
+ *     faulty_request [OPTION]... HOST
+ *
+ * The first of the three slow programs of lesson 08: your task is to find out why, in a copy of
+ * this file, with the tools of the lessons before. It asks tcp_nodelay_server, as the client of
+ * many a protocol does: a request is a header that tells the length, then the body; the answer has
+ * 2 bytes.
+ *
+ *     request  | length of the body, 4 digits |  body, 100 bytes  |
+ *
+ * Between two hosts on one machine 40 requests take 2 seconds. The wire needs less than a
+ * millisecond for the same bytes.
+ *
+ *     $ tcp_nodelay_server --writes 1 --size 104 9000 40 &
+ *     $ faulty_request localhost
+ *     40 requests of 104 bytes: 1.7103 s by the clock, ...
+ *
+ * What must stay: the bytes of the stream, and that a request is sent when the answer to the one
+ * before has come. The goal: each request leaves in one segment, at once.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };
+
+static const char *port = "9000", *log_path;
+static int64_t count = 40;
+
+static const struct program_option options[] = {
+    {NULL, 'c', "COUNT", "number of requests", .number = &count, .min = 1, .max = 100000},
+    {"port", 'p', "PORT", "the server's", .text = &port},
+    {"log", 0, "FILE", "when each write began and each answer came", .text = &log_path},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "faulty_request [OPTION]... HOST",
+    .summary = "Sends requests one after the other, each when the last was answered.",
+    .options = options,
+    .arguments = {1, 1},
+    .tcp = true,
+};
+
+static struct event_log events;
+static int64_t system_calls;
+
+/* ---- a request ---- */
+
+static void send_bytes(int fd, const char *data, size_t size) {
+    log_event(&events, "write", size);
+    system_calls += send_all(fd, data, size, 0);
+}
+
+/* The server must know how long the body is before it can read it. */
+static void send_header(int fd) {
+    char header[HEADER_BYTES + 1];
+    snprintf(header, sizeof header, "%04d", BODY_BYTES);
+    send_bytes(fd, header, HEADER_BYTES);
+}
+
+static void send_body(int fd, int64_t number) {
+    char body[BODY_BYTES + 1];
+    snprintf(body, sizeof body, "request %-92lld", (long long)number);
+    send_bytes(fd, body, BODY_BYTES);
+}
+
+static void await_answer(int fd, int64_t number) {
+    char answer[ANSWER_BYTES];
+    size_t got = receive_all(fd, answer, sizeof answer, &system_calls);
+    log_event(&events, "reply", got);
+    if (got < sizeof answer)
+        fail_because("the server closed the connection after %lld of %lld requests",
+                     (long long)number, (long long)count);
+}
+
+static void run(int fd) {
+    for (int64_t number = 0; number < count; number++) {
+        send_header(fd);
+        send_body(fd, number);
+        await_answer(fd, number);
+    }
+}
+
+/* ---- the result ---- */
+
+static void print_json(int fd, const struct usage *used) {
+    struct socket_options granted = read_options(fd);
+    struct tcp_info info = read_tcp_info(fd);
+    struct json j = json_result(stdout, used);
+    json_int(&j, "requests", count);
+    json_int(&j, "bytes", count * (HEADER_BYTES + BODY_BYTES));
+    json_int(&j, "system_calls", system_calls);
+    json_end_result(&j, &granted, &info);
+}
+
+static void print_text(const struct usage *used) {
+    printf("%lld requests of %d bytes: ", (long long)count, HEADER_BYTES + BODY_BYTES);
+    print_usage(stdout, used);
+    fputc('\n', stdout);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    const char *host = parse_command_line(argc, argv, &command)[0];
+    events = open_log(log_path);
+    pin_to_cpu();
+
+    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    struct usage start = usage_now();
+    run(fd);
+    struct usage used = usage_since(&start);
+
+    if (common.json)
+        print_json(fd, &used);
+    else
+        print_text(&used);
+    finish_sending(fd, "the server");
+    close(fd);
+    close_log(&events);
+}

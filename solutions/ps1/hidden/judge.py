@@ -1,0 +1,237 @@
+"""The hidden judge of problem set 1. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.work import Work
+from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps1_for_the_judge")
+
+MIB_PER_MB = 1e6 / 2**20
+
+#: The programs of each chain, as tcplab.models knows them.
+STAGES = {
+    "dd if=/dev/zero | nc  →  nc > /dev/null": ("dd /dev/zero", "nc from pipe", "nc > /dev/null"),
+    "dd if=film | nc  →  nc > copy": ("dd file", "nc from pipe", "nc > file"),
+    "nc < film  →  nc > /dev/null": ("nc < file", "nc > /dev/null"),
+    "netcat --splice < film  →  nc > /dev/null": ("netcat --splice < file", "nc > /dev/null"),
+    "nc < film  →  nc > copy": ("nc < file", "nc > file"),
+    "dd if=/dev/zero | nc  →  nc | dd of=/dev/null": (
+        "dd /dev/zero",
+        "nc from pipe",
+        "nc to pipe",
+        "dd > /dev/null",
+    ),
+    "netcat --splice < film  →  nc > copy": ("netcat --splice < file", "nc > file"),
+    "nc < film  →  nc | dd of=/dev/null": ("nc < file", "nc to pipe", "dd > /dev/null"),
+}
+
+
+def q1(work: Work) -> Verdict:
+    """What the wire carries, in the units of dd and of pv."""
+    rate, mtu = work.numbers["rate_mbit"], work.numbers["mtu_bytes"]
+    right = goodput_mbyte_s(rate, mtu)
+    hints = [
+        Hint(rate / 8, "this is what the wire carries in all; headers and gaps are part of it."),
+        Hint(
+            goodput_mbyte_s(rate, mtu, Encapsulation(timestamps=False)),
+            "the time stamps option takes 12 bytes of each packet.",
+            0.5,
+        ),
+        Hint(
+            goodput_mbyte_s(rate, mtu, Encapsulation(link="frame")),
+            "the wire is busy with more than the frame of a capture: preamble, checksum, silence.",
+            0.5,
+        ),
+        Hint(
+            goodput_mbyte_s(rate, mtu, Encapsulation(link="none")),
+            "the packet travels in a frame, which takes its own time on the wire.",
+            0.5,
+        ),
+        Hint(8 * right, "this is in Mbit/s; a byte has 8 bits.", 0.5),
+    ]
+    in_mb = number(
+        work.answers["q1_mb_per_s"],
+        right,
+        name="q1_mb_per_s",
+        unit="MB/s",
+        within=0.003,
+        hints=hints,
+        wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
+    )
+    in_mib = number(
+        work.answers["q1_mib_per_s"],
+        right * MIB_PER_MB,
+        name="q1_mib_per_s",
+        unit="MiB/s",
+        within=0.003,
+        hints=[
+            Hint(right, "this is in MB/s; how many bytes has a MiB?"),
+            Hint(right / MIB_PER_MB, "a MiB is more than a MB, so there are fewer of them.", 0.25),
+            *(Hint(each.value * MIB_PER_MB, each.message, each.share) for each in hints),
+        ],
+        wrong="The same rate, in units of 2^20 bytes.",
+    )
+    return combine([(0.6, in_mb), (0.4, in_mib)])
+
+
+def q2(work: Work) -> Verdict:
+    """The copies of each chain."""
+    chains = work.numbers["chains"]
+    right = [chain_cost(*STAGES[chain]).copies for chain in chains]
+    to_null = [chain.endswith("/dev/null") for chain in chains]
+    as_the_text = [copies + null for copies, null in zip(right, to_null, strict=True)]
+    return counts(
+        work.answers["q2_copies"],
+        right,
+        name="q2_copies",
+        hints=[Hint(as_the_text, "so counts the text. What does /dev/null do with the data?", 0.5)],
+        wrong="A read copies, a write copies; who writes to /dev/null, or splices, saves one.",
+    )
+
+
+def q3(work: Work) -> Verdict:
+    """A line through two points, and a third point on it."""
+    slow, fast = work.numbers["dd_netcat_s_per_gb"], work.numbers["netcat_file_s_per_gb"]
+    copies = [
+        chain_cost(*stages).copies
+        for stages in (
+            ("dd /dev/zero", "nc from pipe", "nc > /dev/null"),
+            ("nc < file", "nc > /dev/null"),
+            ("netcat --splice < file", "nc > /dev/null"),
+        )
+    ]
+    copy_s = (slow - fast) / (copies[0] - copies[1])
+    splice_s = fast - copy_s * (copies[1] - copies[2])
+    price = number(
+        work.answers["q3_copy_s_per_gb"],
+        copy_s,
+        name="q3_copy_s_per_gb",
+        unit="s/GB",
+        hints=[
+            Hint(slow - fast, "this is the price of all the copies that the one way saves.", 0.5),
+            Hint(slow / copies[0], "then a chain without copies would cost nothing at all.", 0.25),
+            Hint(fast / copies[1], "then a chain without copies would cost nothing at all.", 0.25),
+        ],
+        wrong="By how many copies do the two ways differ, and by how much time?",
+    )
+    spliced = number(
+        work.answers["q3_splice_s_per_gb"],
+        splice_s,
+        name="q3_splice_s_per_gb",
+        unit="s/GB",
+        hints=[
+            Hint(
+                fast * copies[2] / copies[1],
+                "so it would be if copies were the only cost; the rest does not go away.",
+                0.25,
+            ),
+            Hint(fast - copy_s * copies[1], "one copy is left: at which end?", 0.5),
+        ],
+        wrong="How many copies are left? The price of those, and the rest.",
+    )
+    return combine([(0.5, price), (0.5, spliced)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    data = rows[rows["payload_bytes"] > 0]
+    sent, answered = (data[data["direction"] == direction] for direction in (0, 1))
+    gaps = sent["time_ns"][1:] - sent["time_ns"][:-1]
+    fin_ns = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & 1 > 0)][0]
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "file_bytes": int(sent["payload_bytes"][~sent["is_retransmission"]].sum()),
+        "sent_bytes": int(sent["payload_bytes"].sum()),
+        "wire_bytes": int(sent["wire_bytes"].sum()),
+        "both_ways": int(data["payload_bytes"][~data["is_retransmission"]].sum()),
+        "stall_ms": float(gaps.max()) / 1e6,
+        "reason": causes[path.name],
+        "after_fin": int(answered["payload_bytes"][answered["time_ns"] > fin_ns].sum()),
+        "answered": int(answered["payload_bytes"].sum()),
+        "after_fin_segments": int((answered["time_ns"] > fin_ns).sum()),
+    }
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """Bytes of the file, each once."""
+    found = _found(work)
+    return count(
+        work.answers["q4_file_bytes"],
+        found["file_bytes"],
+        name="q4_file_bytes",
+        hints=[
+            Hint(found["sent_bytes"], "some bytes were sent more than once; count each once.", 0.5),
+            Hint(found["wire_bytes"], "headers are not part of the file.", 0.5),
+            Hint(found["both_ways"], "the server's bytes are among them.", 0.5),
+        ],
+        wrong="Payload from the client only, and each byte once: sequence numbers tell.",
+    )
+
+
+def q5(work: Work) -> Verdict:
+    """The longest pause, and why."""
+    found = _found(work)
+    stall = number(
+        work.answers["q5_stall_ms"],
+        found["stall_ms"],
+        name="q5_stall_ms",
+        unit="ms",
+        within=0.05,
+        hints=[Hint(found["stall_ms"] / 1e3, "this is in seconds.", 0.5)],
+        wrong="The largest difference between the times of two data segments of the client.",
+    )
+    reason = choice(
+        work.answers["q5_reason"],
+        found["reason"],
+        task.REASONS,
+        name="q5_reason",
+        wrong="What came first after the pause: the same bytes again, new ones after an ACK that"
+        " opened the window, or new ones that nothing had held back?",
+    )
+    return combine([(1 / 3, stall), (2 / 3, reason)])
+
+
+def q6(work: Work) -> Verdict:
+    """What the server sent when the client's direction had ended."""
+    found = _found(work)
+    return count(
+        work.answers["q6_bytes_after_fin"],
+        found["after_fin"],
+        name="q6_bytes_after_fin",
+        hints=[
+            Hint(found["answered"], "some of these came while the client was still sending.", 0.5),
+            Hint(found["after_fin_segments"], "bytes were asked for, not segments.", 0.5),
+            Hint(0, "a FIN ends one direction only."),
+        ],
+        wrong="Find the client's FIN, then add up the payload that comes from the server.",
+    )
+
+
+def q7(work: Work) -> Verdict:
+    """halfcat.c with the student's own sizes."""
+    built = work.compile("halfcat.c")
+    if built.binary is None:
+        return Verdict(0, f"halfcat.c does not compile:\n{built.messages}")
+    sizes = {name: work.numbers[name] for name in ("file_bytes", "answer_bytes", "echo_bytes")}
+    verdict: Verdict = task.look_at_halfcat(work, **sizes)
+    return verdict

@@ -1,0 +1,234 @@
+"""The hidden judge of problem set 2. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the capture that was handed out, from how the run
+that tally gets is made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import struct
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.capture import open_capture
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.work import Work
+from tcplab.models import (
+    Encapsulation,
+    goodput_mbyte_s,
+    packet_count,
+    receive_buffer_grant,
+    udp_batching,
+)
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps2_for_the_judge")
+
+#: Ethernet 14, IPv4 20, UDP 8: where the payload of a datagram begins.
+PAYLOAD_AT = 42
+HEADER = struct.Struct("!4sIQ")
+
+
+def q1(work: Work) -> Verdict:
+    """Small datagrams against full segments."""
+    rate, size = work.numbers["rate_mbit"], work.numbers["block_bytes"]
+
+    def udp(link: str = "ethernet") -> float:
+        around = Encapsulation("udp", link=link)
+        return goodput_mbyte_s(rate, 1500, around, payload_bytes=size)
+
+    small = number(
+        work.answers["q1_udp_mb_per_s"],
+        udp(),
+        name="q1_udp_mb_per_s",
+        unit="MB/s",
+        within=0.005,
+        hints=[
+            Hint(udp("none"), "each packet travels in a frame, with gaps around it.", 0.5),
+            Hint(udp("frame"), "there is more around a frame than a capture shows.", 0.5),
+            Hint(8 * udp(), "this is in Mbit/s; a byte has 8 bits.", 0.5),
+        ],
+        wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
+    )
+    full = number(
+        work.answers["q1_tcp_mb_per_s"],
+        goodput_mbyte_s(rate),
+        name="q1_tcp_mb_per_s",
+        unit="MB/s",
+        within=0.003,
+        hints=[
+            Hint(
+                goodput_mbyte_s(rate, 1500, Encapsulation(timestamps=False)),
+                "the time stamps option takes 12 bytes of each packet.",
+                0.5,
+            ),
+            Hint(
+                goodput_mbyte_s(rate, payload_bytes=size),
+                "TCP does not send a packet for each block.",
+                0.5,
+            ),
+            Hint(8 * goodput_mbyte_s(rate), "this is in Mbit/s; a byte has 8 bits.", 0.5),
+        ],
+        wrong="How much data is in a packet that TCP has filled?",
+    )
+    return combine([(0.5, small), (0.5, full)])
+
+
+def q2(work: Work) -> Verdict:
+    """What has room in a receive buffer, and how large it must be."""
+    asked, each = work.numbers["rcvbuf_bytes"], work.numbers["kernel_bytes"]
+    granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30).granted_bytes
+    burst = work.numbers["burst"]
+    kept = number(
+        work.answers["q2_kept"],
+        granted // each,
+        name="q2_kept",
+        within=0.02,
+        hints=[Hint(asked // each, "the kernel grants something else than what is asked.", 0.5)],
+        wrong="How much is granted, and how much of it does one datagram take?",
+    )
+    least = burst * each * asked / granted
+    ask = number(
+        work.answers["q2_ask_bytes"],
+        least,
+        name="q2_ask_bytes",
+        unit="bytes",
+        hints=[
+            Hint(2 * least, "it is enough, and more than is needed: what is granted?", 0.5),
+            Hint(4 * least, "it is enough; but the kernel doubles, you need not.", 0.25),
+        ],
+        wrong="Room for the burst as the kernel counts it; how much must be asked for that?",
+    )
+    return combine([(0.5, kept), (0.5, ask)])
+
+
+def q3(work: Work) -> Verdict:
+    """Trips through the stack: each block alone, joined by TCP, joined by UDP_SEGMENT."""
+    blocks, size = work.numbers["blocks"], work.numbers["small_bytes"]
+    mtu = work.numbers["loopback_mtu"]
+    a_call = int(udp_batching(size, "udp_segment", 64).packets_per_call)
+    around = Encapsulation(link="none")
+    right = [blocks, packet_count(blocks * size, mtu, around), -(-blocks // a_call)]
+    bare = Encapsulation(timestamps=False, link="none")
+    without_stamps = [right[0], packet_count(blocks * size, mtu, bare), right[2]]
+    return counts(
+        work.answers["q3_trips"],
+        right,
+        name="q3_trips",
+        hints=[Hint(without_stamps, "TCP's headers are 12 bytes longer than that.", 0.75)],
+        wrong="How many bytes does one trip carry: a block, the data of a full packet, or as many"
+        " datagrams as a call may take?",
+    )
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    records = open_capture(path).records
+    came = []
+    for offset in records.offset:
+        kind, _, value = HEADER.unpack_from(records.data, int(offset) + PAYLOAD_AT)
+        if kind == b"data":
+            came.append(value)
+        elif kind == b"end.":
+            sent = value
+    first, reordered, highest = set(), 0, -1
+    for value in came:
+        if value not in first and value < highest:
+            reordered += 1
+        first.add(value)
+        highest = max(highest, value)
+    words = path.with_suffix(".log").read_text().split()
+    read = int(words[words.index("read") + 1])
+    return {
+        "on_the_way": sent - len(first),
+        "by_rows": sent - len(came),
+        "gaps": highest + 1 - len(first),
+        "in_all": sent - read,
+        "duplicated": len(came) - len(first),
+        "reordered": reordered,
+        "backward_steps": sum(a > b for a, b in itertools.pairwise(came)),
+        "in_the_buffer": len(first) - read,
+        "cure": json.loads((HERE / "captures.json").read_text())[path.name],
+    }
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """Never reached the server's host."""
+    found = _found(work)
+    return count(
+        work.answers["q4_lost_on_the_way"],
+        found["on_the_way"],
+        name="q4_lost_on_the_way",
+        hints=[
+            Hint(found["in_all"], "some of these reached the host; where was it recorded?", 0.5),
+            Hint(found["by_rows"], "one that came twice came; count each number once.", 0.5),
+            Hint(found["gaps"], "after the last that came, there may have been others.", 0.25),
+        ],
+        wrong="How many were sent (the end marker), and how many different numbers came?",
+    )
+
+
+def q5(work: Work) -> Verdict:
+    """Came twice, came late."""
+    found = _found(work)
+    twice = count(
+        work.answers["q5_duplicated"],
+        found["duplicated"],
+        name="q5_duplicated",
+        wrong="How often did a number come that had come before?",
+    )
+    late = count(
+        work.answers["q5_reordered"],
+        found["reordered"],
+        name="q5_reordered",
+        hints=[
+            Hint(
+                found["backward_steps"],
+                "these are steps back from one to the next, duplicates among them.",
+                0.5,
+            )
+        ],
+        wrong="A number that comes for the first time, and is below the highest so far.",
+    )
+    return combine([(0.5, twice), (0.5, late)])
+
+
+def q6(work: Work) -> Verdict:
+    """Reached the host and not the program; and what would help."""
+    found = _found(work)
+    lost = count(
+        work.answers["q6_lost_in_the_buffer"],
+        found["in_the_buffer"],
+        name="q6_lost_in_the_buffer",
+        hints=[Hint(found["in_all"], "these are all; some never reached this host.", 0.5)],
+        wrong="How many different ones came to the host, and how many did the program read?",
+    )
+    cure = choice(
+        work.answers["q6_cure"],
+        found["cure"],
+        task.CURES,
+        name="q6_cure",
+        wrong="What went wrong with most of the datagrams: dropped in the middle, dropped here,"
+        " or nothing but the order?",
+    )
+    return combine([(1 / 3, lost), (2 / 3, cure)])
+
+
+def q7(work: Work) -> Verdict:
+    """tally.c with a run that no learner has seen, the same for a student each time."""
+    built = work.compile("tally.c")
+    if built.binary is None:
+        return Verdict(0, f"tally.c does not compile:\n{built.messages}")
+    stream = task.make_stream(random.Random(f"the judge's run for {work.student.casefold()}"))
+    verdict: Verdict = task.look_at_tally(work, stream)
+    return verdict

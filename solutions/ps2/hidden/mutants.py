@@ -1,0 +1,174 @@
+"""Wrong solutions of problem set 2, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    "forgets-ethernet": Mutant(
+        17.5,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'wire = n["rate_mbit"] / 8',
+                    'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 28)',
+                    "q1_tcp_mb_per_s = wire * 1448 / 1538",
+                ]
+            )
+        },
+    ),
+    "a-packet-for-each-block-of-tcp": Mutant(
+        17.5,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'wire = n["rate_mbit"] / 8',
+                    'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 66)',
+                    'q1_tcp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 90)',
+                ]
+            )
+        },
+    ),
+    "the-kernel-grants-what-is-asked": Mutant(
+        17.0,
+        answers={
+            "q2-answer": "\n".join(
+                [
+                    'q2_kept = n["rcvbuf_bytes"] // n["kernel_bytes"]',
+                    'q2_ask_bytes = n["burst"] * n["kernel_bytes"]',
+                ]
+            )
+        },
+    ),
+    # Two of three at their place: a third of the points.
+    "a-call-takes-what-it-likes": Mutant(
+        16.67,
+        answers={
+            "q3-answer": "\n".join(
+                [
+                    'data_bytes = n["blocks"] * n["small_bytes"]',
+                    'full = n["loopback_mtu"] - 52',
+                    'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]',
+                ]
+            )
+        },
+    ),
+    "counts-rows-and-not-numbers": Mutant(
+        17.0,
+        answers={
+            "q4-answer": "\n".join(
+                [
+                    "import struct",
+                    "from tcplab.capture import open_capture",
+                    'packets = open_capture(n["capture"]).packets',
+                    "headers = [",
+                    '    struct.unpack("!4sIQ", bytes(each["UDP"].payload)[:16])',
+                    "    for each in packets",
+                    "]",
+                    'came = [number for kind, _, number in headers if kind == b"data"]',
+                    'sent = next(number for kind, _, number in headers if kind == b"end.")',
+                    "q4_lost_on_the_way = sent - len(set(came))",
+                    "answer = q4_lost_on_the_way",
+                    "q4_lost_on_the_way = sent - len(came)",
+                ]
+            ),
+            "q6-answer": "\n".join(
+                [
+                    "from pathlib import Path",
+                    'log = Path(n["capture"]).with_suffix(".log").read_text().splitlines()',
+                    'read = int(log[1].split("read")[1].split()[0])',
+                    "q6_lost_in_the_buffer = len(set(came)) - read",
+                    'happened = {"larger-receive-buffer": q6_lost_in_the_buffer,',
+                    '    "slower-sender": answer, "sort-by-number": q5_reordered}',
+                    "q6_cure = max(happened, key=lambda cure: happened[cure])",
+                ]
+            ),
+        },
+    ),
+    "what-comes-twice-is-late": Mutant(
+        17.0,
+        answers={
+            "q5-answer": "\n".join(
+                [
+                    "q5_duplicated = len(came) - len(set(came))",
+                    "q5_reordered = sum(",
+                    "    number <= max(came[:i], default=-1) for i, number in enumerate(came)",
+                    ")",
+                ]
+            ),
+            # As in the reference, with the right number of late ones.
+            "q6-answer": "\n".join(
+                [
+                    "from pathlib import Path",
+                    'log = Path(n["capture"]).with_suffix(".log").read_text().splitlines()',
+                    'read = int(log[1].split("read")[1].split()[0])',
+                    "q6_lost_in_the_buffer = len(set(came)) - read",
+                    'happened = {"larger-receive-buffer": q6_lost_in_the_buffer,',
+                    '    "slower-sender": q4_lost_on_the_way,',
+                    '    "sort-by-number": q5_reordered - q5_duplicated}',
+                    "q6_cure = max(happened, key=lambda cure: happened[cure])",
+                ]
+            ),
+        },
+    ),
+    "all-is-lost-in-the-buffer": Mutant(
+        15.5,
+        answers={
+            "q6-answer": "\n".join(
+                [
+                    "from pathlib import Path",
+                    'log = Path(n["capture"]).with_suffix(".log").read_text().splitlines()',
+                    'read = int(log[1].split("read")[1].split()[0])',
+                    "q6_lost_in_the_buffer = sent - read",
+                    "# 1 and 4 need a slower sender, 2 and 5 a larger buffer, 3 and 6 a sorter.",
+                    'wrong = n["capture"][9] in "25"',
+                    'q6_cure = "slower-sender" if wrong else "larger-receive-buffer"',
+                ]
+            )
+        },
+    ),
+    "forgets-what-was-sent-last": Mutant(
+        16.75, files={"tally.c": [("lost = count - arrived;", "lost = next_number - arrived;")]}
+    ),
+    "what-comes-twice-arrived-twice": Mutant(
+        15.5,
+        files={
+            "tally.c": [("        duplicated++;\n        return;\n", "        duplicated++;\n")]
+        },
+    ),
+    "takes-a-gap-for-reordering": Mutant(
+        16.75, files={"tally.c": [("number < next_number)", "number != next_number)")]}
+    ),
+    # One datagram of another run arrived more: fewer seem lost, and all after it seem late.
+    "counts-other-runs": Mutant(
+        15.5, files={"tally.c": [("ntohl(header.run) != run", "ntohl(header.run) == run + 2")]}
+    ),
+    "wrong-byte-order": Mutant(
+        14.5,
+        files={"tally.c": [("take_data(be64toh(header.number));", "take_data(header.number);")]},
+    ),
+    "answers-once": Mutant(
+        16.5, files={"tally.c": [("            ended = true;\n", "            break;\n")]}
+    ),
+    "answers-in-bursts": Mutant(
+        17.25,
+        files={
+            "tally.c": [
+                (
+                    "            send_answer(fd, run, be64toh(header.number));\n",
+                    "for (int i = 0; i < 10; i++) send_answer(fd, run, be64toh(header.number));\n",
+                )
+            ]
+        },
+    ),
+    "does-not-compile": Mutant(
+        13.0, files={"tally.c": [("bool ended = false;", "bool ended = false")]}
+    ),
+    "never-ends": Mutant(
+        17.25,
+        files={
+            "tally.c": [
+                ("if (got < 0 && ended)\n            break;", "if (got < 0 && ended)\n continue;"),
+                ('is_kind(&header, "bye.")', 'is_kind(&header, "stop")'),
+            ]
+        },
+    ),
+}

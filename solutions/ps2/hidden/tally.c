@@ -1,0 +1,168 @@
+/*
+ * tally - ask for a run of numbered datagrams over UDP, and count what the network did to them.
+ *
+ *     tally ADDRESS PORT RUN
+ *
+ * Sends a request; then come data 0 to COUNT-1, but not all of them, some twice and some late; then
+ * the end marker, which says COUNT. The answer to it carries the four counts. The format is told in
+ * peer.py, the other side of it.
+ *
+ *     arrived     different datagrams that came
+ *     lost        of the COUNT that were sent, never came
+ *     duplicated  came again
+ *     reordered   came for the first time, after one with a higher number (RFC 4737)
+ *
+ * Datagrams of another RUN are none of ours. An answer may get lost like any datagram: then the end
+ * marker comes again, and wants to be answered again, with the same counts. The program ends with
+ * exit status 0 when "bye." has come, or when nothing came for 2 s after the first end marker (the
+ * "bye." was lost); with 1 when nothing came for 2 s before it.
+ *
+ * Your task: take_data(), the lost ones in send_answer(), and in main() the run and the end. The
+ * rest is right.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAX_COUNT = 65536 };
+
+struct header {
+    char kind[4];
+    uint32_t run;
+    uint64_t number;
+} __attribute__((packed));
+
+struct answer {
+    struct header header; /* its number says how many arrived */
+    uint64_t lost, duplicated, reordered;
+} __attribute__((packed));
+
+static uint64_t arrived, lost, duplicated, reordered;
+static uint64_t next_number; /* one more than the highest that came */
+/* BEGIN SOLUTION */
+static bool seen[MAX_COUNT];
+/* END SOLUTION */
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static bool is_kind(const struct header *header, const char *kind) {
+    return memcmp(header->kind, kind, sizeof header->kind) == 0;
+}
+
+static void take_data(uint64_t number) {
+    if (number >= MAX_COUNT)
+        return;
+    /* BEGIN SOLUTION */
+    if (seen[number]) {
+        duplicated++;
+        return;
+    }
+    seen[number] = true;
+    arrived++;
+    if (number < next_number)
+        reordered++;
+    else
+        next_number = number + 1;
+    /* END SOLUTION */
+    /* STUB
+    arrived++;
+    if (number > next_number)
+        lost += number - next_number;
+    next_number = number + 1;
+    */
+}
+
+static void send_answer(int fd, uint32_t run, uint64_t count) {
+    /* BEGIN SOLUTION */
+    lost = count - arrived;
+    /* END SOLUTION */
+    /* STUB
+    (void)count;
+    */
+    struct answer answer = {
+        .header = {.kind = {'d', 'o', 'n', 'e'}, .run = htonl(run), .number = htobe64(arrived)},
+        .lost = htobe64(lost),
+        .duplicated = htobe64(duplicated),
+        .reordered = htobe64(reordered),
+    };
+    if (send(fd, &answer, sizeof answer, 0) < 0)
+        fail("the answer");
+}
+
+static void send_request(int fd, uint32_t run) {
+    struct header request = {.kind = {'g', 'e', 't', '.'}, .run = htonl(run)};
+    if (send(fd, &request, sizeof request, 0) < 0)
+        fail("the request");
+}
+
+static int open_socket(const char *address, const char *port) {
+    struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    if (inet_pton(AF_INET, address, &peer.sin_addr) != 1)
+        fail("ADDRESS");
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const struct timeval limit = {.tv_sec = 2};
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0)
+        fail("socket");
+    /* From here on only the peer's datagrams come in. */
+    if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
+        fail("connect");
+    return fd;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: tally ADDRESS PORT RUN\n");
+        return 2;
+    }
+    uint32_t run = (uint32_t)strtoul(argv[3], NULL, 10);
+    int fd = open_socket(argv[1], argv[2]);
+    send_request(fd, run);
+    /* BEGIN SOLUTION */
+    bool ended = false;
+    /* END SOLUTION */
+    for (;;) {
+        char datagram[2048];
+        struct header header;
+        ssize_t got = recv(fd, datagram, sizeof datagram, 0);
+        /* BEGIN SOLUTION */
+        if (got < 0 && ended)
+            break;
+        /* END SOLUTION */
+        if (got < 0)
+            fail("nothing came");
+        if ((size_t)got < sizeof header)
+            continue;
+        memcpy(&header, datagram, sizeof header);
+        /* BEGIN SOLUTION */
+        if (ntohl(header.run) != run)
+            continue;
+        /* END SOLUTION */
+        if (is_kind(&header, "data"))
+            take_data(be64toh(header.number));
+        /* BEGIN SOLUTION */
+        if (is_kind(&header, "bye."))
+            break;
+        /* END SOLUTION */
+        if (is_kind(&header, "end.")) {
+            send_answer(fd, run, be64toh(header.number));
+            /* BEGIN SOLUTION */
+            ended = true;
+            /* END SOLUTION */
+            /* STUB
+            break;
+            */
+        }
+    }
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,266 @@
+"""Problem set 2, TCP and UDP: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_tally` too, with other runs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import LabRun, Work
+from tcplab.lab import LabError
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_udp_mb_per_s", "q1_tcp_mb_per_s"],
+    "q2": ["q2_kept", "q2_ask_bytes"],
+    "q3": ["q3_trips"],
+    "q4": ["q4_lost_on_the_way"],
+    "q5": ["q5_duplicated", "q5_reordered"],
+    "q6": ["q6_lost_in_the_buffer", "q6_cure"],
+    "q7": [],
+}
+FILES = ["tally.c"]
+
+CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    kernel_bytes = own.pick("kernel_bytes", [768, 1280, 2304])
+    kept = own.integer("kept", 60, 240)
+    return {
+        "rate_mbit": own.pick("rate_mbit", [10, 25, 50, 100, 500, 1000]),
+        "block_bytes": own.integer("block_bytes", 100, 600, 20),
+        "rcvbuf_bytes": kept * kernel_bytes // 2 + own.integer("more", 20, 300),
+        "kernel_bytes": kernel_bytes,
+        "burst": own.integer("burst", 400, 1200, 25),
+        "blocks": own.integer("blocks", 2000, 9000, 100),
+        "small_bytes": own.pick("small_bytes", [300, 480, 1000, 1200, 1440]),
+        "loopback_mtu": own.pick("loopback_mtu", [8192, 16384, 32768]),
+        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(work: Work) -> Verdict:
+    """Both are rates, and the wire is not exceeded."""
+    udp, tcp = (as_number(work.answers[name]) for name in ANSWERS["q1"])
+    if udp is None or tcp is None:
+        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
+        return Verdict(0, f"{given}: give two plain numbers, in MB/s.")
+    if max(udp, tcp) >= work.numbers["rate_mbit"] / 8:
+        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+    if udp >= tcp:
+        return Verdict(0, "Who pays for more headers here: many small packets, or few full ones?")
+    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """A count and a size."""
+    kept, ask = (as_number(work.answers[name]) for name in ANSWERS["q2"])
+    if kept is None or ask is None:
+        return Verdict(0, "Give two plain numbers: of datagrams, and of bytes.")
+    if not 0 < kept < work.numbers["burst"]:
+        return Verdict(0, "q2_kept: some of the burst have room, and some have not.")
+    if ask <= work.numbers["rcvbuf_bytes"]:
+        return Verdict(0, "q2_ask_bytes: the buffer of the first question was too small already.")
+    return Verdict(1, "Plausible. What does the kernel do with the size that you ask for?")
+
+
+def check_q3(work: Work) -> Verdict:
+    """Three counts."""
+    given = work.answers["q3_trips"]
+    if not isinstance(given, list) or len(given) != 3:
+        return Verdict(0, "q3_trips must be a list of three whole numbers.")
+    if any(not isinstance(each, int) or each < 1 for each in given):
+        return Verdict(0, "q3_trips: each must be a whole number of trips.")
+    if given[0] != max(given):
+        return Verdict(0, "Which of the three cannot join blocks at all? It makes the most trips.")
+    return Verdict(1, "Three counts. Is the last packet of each way a full one?")
+
+
+def check_q6(work: Work) -> Verdict:
+    """A count and one of the cures."""
+    lost, cure = (work.answers[name] for name in ANSWERS["q6"])
+    if cure not in CURES:
+        return choice(cure, CURES[0], CURES, name="q6_cure")
+    if as_number(lost) is None:
+        return Verdict(0, f"q6_lost_in_the_buffer is {describe(lost)}; give a whole number.")
+    return Verdict(1, "A count and a cure. Where did most of the datagrams get lost?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles tally.c and sends it a run of its own."""
+    built = work.compile("tally.c")
+    if built.binary is None:
+        return Verdict(0, f"tally.c does not compile:\n{built.messages}")
+    return look_at_tally(work, make_stream(random.Random("for the public check")))
+
+
+# ---- tally.c -------------------------------------------------------------------------------------
+
+PEER = Path(__file__).parent / "peer.py"
+BLOCK = 8
+NEEDED_MARKERS = 3
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The numbers of a run as they come in, and what is then to be counted.
+
+    Attributes:
+        run: that the datagrams belong to.
+        count: that were sent.
+        order: the numbers of those that come in; None for one of another run.
+        lost, duplicated, reordered: by construction.
+    """
+
+    run: int
+    count: int
+    order: list[int | None]
+    lost: int
+    duplicated: int
+    reordered: int
+
+
+def make_stream(own: random.Random) -> Stream:
+    """Blocks of eight numbers, to each of which one thing happens, in a random order."""
+    often = {
+        "lost": own.randint(3, 6),
+        "twice": own.randint(2, 4),
+        "late": own.randint(2, 4),
+        "late and twice": 1,
+        "other run": 1,
+        "nothing": 1,
+    }
+    events = [event for event, times in often.items() for _ in range(times)]
+    own.shuffle(events)
+    events.append("nothing")  # so that every mistake has consequences
+    order: list[int | None] = []
+    for index, event in enumerate(events):
+        order += _block(own, index * BLOCK, event)
+    tail = own.randint(1, 3)  # only the end marker tells that these were sent
+    return Stream(
+        own.randint(1, 2**31),
+        len(events) * BLOCK + tail,
+        order,
+        often["lost"] + tail,
+        often["twice"] + often["late and twice"],
+        often["late"] + often["late and twice"],
+    )
+
+
+def _block(own: random.Random, first: int, event: str) -> list[int | None]:
+    numbers: list[int | None] = list(range(first, first + BLOCK))
+    at = own.randint(1, BLOCK - 4)
+    if event in ("lost", "late", "late and twice"):
+        number = numbers.pop(at)
+        if event != "lost":
+            numbers.insert(at + own.randint(1, 3), number)
+        if event == "late and twice":
+            numbers.append(number)
+    elif event == "twice":
+        numbers.insert(at + own.randint(1, 3), numbers[at])
+    elif event == "other run":
+        numbers.insert(at, None)
+    return numbers
+
+
+def look_at_tally(work: Work, stream: Stream) -> Verdict:
+    """First the counts; then answers get lost, and the end marker comes again."""
+    run = _run(work, stream, stream.order, accept=1)
+    if run.peer is None or not run.peer["requested"]:
+        return Verdict(0, f"No request came, and tally {run.outcome.how_it_ended()}.")
+    counts = run.peer["accepted"]
+    if counts is None:
+        return Verdict(
+            0,
+            f"{run.peer['markers']} end markers came, and none was answered as peer.py tells;"
+            f" tally {run.outcome.how_it_ended()}.",
+        )
+    return combine(
+        [
+            (0.25, _lost(stream, counts[0], counts[1])),
+            (0.2, _duplicated(stream, counts[2])),
+            (0.25, _reordered(stream, counts[3])),
+            (0.3, _end(_run(work, stream, list(range(40)), accept=NEEDED_MARKERS))),
+        ]
+    )
+
+
+def _run(work: Work, stream: Stream, order: list[int | None] | list[int], accept: int) -> LabRun:
+    words = ",".join("x" if number is None else str(number) for number in order)
+    run = work.run_in_lab(
+        work.compile("tally.c"),
+        ["10.0.0.2", "{port}", str(stream.run)],
+        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), str(accept), words],
+        lab={"rtt_ms": 10},
+        limits=Limits(wall_s=8, cpu_s=8, processes=8),
+    )
+    came = int((run.client_segments["direction"] == 1).sum())
+    if run.peer is not None and run.peer["requested"] and came < len(order):
+        raise LabError(f"{came} of {len(order)} datagrams came through the laboratory; grade again")
+    return run
+
+
+def _lost(stream: Stream, arrived: int, lost: int) -> Verdict:
+    if lost == stream.lost and arrived == stream.count - stream.lost:
+        return Verdict(1, "Arrived and lost: right.")
+    more = "more" if lost > stream.lost else "fewer" if lost < stream.lost else "as many"
+    return Verdict(
+        0,
+        f"Lost: tally says {lost}, that is {more} than were lost, and {arrived} arrived. A gap is"
+        " no loss yet, since the missing one may come late; a datagram that comes twice arrived"
+        " once; and after the last that came there may have been others: who knows how many?",
+    )
+
+
+def _duplicated(stream: Stream, duplicated: int) -> Verdict:
+    if duplicated == stream.duplicated:
+        return Verdict(1, "Duplicated: right.")
+    return Verdict(
+        0,
+        f"Duplicated: tally says {duplicated}, which is too"
+        f" {'many' if duplicated > stream.duplicated else 'few'}. How do you know that a number has"
+        " come before?",
+    )
+
+
+def _reordered(stream: Stream, reordered: int) -> Verdict:
+    if reordered == stream.reordered:
+        return Verdict(1, "Reordered: right.")
+    return Verdict(
+        0,
+        f"Reordered: tally says {reordered}, which is too"
+        f" {'many' if reordered > stream.reordered else 'few'}. Late is what comes for the first"
+        " time after a higher number of the same run; the one after a gap is not late.",
+    )
+
+
+def _end(run: LabRun) -> Verdict:
+    if run.peer is None or run.peer["accepted"] is None:
+        answers = 0 if run.peer is None else run.peer["answers"]
+        return Verdict(
+            0,
+            f"The end: {answers} answers were sent, the first ones got lost, and when the end"
+            " marker came again nobody was there to answer it. How long must a receiver stay?",
+        )
+    if not run.outcome.ok:
+        return Verdict(0.5, f"The end: the answer arrived, but tally {run.outcome.how_it_ended()}.")
+    if run.peer["answers"] > 2 * run.peer["markers"]:
+        return Verdict(
+            0.5,
+            f"The end: {run.peer['answers']} answers to {run.peer['markers']} end markers. What one"
+            " queue drops, it drops of a whole burst: answer each marker once.",
+        )
+    return Verdict(1, "The end survived the loss of answers.")

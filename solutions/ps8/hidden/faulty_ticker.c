@@ -1,0 +1,140 @@
+/*
+ * faulty_ticker - send a line of text as soon as there is one; it works, and it costs too much.
+ *
+ *     faulty_ticker [OPTION]... HOST
+ *
+ * The third of the three slow programs of lesson 08: your task is to find out why, in a copy of
+ * this file, with the tools of the lessons before. It sends lines to a tcpsink, one every
+ * millisecond, as a measuring instrument or a stock exchange does. Each line has to be on its way
+ * at once: that is why somebody switched Nagle's algorithm off, and it helped.
+ *
+ * Now the people of the network complain: 8 kB of text come as some thousands of packets, and
+ * packets, not bytes, are what a switch or a firewall can run out of.
+ *
+ *     $ tcpsink &
+ *     $ faulty_ticker localhost
+ *     200 lines, 7800 bytes in 7800 sends: 0.2219 s by the clock, ...
+ *
+ * What must stay: the bytes of the stream, and that no line waits for another. The goal: one
+ * segment a line.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *port = "9000", *log_path;
+static int64_t count = 200;
+
+static const struct program_option options[] = {
+    {NULL, 'c', "COUNT", "number of lines", .number = &count, .min = 1, .max = 100000},
+    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {"log", 0, "FILE", "when each write began", .text = &log_path},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "faulty_ticker [OPTION]... HOST",
+    .summary = "Sends a line of text every millisecond.",
+    .options = options,
+    .arguments = {1, 1},
+    .tcp = true,
+};
+
+static struct event_log events;
+static int64_t bytes, system_calls;
+
+/* ---- a line ---- */
+
+/* BEGIN SOLUTION */
+static char line[128];
+static size_t length;
+
+static void put(int fd, char character) {
+    line[length++] = character;
+    if (character != '\n' && length < sizeof line)
+        return;
+    log_event(&events, "write", length);
+    system_calls += send_all(fd, line, length, 0);
+    bytes += (int64_t)length;
+    length = 0;
+}
+/* END SOLUTION */
+/* STUB
+static void put(int fd, char character) {
+    log_event(&events, "write", 1);
+    system_calls += send_all(fd, &character, 1, 0);
+    bytes++;
+}
+*/
+
+static void put_text(int fd, const char *text) {
+    while (*text)
+        put(fd, *text++);
+}
+
+/* Right-aligned decimal digits, with leading zeros. */
+static void put_number(int fd, int64_t value, int digits) {
+    char text[24];
+    snprintf(text, sizeof text, "%0*lld", digits, (long long)value);
+    put_text(fd, text);
+}
+
+static void put_line(int fd, int64_t number) {
+    put_text(fd, "tick ");
+    put_number(fd, number, 8);
+    put_text(fd, " price ");
+    put_number(fd, number * 7919 % 1000000, 10);
+    put_text(fd, " EUR/kg.");
+    put(fd, '\n');
+}
+
+static void run(int fd) {
+    static const struct timespec millisecond = {.tv_nsec = 1000000};
+    for (int64_t number = 0; number < count; number++) {
+        put_line(fd, number);
+        nanosleep(&millisecond, NULL);
+    }
+}
+
+/* ---- the result ---- */
+
+static void print_json(int fd, const struct usage *used) {
+    struct socket_options granted = read_options(fd);
+    struct tcp_info info = read_tcp_info(fd);
+    struct json j = json_result(stdout, used);
+    json_int(&j, "lines", count);
+    json_int(&j, "bytes", bytes);
+    json_int(&j, "system_calls", system_calls);
+    json_end_result(&j, &granted, &info);
+}
+
+static void print_text(const struct usage *used) {
+    printf("%lld lines, %lld bytes in %lld sends: ", (long long)count, (long long)bytes,
+           (long long)system_calls);
+    print_usage(stdout, used);
+    fputc('\n', stdout);
+    finish_output(stdout);
+}
+
+int main(int argc, char **argv) {
+    start_program();
+    const char *host = parse_command_line(argc, argv, &command)[0];
+    events = open_log(log_path);
+    pin_to_cpu();
+
+    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    struct usage start = usage_now();
+    run(fd);
+    struct usage used = usage_since(&start);
+
+    if (common.json)
+        print_json(fd, &used);
+    else
+        print_text(&used);
+    finish_sending(fd, "the sink");
+    close(fd);
+    close_log(&events);
+}

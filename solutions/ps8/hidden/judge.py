@@ -1,0 +1,268 @@
+"""The hidden judge of problem set 8. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the captures that were handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, as_number, choice, combine, count, number
+from tcplab.grading.work import Work
+from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window_limit_mbit
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps8_for_the_judge")
+
+
+def window_bytes(rcvbuf_bytes: int) -> int:
+    """The window of a buffer that setsockopt was asked for: doubled, and of that the payload's."""
+    return window_from_buffer(2 * rcvbuf_bytes)
+
+
+def q1(work: Work) -> Verdict:
+    """What the wire holds, and what the receiver offers."""
+    rate, rtt = work.numbers["rate_mbit"], work.numbers["rtt_ms"]
+    asked = work.numbers["rcvbuf_bytes"]
+    right = bdp_bytes(rate, rtt)
+    holds = number(
+        work.answers["q1_bdp_bytes"],
+        right,
+        name="q1_bdp_bytes",
+        unit="bytes",
+        hints=[
+            Hint(8 * right, "these are bits.", 0.5),
+            Hint(right / 2, "what is under way one way is not all: until the ACK is back.", 0.5),
+            Hint(right / 1e3, "the units: is it ms or s?", 0.25),
+            Hint(right * 1e3, "the units: is it ms or s?", 0.25),
+        ],
+        wrong="How many bytes leave until the first of them can be acknowledged?",
+    )
+    window = window_bytes(asked)
+    offers = number(
+        work.answers["q1_window_bytes"],
+        window,
+        name="q1_window_bytes",
+        unit="bytes",
+        hints=[
+            Hint(window / 2, "what does Linux do with the number that setsockopt is given?", 0.5),
+            Hint(2 * asked, "this is the buffer; not all of a buffer is data.", 0.5),
+            Hint(asked, "this is what was asked for, not what is granted or offered.", 0.25),
+        ],
+        wrong="First what is granted, then which share of it is data.",
+    )
+    return combine([(0.5, holds), (0.5, offers)])
+
+
+def q2(work: Work) -> Verdict:
+    """A window a round trip; and the goodput of the wire."""
+    rate, rtt = work.numbers["rate_mbit"], work.numbers["rtt_ms"]
+    megabytes = work.numbers["backup_mb"]
+    right = window_limit_mbit(window_bytes(work.numbers["rcvbuf_bytes"]), rtt)
+    hints = [
+        Hint(right / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
+        Hint(2 * right, "the ACK needs its way back before the window moves.", 0.5),
+        Hint(rate, "the wire is not the limit here."),
+    ]
+    own_window = as_number(work.answers["q1_window_bytes"])
+    if own_window is not None and 0 < own_window < bdp_bytes(rate, rtt):
+        # A mistake costs its points once.
+        own = window_limit_mbit(own_window, rtt)
+        hints.insert(0, Hint(own, "right for the window that you gave in q1.", 1.0))
+    now = number(
+        work.answers["q2_now_mbit"],
+        right,
+        name="q2_now_mbit",
+        unit="Mbit/s",
+        within=0.03,
+        hints=hints,
+        wrong="How much may be sent in each round trip?",
+    )
+    seconds = megabytes / goodput_mbyte_s(rate)
+    mended = number(
+        work.answers["q2_mended_s"],
+        seconds,
+        name="q2_mended_s",
+        unit="s",
+        within=0.02,
+        hints=[
+            Hint(megabytes * 8 / rate, "a packet carries headers too.", 0.5),
+            Hint(seconds / 8, "MB and Mbit are not the same."),
+        ],
+        wrong="The wire is the limit then: its goodput, headers and gaps counted.",
+    )
+    return combine([(0.5, now), (0.5, mended)])
+
+
+def q3(work: Work) -> Verdict:
+    """Nagle: one small segment a round trip, with all that was written meanwhile."""
+    rtt, line = work.numbers["ticker_rtt_ms"], work.numbers["line_bytes"]
+    rate = number(
+        work.answers["q3_segments_per_s"],
+        1000 / rtt,
+        name="q3_segments_per_s",
+        hints=[
+            Hint(1000, "so it would be if no line waited."),
+            Hint(1000 * line, "so it is today, with TCP_NODELAY."),
+            Hint(2000 / rtt, "the ACK has to come all the way back.", 0.5),
+        ],
+        wrong="What has to happen before the next small segment may leave, and how often does it?",
+    )
+    size = number(
+        work.answers["q3_segment_bytes"],
+        line * rtt,
+        name="q3_segment_bytes",
+        unit="bytes",
+        hints=[
+            Hint(line, "this is one line; how many are written while one ACK is awaited?"),
+            Hint(1, "this is today's; Nagle's algorithm collects."),
+            Hint(line * rtt / 2, "the ACK has to come all the way back.", 0.5),
+        ],
+        wrong="All that is written while an ACK is awaited leaves together.",
+    )
+    return combine([(0.5, rate), (0.5, size)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    places = (rows["payload_bytes"] > 0).nonzero()[0]
+    data, during = rows[places], rows[places[0] : places[-1] + 1]
+    pauses = during["time_ns"][1:] - during["time_ns"][:-1]
+    longest = int(pauses.argmax())
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "packets": len(rows),
+        "data_segments": int((data["direction"] == 0).sum()),
+        "both_ways": len(data),
+        "pause_ms": float(pauses[longest]) / 1e6,
+        "ended_by": task.ENDS[int(during["direction"][longest + 1])],
+        "cause": causes[path.name],
+    }
+
+
+def _found(work: Work) -> list[dict[str, Any]]:
+    return [_capture(work.folder / name) for name in work.numbers["captures"]]
+
+
+def _each(work: Work, name: str) -> list[Any] | Verdict:
+    """The three elements of an answer, or why there are not three."""
+    given = work.answers[name]
+    if given is None:
+        return Verdict(0, f"{name} has no answer yet.")
+    if not isinstance(given, list) or len(given) != len(work.numbers["captures"]):
+        return Verdict(0, f"{name} must be a list, an element for each of your captures.")
+    return given
+
+
+def _thirds(verdicts: list[Verdict]) -> Verdict:
+    return combine([(1 / len(verdicts), each) for each in verdicts])
+
+
+#: What tells each cause from the one that it is most easily mistaken for.
+SIGNS = {
+    "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
+    "cork-not-pulled": "Which packet ends the pause, and is anything un-ACKed before it?",
+    "window-smaller-than-bdp": "How much is in flight, who limits it, does the window ever close?",
+    "receiver-does-not-read": "Look at the window in the packets from the server.",
+    "tiny-segments": "Is there a pause at all? How much is in a segment?",
+    "segment-lost": "Look at the sequence numbers before and after the pause.",
+}
+
+
+def q4(work: Work) -> Verdict:
+    """The causes."""
+    given = _each(work, "q4_causes")
+    if isinstance(given, Verdict):
+        return given
+    return _thirds(
+        [
+            choice(
+                value,
+                found["cause"],
+                task.CAUSES,
+                name=f"q4_causes[{i}]",
+                wrong=SIGNS[found["cause"]],
+            )
+            for i, (value, found) in enumerate(zip(given, _found(work), strict=True))
+        ]
+    )
+
+
+def q5(work: Work) -> Verdict:
+    """Data segments from the client."""
+    given = _each(work, "q5_data_segments")
+    if isinstance(given, Verdict):
+        return given
+    return _thirds(
+        [
+            count(
+                value,
+                found["data_segments"],
+                name=f"q5_data_segments[{i}]",
+                hints=[
+                    Hint(found["packets"], "these are all packets, both ways."),
+                    Hint(found["both_ways"], "the server's are among them."),
+                ],
+                wrong="From the client, with payload; one that is sent again counts again.",
+            )
+            for i, (value, found) in enumerate(zip(given, _found(work), strict=True))
+        ]
+    )
+
+
+def q6(work: Work) -> Verdict:
+    """The longest pause, and who ended it."""
+    pauses, ended_by = _each(work, "q6_pauses_ms"), _each(work, "q6_ended_by")
+    for given in (pauses, ended_by):
+        if isinstance(given, Verdict):
+            return given
+    assert isinstance(pauses, list)
+    assert isinstance(ended_by, list)
+    verdicts = []
+    for i, (pause, end, found) in enumerate(zip(pauses, ended_by, _found(work), strict=True)):
+        length = number(
+            pause,
+            found["pause_ms"],
+            name=f"q6_pauses_ms[{i}]",
+            unit="ms",
+            within=0.05,
+            hints=[Hint(found["pause_ms"] / 1e3, "this is in seconds.", 0.5)],
+            wrong="Between two packets in a row, whoever sent them, from the first data to the"
+            " last.",
+        )
+        who = choice(
+            end,
+            found["ended_by"],
+            task.ENDS,
+            name=f"q6_ended_by[{i}]",
+            wrong="Who sent the first packet after it?",
+        )
+        verdicts.append(combine([(0.5, length), (0.5, who)]))
+    return _thirds(verdicts)
+
+
+def q7(work: Work) -> Verdict:
+    """faulty_request.c with the student's own number of requests."""
+    verdict: Verdict = task.look_at_request(work, work.numbers["requests"])
+    return verdict
+
+
+def q8(work: Work) -> Verdict:
+    """faulty_backup.c over the student's own wire."""
+    link = {name: work.numbers[f"backup_{name}"] for name in ("rate_mbit", "rtt_ms")}
+    verdict: Verdict = task.look_at_backup(work, **link)
+    return verdict
+
+
+def q9(work: Work) -> Verdict:
+    """faulty_ticker.c with the student's own number of lines."""
+    verdict: Verdict = task.look_at_ticker(work, work.numbers["lines"])
+    return verdict

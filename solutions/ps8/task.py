@@ -1,0 +1,451 @@
+"""Problem set 8, diagnosis: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
+parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import secrets
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tcplab.experiments.diagnosis import Diagnosis
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import Built, LabRun, Work
+from tcplab.models import bdp_bytes
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_bdp_bytes", "q1_window_bytes"],
+    "q2": ["q2_now_mbit", "q2_mended_s"],
+    "q3": ["q3_segments_per_s", "q3_segment_bytes"],
+    "q4": ["q4_causes"],
+    "q5": ["q5_data_segments"],
+    "q6": ["q6_pauses_ms", "q6_ended_by"],
+    "q7": [],
+    "q8": [],
+    "q9": [],
+}
+FILES = ["faulty_request.c", "faulty_backup.c", "faulty_ticker.c"]
+
+CAUSES = (
+    "small-writes-and-delayed-ack",
+    "cork-not-pulled",
+    "window-smaller-than-bdp",
+    "receiver-does-not-read",
+    "tiny-segments",
+    "segment-lost",
+)
+ENDS = ("client", "server")
+
+#: Captures that look alike at first sight; everybody gets one of each pair, in an order of their
+#: own.
+_PAIRS = ((2, 5), (1, 4), (3, 6))
+_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+#: Rate in Mbit/s and round-trip time in ms: products of 100 to 150 kB.
+_LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    order = own.pick("order", _ORDERS)
+    captures = [pair[own.integer(f"of pair {i}", 0, 1)] for i, pair in enumerate(_PAIRS)]
+    rate_mbit, rtt_ms = own.pick("backup_link", _LINKS)
+    return {
+        "rate_mbit": own.pick("rate_mbit", [100, 150, 200, 300, 400, 500]),
+        "rtt_ms": own.pick("rtt_ms", [15, 25, 35, 45, 60, 75, 90]),
+        "rcvbuf_bytes": own.pick("rcvbuf_bytes", [8192, 12288, 16384, 24576, 32768, 49152]),
+        "backup_mb": own.integer("backup_mb", 100, 900, 25),
+        "line_bytes": own.integer("line_bytes", 28, 48, 2),
+        "ticker_rtt_ms": own.pick("ticker_rtt_ms", [8, 10, 16, 20, 25]),
+        "captures": [f"captures/{captures[place]}.pcapng" for place in order],
+        "requests": own.integer("requests", 15, 20),
+        "lines": own.integer("lines", 120, 170, 10),
+        "backup_rate_mbit": rate_mbit,
+        "backup_rtt_ms": rtt_ms,
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _numbers_of(work: Work, question: str) -> list[float] | Verdict:
+    """The answers if all are numbers."""
+    given = {name: work.answers[name] for name in ANSWERS[question]}
+    found = [as_number(value) for value in given.values()]
+    if any(each is None for each in found):
+        shown = ", ".join(f"{name} = {describe(value)}" for name, value in given.items())
+        return Verdict(0, f"{shown}: give plain numbers.")
+    return [each for each in found if each is not None]
+
+
+def _list_of_three(work: Work, name: str, what: str) -> list[Any] | Verdict:
+    given = work.answers[name]
+    if not isinstance(given, list) or len(given) != len(work.numbers["captures"]):
+        return Verdict(0, f"{name} must be a list of {what}, one for each of your captures.")
+    return given
+
+
+def check_q1(work: Work) -> Verdict:
+    """Two sizes, and the window is not larger than the buffer."""
+    given = _numbers_of(work, "q1")
+    if isinstance(given, Verdict):
+        return given
+    bdp, window = given
+    if bdp < 1000:
+        return Verdict(0, "q1_bdp_bytes: bytes were asked for. How many bits per second is a Mbit?")
+    if not 0 < window < 2 * work.numbers["rcvbuf_bytes"]:
+        return Verdict(0, "q1_window_bytes: a window is a part of the buffer that was granted.")
+    return Verdict(1, "Two sizes. Which of them limits the transfer?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """Faster than the wire is impossible."""
+    given = _numbers_of(work, "q2")
+    if isinstance(given, Verdict):
+        return given
+    now_mbit, mended_s = given
+    if not 0 < now_mbit <= work.numbers["rate_mbit"]:
+        return Verdict(0, "q2_now_mbit: no transfer is faster than its wire.")
+    if mended_s < work.numbers["backup_mb"] * 8 / work.numbers["rate_mbit"]:
+        return Verdict(0, "q2_mended_s: in this time the wire can't carry even the data alone.")
+    if mended_s > work.numbers["backup_mb"] * 8 / now_mbit:
+        return Verdict(0, "Mended it should be faster than now.")
+    return Verdict(1, "Possible on this wire. Is all there that a packet carries?")
+
+
+def check_q3(work: Work) -> Verdict:
+    """A rate and a size."""
+    given = _numbers_of(work, "q3")
+    if isinstance(given, Verdict):
+        return given
+    if not all(each > 0 for each in given):
+        return Verdict(0, "Both are larger than 0.")
+    if given[1] > 1448:
+        return Verdict(0, "q3_segment_bytes: no segment here carries more than 1448 bytes.")
+    per_s = 1000 * work.numbers["line_bytes"]
+    if not 0.5 < given[0] * given[1] / per_s < 2:
+        return Verdict(
+            0,
+            f"{given[0]:g} segments a second of {given[1]:g} bytes are {given[0] * given[1]:,.0f}"
+            f" bytes a second; the program writes {per_s:,}. Where is the difference?",
+        )
+    return Verdict(1, "All that is written is sent. Which event lets each segment go?")
+
+
+def check_q4(work: Work) -> Verdict:
+    """Three of the causes."""
+    given = _list_of_three(work, "q4_causes", "causes")
+    if isinstance(given, Verdict):
+        return given
+    for i, each in enumerate(given):
+        if each not in CAUSES:
+            return choice(each, CAUSES[0], CAUSES, name=f"q4_causes[{i}]")
+    return Verdict(1, "Three causes. Which sign of the decision table have you seen in each?")
+
+
+def check_q5(work: Work) -> Verdict:
+    """Three whole numbers."""
+    given = _list_of_three(work, "q5_data_segments", "whole numbers")
+    if isinstance(given, Verdict):
+        return given
+    if any(type(each) is not int or each < 1 for each in given):
+        return Verdict(0, "q5_data_segments: each must be a whole number of segments.")
+    return Verdict(1, "Three counts.")
+
+
+def check_q6(work: Work) -> Verdict:
+    """Three times and three ends."""
+    pauses = _list_of_three(work, "q6_pauses_ms", "times in ms")
+    if isinstance(pauses, Verdict):
+        return pauses
+    if any((as_number(each) or 0) <= 0 for each in pauses):
+        return Verdict(0, "q6_pauses_ms: each must be a number of ms.")
+    ended_by = _list_of_three(work, "q6_ended_by", "words")
+    if isinstance(ended_by, Verdict):
+        return ended_by
+    for i, each in enumerate(ended_by):
+        if each not in ENDS:
+            return choice(each, ENDS[0], ENDS, name=f"q6_ended_by[{i}]")
+    return Verdict(1, "Times and ends. What had the one who ended the pause been waiting for?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles faulty_request.c and has it ask 14 times over a wire of 40 ms."""
+    return look_at_request(work, requests=14)
+
+
+def check_q8(work: Work) -> Verdict:
+    """Compiles faulty_backup.c and sends it 2 MB over a wire that holds 125 kB."""
+    return look_at_backup(work, rate_mbit=50, rtt_ms=20)
+
+
+def check_q9(work: Work) -> Verdict:
+    """Compiles faulty_ticker.c and has it send 100 lines over a wire of 8 ms."""
+    return look_at_ticker(work, lines=100)
+
+
+# ---- the three programs --------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+LIMITS = Limits(wall_s=15, cpu_s=10, processes=8)
+SERVER = "10.0.0.2"
+PORT = 9000
+
+REQUEST_BYTES, ANSWER_BYTES, REQUEST_RTT_MS = 104, 2, 40
+BACKUP_BYTES = 2_000_000
+#: So that some lines are always under way, and fewer than the first congestion window holds.
+TICKER_RTT_MS = 8
+
+
+def request_bytes(requests: int) -> bytes:
+    """What faulty_request sends: a header that tells the length, and the body."""
+    return b"".join(b"0100" + b"request %-92d" % number for number in range(requests))
+
+
+def line_sizes(lines: int) -> list[int]:
+    """The sizes of the lines that faulty_ticker sends."""
+    return [len(_line(number)) for number in range(lines)]
+
+
+def _line(number: int) -> bytes:
+    return b"tick %08d price %010d EUR/kg.\n" % (number, number * 7919 % 1_000_000)
+
+
+def checksum(data: bytes) -> int:
+    """sum = sum * 31 + byte, modulo 2^32, as in faulty_backup.c."""
+    total = 0
+    for byte in data:
+        total = (total * 31 + byte) & 0xFFFFFFFF
+    return total
+
+
+def _built(work: Work, name: str) -> Built | Verdict:
+    built = work.compile(name)
+    if built.binary is None:
+        return Verdict(0, f"{name} does not compile:\n{built.messages}")
+    return built
+
+
+def _seen(program: str, run: LabRun) -> Diagnosis:
+    """The counts of lesson 08, for what was recorded here."""
+    return Diagnosis(
+        program=program,  # type: ignore[arg-type]
+        source=f"faulty_{program}.c",
+        report={},
+        peer_report={},
+        log=[],
+        peer_log=[],
+        segments=run.client_segments,
+        peer_segments=run.server_segments,
+        drops=0,
+        provenance={},
+    )
+
+
+def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
+    """None when the program ended well and the other end got what it should."""
+    if not run.outcome.ok:
+        return Verdict(0, f"{name} {run.outcome.how_it_ended()}.")
+    if run.peer is None:
+        return Verdict(0, f"The other end did not get what is due: {run.peer_error}.")
+    if run.peer["sha256"] != hashlib.sha256(expected).hexdigest():
+        return Verdict(
+            0,
+            f"{run.peer['bytes']} bytes arrived, {len(expected)} are due, and they are not the"
+            " same: the bytes of the stream must stay as they were.",
+        )
+    return None
+
+
+# -- faulty_request.c --
+
+
+def look_at_request(work: Work, requests: int) -> Verdict:
+    """One segment a request, at once, and not before the answer to the one before."""
+    built = _built(work, "faulty_request.c")
+    if isinstance(built, Verdict):
+        return built
+    run = work.run_in_lab(
+        built,
+        ["--json", "-c", str(requests), "-p", "{port}", SERVER],
+        peer=[sys.executable, PEER, "answer"],
+        lab={"rtt_ms": REQUEST_RTT_MS},
+        limits=LIMITS,
+    )
+    wrong = _not_the_bytes(run, "faulty_request", request_bytes(requests))
+    if wrong is not None:
+        return wrong
+    if _asks_too_early(run):
+        return Verdict(
+            0,
+            "A request left before the answer to the one before had come. The protocol is one"
+            " question at a time, and that must stay.",
+        )
+    sent = len(run.sent_sizes())
+    if sent > 1.1 * requests:
+        held = _seen("request", run).held_requests or 0
+        if held > requests / 4:
+            return Verdict(
+                0,
+                f"{sent} segments for {requests} requests, and in {held} of them the rest left only"
+                " after the server had acknowledged the beginning.",
+            )
+        return Verdict(
+            0.5,
+            f"Nothing waits for an ACK any more, but {requests} requests are {sent} segments. How"
+            " does the kernel learn that the beginning is not all?",
+        )
+    if _lies_about(run):
+        return Verdict(
+            0.25,
+            "One segment a request, but each left more than two round trips after the answer"
+            " before, though nothing was under way: what still holds it, and until when?",
+        )
+    return Verdict(1, f"{sent} segments for {requests} requests, each at once.")
+
+
+def _asks_too_early(run: LabRun) -> bool:
+    rows = run.client_segments
+    sent = answered = 0
+    for row in rows[(rows["payload_bytes"] > 0) & ~rows["is_retransmission"]]:
+        if row["direction"] == 1:
+            answered += int(row["payload_bytes"])
+        else:
+            sent += int(row["payload_bytes"])
+            if sent > REQUEST_BYTES * (answered // ANSWER_BYTES + 1):
+                return True
+    return False
+
+
+def _lies_about(run: LabRun) -> bool:
+    """Whether requests leave late: against the quickest answer of the same run."""
+    rows = run.client_segments
+    answers: list[int] = []
+    pauses: list[int] = []
+    last = None
+    for row in rows[(rows["payload_bytes"] > 0) & ~rows["is_retransmission"]]:
+        if last is not None and row["direction"] != last["direction"]:
+            took_ns = int(row["time_ns"]) - int(last["time_ns"])
+            (answers if row["direction"] == 1 else pauses).append(took_ns)
+        last = row
+    return bool(answers and pauses) and statistics.median(pauses) > 2 * min(answers)
+
+
+# -- faulty_backup.c --
+
+
+def look_at_backup(work: Work, rate_mbit: float, rtt_ms: float) -> Verdict:
+    """Every byte read, and a window that the wire does not exceed."""
+    built = _built(work, "faulty_backup.c")
+    if isinstance(built, Verdict):
+        return built
+    seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
+    run = work.run_in_lab(
+        built,
+        ["--json", "-p", "{port}"],
+        peer=[sys.executable, PEER, "send", "{port}", str(seed), str(BACKUP_BYTES)],
+        role="server",
+        port=PORT,
+        lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
+        limits=LIMITS,
+    )
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}.")
+    data = random.Random(seed).randbytes(BACKUP_BYTES)  # as in peer.py
+    wrong = _not_the_bytes(run, "faulty_backup", data)
+    if wrong is not None:
+        return wrong
+    said = _last_json(run.outcome.output)
+    if said.get("bytes") != len(data) or said.get("checksum") != checksum(data):
+        return Verdict(
+            0,
+            f"The backup is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
+            f" {describe(said.get('checksum'))}. Every byte has to be read and added to the sum.",
+        )
+    seen = _seen("backup", run)
+    window, wire_holds = seen.window_bytes, bdp_bytes(rate_mbit, rtt_ms)
+    if window < wire_holds:
+        return Verdict(
+            0,
+            f"The receiver offers a window of {window:,.0f} bytes, and the wire holds"
+            f" {wire_holds:,.0f}: the transfer took {seen.round_trips} round trips, in each of"
+            " which the sender had to stop.",
+        )
+    return Verdict(1, "The window is larger than what the wire holds: the wire is the limit.")
+
+
+def _last_json(output: bytes) -> Mapping[str, Any]:
+    try:
+        said = json.loads(output.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+# -- faulty_ticker.c --
+
+
+def look_at_ticker(work: Work, lines: int) -> Verdict:
+    """Whole lines, and none that waits for another."""
+    built = _built(work, "faulty_ticker.c")
+    if isinstance(built, Verdict):
+        return built
+    run = work.run_in_lab(
+        built,
+        ["--json", "-c", str(lines), "-p", "{port}", SERVER],
+        peer=[sys.executable, PEER, "read"],
+        lab={"rtt_ms": TICKER_RTT_MS},
+        limits=LIMITS,
+    )
+    wrong = _not_the_bytes(run, "faulty_ticker", b"".join(map(_line, range(lines))))
+    if wrong is not None:
+        return wrong
+    sent, sizes = run.sent_sizes(), line_sizes(lines)
+    ends, position, total = set(), 0, 0
+    for size in sizes:
+        total += size
+        ends.add(total)
+    torn = 0
+    for size in sent:
+        position += size
+        torn += position not in ends
+    if torn:
+        return Verdict(
+            0,
+            f"{len(sent)} segments for {lines} lines, and {torn} of them end in the middle of a"
+            " line: TCP was given pieces.",
+        )
+    whole = Verdict(1, "Every segment ends where a line ends.")
+    return combine([(0.5, whole), (0.5, _look_at_waiting(run, lines))])
+
+
+def _look_at_waiting(run: LabRun, lines: int) -> Verdict:
+    """A line that does not wait leaves while those before it are still un-ACKed."""
+    acked, ahead, sent = 1, 0, 0
+    for row in run.client_segments:
+        if row["direction"] == 1:
+            acked = max(acked, int(row["ack"]))
+        elif row["payload_bytes"] and not row["is_retransmission"]:
+            sent += 1
+            ahead += int(row["seq"]) > acked
+    if 4 * sent < lines:
+        return Verdict(
+            0, f"{sent} segments for {lines} lines: lines wait for each other. Who holds them?"
+        )
+    if 2 * ahead < sent - 1:
+        return Verdict(
+            0,
+            f"Only {ahead} of {sent} segments left before the ACK of what was sent before: the"
+            " others were held until it came.",
+        )
+    return Verdict(1, "No line waited for another.")
