@@ -229,3 +229,10 @@ def test_a_learners_own_check_teaches_and_does_not_tell(tmp_path: Path) -> None:
     assert "held" in shown
     with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
         assignment.check("q99")
+
+
+def test_the_programs_to_mend_are_those_of_the_lesson() -> None:
+    released = sorted((ROOT / "exercises/ps8").glob("faulty_*.c"))
+    assert len(released) == 3
+    for path in released:
+        assert path.read_text() == (ROOT / "src/helpers" / path.name).read_text(), path.name
