@@ -1,0 +1,187 @@
+"""Problem set 3, MTU and MSS: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `run_slices` and `look_at_slices` too, on other paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import LabRun, Work
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_maxseg_bytes", "q1_data_bytes"],
+    "q2": ["q2_data_percent"],
+    "q3": ["q3_most_bytes", "q3_fragments"],
+    "q4": ["q4_full_bytes"],
+    "q5": ["q5_again"],
+    "q6": ["q6_reason"],
+    "q7": [],
+}
+FILES = ["slices.c"]
+
+REASONS = ("black-hole", "segment-lost", "application-idle")
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "tunnel_bytes": own.integer("tunnel", 24, 148, 4),
+        "mtu_bytes": own.pick("mtu", [576, 1006, 1280, 2002, 3000, 4352, 8166, 9000]),
+        "datagram_bytes": own.integer("datagram", 3000, 8900, 17),
+        "datagram_mtu_bytes": own.pick("datagram_mtu", [1280, 1354, 1400, 1420, 1454, 1476]),
+        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "file_bytes": own.integer("file", 24_000, 30_000, 7),
+        "interface_mtu_bytes": own.integer("interface", 1300, 1460, 4),
+        "path_mtu_bytes": own.integer("path", 900, 1150, 2),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(work: Work) -> Verdict:
+    """Both are sizes, and they fit into the packet."""
+    maxseg, data = (as_number(work.answers[name]) for name in ANSWERS["q1"])
+    if maxseg is None or data is None:
+        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
+        return Verdict(0, f"{given}: give two plain numbers, in bytes.")
+    if not 0 < data <= maxseg:
+        return Verdict(0, "A segment carries something, and no more than was announced.")
+    if maxseg >= 1500 - work.numbers["tunnel_bytes"]:
+        return Verdict(0, "q1_maxseg_bytes: with its headers, this is too long for the tunnel.")
+    return Verdict(1, "Plausible sizes. Which headers and options does each of them leave out?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """A percentage."""
+    given = as_number(work.answers["q2_data_percent"])
+    if given is None or not 0 < given < 100:
+        return Verdict(0, "q2_data_percent must be a number between 0 and 100.")
+    if given < 50:
+        return Verdict(0, "More headers than data, in full segments?")
+    return Verdict(1, "A plausible share. Have you counted what no capture shows?")
+
+
+def check_q3(work: Work) -> Verdict:
+    """A size below the MTU, and some fragments."""
+    most, fragments = (as_number(work.answers[name]) for name in ANSWERS["q3"])
+    if most is None or fragments is None:
+        return Verdict(0, "Give two whole numbers: bytes, and fragments.")
+    if most >= work.numbers["datagram_mtu_bytes"]:
+        return Verdict(0, "q3_most_bytes: and where do the headers of IP and UDP go?")
+    if fragments * work.numbers["datagram_mtu_bytes"] < work.numbers["datagram_bytes"]:
+        return Verdict(0, "q3_fragments: so few packets cannot carry the datagram.")
+    return Verdict(1, "Plausible. Which headers has the first fragment, and which the second?")
+
+
+def _whole(work: Work, name: str, next_question: str) -> Verdict:
+    given = work.answers[name]
+    if type(given).__module__ == "numpy" and hasattr(given, "tolist"):
+        given = given.tolist()  # as the grading does
+    if as_number(given) is None:
+        shown = describe(work.answers[name])
+        return Verdict(0, f"{name} is {shown}; give a plain whole number, with int(...).")
+    return Verdict(1, f"A number. {next_question}")
+
+
+def check_q4(work: Work) -> Verdict:
+    """A plain number."""
+    return _whole(work, "q4_full_bytes", "Have you looked at both SYNs?")
+
+
+def check_q5(work: Work) -> Verdict:
+    """A plain number."""
+    return _whole(work, "q5_again", "Does it count only segments with data?")
+
+
+def check_q6(work: Work) -> Verdict:
+    """One of the reasons."""
+    given = work.answers["q6_reason"]
+    if given not in REASONS:
+        return choice(given, REASONS[0], REASONS, name="q6_reason")
+    return Verdict(1, "One of the reasons. What in the capture speaks against the other two?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles slices.c and sends 20 000 bytes over two paths."""
+    built = work.compile("slices.c")
+    if built.binary is None:
+        return Verdict(0, f"slices.c does not compile:\n{built.messages}")
+    return judge_slices(work, 20_000, interface_mtu=1380, path_mtu=1204)
+
+
+# ---- slices.c ------------------------------------------------------------------------------------
+
+PEER = Path(__file__).parent / "slices_peer.py"
+IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
+
+
+def judge_slices(work: Work, file_bytes: int, interface_mtu: int, path_mtu: int) -> Verdict:
+    """An interface with an MTU of its own, then an Ethernet and a narrower path behind it."""
+    parts = []
+    for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
+        run, sent = run_slices(work, file_bytes, mtu, is_narrow)
+        parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
+        if run.outcome.stopped_by:  # the other path would end like this one
+            return Verdict(0, parts[0][1].message)
+    return combine(parts)
+
+
+def run_slices(work: Work, file_bytes: int, mtu: int, is_narrow: bool) -> tuple[LabRun, bytes]:
+    """The learner's program on the client; what came of it, and the file that it had to send."""
+    file = random.Random(file_bytes).randbytes(file_bytes)
+    lab = {"rtt_ms": 6} if is_narrow else {"rtt_ms": 4, "mtu": mtu}
+    if is_narrow:
+        work.lab(**lab).link.update("client->server", mtu=mtu, icmp="on")
+    run = work.run_in_lab(
+        work.compile("slices.c"),
+        ["10.0.0.2", "{port}", "data"],
+        peer=[sys.executable, str(PEER)],
+        lab=lab,
+        files={"data": file},
+        limits=Limits(wall_s=12, cpu_s=8, processes=8),
+    )
+    return run, file
+
+
+def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
+    """A datagram that is longer than the path's MTU arrives only in fragments."""
+    where = f"On a path of {mtu} bytes behind an Ethernet" if is_narrow else f"With MTU {mtu}"
+    if not run.outcome.ok:
+        words = run.outcome.errors.decode(errors="replace").strip().splitlines()
+        said = f' and said "{words[-1][:100]}"' if words else ""
+        return Verdict(0, f"{where} slices {run.outcome.how_it_ended()}{said}.")
+    if run.peer is None:
+        return Verdict(0, f"{where} the receiver failed: {run.peer_error}.")
+    if not run.peer["ended"] or run.peer["sha256"] != hashlib.sha256(file).hexdigest():
+        return Verdict(
+            0,
+            f"{where} {run.peer['bytes']} of {len(file)} bytes arrived"
+            f" {'with' if run.peer['ended'] else 'without'} an end: the file must be the same.",
+        )
+    sizes: Sequence[int] = run.peer["datagram_bytes"]
+    cut = sum(size + IP_AND_UDP_BYTES > mtu for size in sizes)
+    if cut:
+        return Verdict(
+            0,
+            f"{where} {cut} of {len(sizes)} datagrams came in fragments; the longest had"
+            f" {max(sizes)} bytes. Who has cut them, your host or a router, and who allowed it?",
+        )
+    fewest = -(-len(file) // (mtu - IP_AND_UDP_BYTES - OFFSET_BYTES))
+    if len(sizes) > fewest:
+        return Verdict(
+            0.4,
+            f"{where} nothing was fragmented, but there were more datagrams than necessary: the"
+            f" longest had {max(sizes)} bytes. What does the kernel know of the path?",
+        )
+    return Verdict(1, f"{where} no datagram was fragmented, and none was needless.")

@@ -1,0 +1,290 @@
+"""Problem set 7, sendfile: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_range` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.inside import plain
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import Built, LabRun, Work
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_slow_s", "q1_slow_times", "q1_fast_times"],
+    "q2": ["q2_calls_read_send", "q2_calls_sendfile"],
+    "q3": ["q3_plain_sizes", "q3_corked_sizes"],
+    "q4": ["q4_data_segments", "q4_file_bytes"],
+    "q5": ["q5_stall_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+}
+FILES = ["sendrange.c"]
+
+REASONS = ("held-by-nagle", "corked", "window-closed")
+MSS_BYTES = 1448
+#: sendfile(2): no call transfers more than this.
+MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
+#: What sendrange.c writes before the bytes of the file: their offset and how many follow.
+HEADER = struct.Struct(">QQ")
+#: These segments leave before the first ACK can be there (RFC 6928): nothing merges them later.
+FIRST_FLIGHT_SEGMENTS = 10
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    blocks, rest = own.integer("blocks", 1_600_000, 2_900_000, 1000), own.integer("rest", 1, 4000)
+    file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
+    offset = own.integer("range_offset", 3_001, 9_999)
+    return {
+        "size_mb": own.pick("size_mb", [40, 80, 150, 240, 300, 400]),
+        "slow_mbit": own.pick("slow_mbit", [50, 100, 200]),
+        "fast_mbit": 10_000,
+        "read_send_cpu_s_per_gb": own.pick("cpu_a", [1.3, 1.5, 1.7, 1.9, 2.1]),
+        "sendfile_cpu_s_per_gb": own.pick("cpu_b", [0.2, 0.25, 0.35, 0.4]),
+        "large_file_bytes": 4096 * blocks + rest,
+        "header_bytes": own.integer("header", 90, 330, 10),
+        "small_file_bytes": own.integer("small_file", 5_900, 8_600, 100) + 7,
+        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "range_file_bytes": file_bytes,
+        "range_offset": offset,
+        "range_bytes": file_bytes - offset - own.integer("range_behind", 70_001, 90_001, 500),
+        "range_rtt_ms": own.pick("range_rtt_ms", [50, 60, 70]),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _numbers_of(work: Work, question: str) -> tuple[list[float], str]:
+    """The answers as numbers, as the grader will see them, or what is wrong with them."""
+    given = {name: plain(work.answers[name]) for name in ANSWERS[question]}
+    found = [number for each in given.values() if (number := as_number(each)) is not None]
+    if len(found) == len(given):
+        return found, ""
+    shown = ", ".join(f"{name} = {describe(each)}" for name, each in given.items())
+    return [], f"{shown}: give plain numbers; float() and int() make them."
+
+
+def check_q1(work: Work) -> Verdict:
+    """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
+    values, problem = _numbers_of(work, "q1")
+    if problem:
+        return Verdict(0, problem)
+    seconds, *times = values
+    n = work.numbers
+    if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
+        return Verdict(0, "q1_slow_s: that would be more bits a second than the wire has.")
+    if min(times) < 1:
+        return Verdict(0, "B works less than A. Can it take longer?")
+    return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the wire?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """Two whole numbers."""
+    values, problem = _numbers_of(work, "q2")
+    if problem or any(each != int(each) or each < 1 for each in values):
+        return Verdict(0, problem or "Calls are counted in whole numbers, from 1 on.")
+    if values[1] >= values[0]:
+        return Verdict(0, "More calls with sendfile() than with read() and send()?")
+    return Verdict(1, "Plausible. What does sendfile(2) say about the most in one call?")
+
+
+def check_q3(work: Work) -> Verdict:
+    """Two lists of sizes that carry all bytes, no segment above the MSS."""
+    total = work.numbers["header_bytes"] + work.numbers["small_file_bytes"]
+    for name in ANSWERS["q3"]:
+        given = plain(work.answers[name])
+        if not isinstance(given, list) or not given or any(type(each) is not int for each in given):
+            return Verdict(0, f"{name} must be a list of whole numbers, such as [1448, 20].")
+        if max(given) > MSS_BYTES:
+            return Verdict(0, f"{name}: a segment holds at most {MSS_BYTES} bytes.")
+        if sum(given) != total:
+            return Verdict(0, f"{name}: these are {sum(given)} bytes, and {total} are sent.")
+    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+
+
+def check_q4(work: Work) -> Verdict:
+    """Two whole numbers."""
+    values, problem = _numbers_of(work, "q4")
+    if problem or any(each != int(each) or each < 1 for each in values):
+        return Verdict(0, problem or "Segments and bytes are counted in whole numbers, from 1 on.")
+    if values[0] > values[1]:
+        return Verdict(0, "More segments than bytes?")
+    return Verdict(1, "Two counts. Is the header among the bytes, or an ACK among the segments?")
+
+
+def check_q5(work: Work) -> Verdict:
+    """A time."""
+    values, problem = _numbers_of(work, "q5")
+    if problem or values[0] <= 0:
+        return Verdict(0, problem or "A pause lasts longer than nothing.")
+    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
+
+
+def check_q6(work: Work) -> Verdict:
+    """One of the reasons."""
+    given = work.answers["q6_reason"]
+    if given not in REASONS:
+        return choice(given, REASONS[0], REASONS, name="q6_reason")
+    return Verdict(1, "One of the reasons. What ended the pause: an ACK, a window, or a timer?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles sendrange.c and sends a part of a file of 500 kB over a wire of 50 ms."""
+    return look_at_range(work, Request(500_000, 1_777, 420_123, 50))
+
+
+# ---- sendrange.c ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """A part of a file, and the wire that it travels over."""
+
+    file_bytes: int
+    offset: int
+    count: int
+    rtt_ms: float
+
+    @property
+    def file(self) -> bytes:
+        """A file in which no two places look alike."""
+        return random.Random(self.file_bytes).randbytes(self.file_bytes)
+
+    @property
+    def wanted(self) -> bytes:
+        """What the receiver has to get: a header that is true, and the bytes."""
+        part = self.file[self.offset : self.offset + self.count]
+        return HEADER.pack(self.offset, len(part)) + part
+
+    def past_the_end(self) -> Request:
+        """Another request for the same file: its last bytes, and more than there are."""
+        last = 30_000 + self.offset
+        return Request(self.file_bytes, self.file_bytes - last, last + 50_000, self.rtt_ms)
+
+
+def send_range(work: Work, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
+    """The learner's program on the client, filerecv on the server; and what that received."""
+    with tempfile.TemporaryDirectory(prefix="tcplab-range-") as folder:
+        received = Path(folder) / "received"
+        run = work.run_in_lab(
+            work.compile("sendrange.c"),
+            ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
+            peer=["filerecv", "--json", "--port", "0", "-o", str(received)],
+            lab={"rtt_ms": request.rtt_ms},
+            files={"file": request.file},
+            limits=Limits(wall_s=wall_s, cpu_s=6, processes=8),
+        )
+        return run, received.read_bytes() if received.is_file() else b""
+
+
+def look_at_range(work: Work, request: Request) -> Verdict:
+    """Whether the right bytes came, then how they left."""
+    built = work.compile("sendrange.c")
+    if built.binary is None:
+        return Verdict(0, f"sendrange.c does not compile:\n{built.messages}")
+    run, received = send_range(work, request, wall_s=10)
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"{damage} Nothing else counts before every byte is right.")
+    return combine(
+        [
+            (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
+            (0.2, _look_at_the_end(work, request.past_the_end())),
+            (0.2, _look_at_the_copies(built)),
+            (0.15, _look_at_the_header(run)),
+            (0.15, _look_at_the_pieces(run)),
+        ]
+    )
+
+
+def _damage(run: LabRun, received: bytes, request: Request) -> str:
+    """What is wrong with the bytes that arrived, in a sentence; "" when nothing is."""
+    wanted = request.wanted
+    if not run.outcome.ok:
+        said = run.outcome.errors.decode(errors="replace").strip().splitlines()[-1:]
+        words = f" and said: {said[0][:120]}" if said else ""
+        return f"sendrange {run.outcome.how_it_ended()}{words}."
+    if received == wanted:
+        return ""
+    if len(received) < HEADER.size:
+        return f"Only {len(received)} bytes arrived, less than a header."
+    offset, length = HEADER.unpack_from(received)
+    body, wanted_body = received[HEADER.size :], wanted[HEADER.size :]
+    if offset != request.offset:
+        return f"The header names another offset than {request.offset}: check the byte order."
+    if body == wanted_body:
+        return f"The header promises {length} bytes, and {len(body)} follow."
+    if body == wanted_body[: len(body)]:
+        return (
+            f"{len(wanted_body)} bytes of the file were due, and {len(body)} came. What does"
+            " sendfile() return, and what has to happen when that is less than you asked for?"
+        )
+    if body[: len(wanted_body)] == wanted_body:
+        more = len(body) - len(wanted_body)
+        return f"{more} bytes came that nobody asked for. After a short count, how much is left?"
+    same = next(
+        i for i, pair in enumerate(zip(body, wanted_body, strict=False)) if len({*pair}) > 1
+    )
+    return (
+        f"{len(body)} bytes of the file came, and from byte {same} on they are from another place"
+        " in it. Who moves the offset on: sendfile(), your program, or both?"
+    )
+
+
+def _look_at_the_end(work: Work, request: Request) -> Verdict:
+    """A request that reaches past the end of the file."""
+    run, received = send_range(work, request, wall_s=8)
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"When the part reaches past the end of the file: {damage}")
+    return Verdict(1, "Past the end of the file it stops where the file does.")
+
+
+#: Names of functions that bring bytes of a file into a program's memory.
+_COPYING = {b"read", b"pread", b"pread64", b"readv", b"preadv", b"mmap", b"mmap64", b"fread"}
+_COPYING |= {b"fgetc", b"getc", b"fgets", b"getline", b"__read_chk", b"__pread_chk", b"__fread_chk"}
+
+
+def _look_at_the_copies(built: Built) -> Verdict:
+    """The names of the library's functions that a program calls stand in it, in plain text."""
+    names = set((built.binary or b"").split(b"\0"))
+    found = sorted(name.decode() for name in names & _COPYING)
+    if found:
+        return Verdict(0, f"It calls {', '.join(found)}: the bytes of the file enter the program.")
+    if not names & {b"sendfile", b"sendfile64"}:
+        return Verdict(0, "It does not call sendfile().")
+    return Verdict(1, "It calls sendfile(), and no byte of the file enters the program.")
+
+
+def _look_at_the_header(run: LabRun) -> Verdict:
+    """Whether the first segment has more in it than the header."""
+    first = run.sent_sizes()[0]
+    if first > HEADER.size:
+        return Verdict(1, "The header shares its segment with the file.")
+    return Verdict(
+        0,
+        f"The first segment holds {first} bytes, the header and nothing more. When it was sent,"
+        " TCP could not know that more follows. Who can tell it?",
+    )
+
+
+def _look_at_the_pieces(run: LabRun) -> Verdict:
+    """Whether the segments between the first one and the first ACK are full."""
+    flight = run.sent_sizes()[1:FIRST_FLIGHT_SEGMENTS]
+    small = sum(size < MSS_BYTES for size in flight)
+    if small == 0:
+        return Verdict(1, "The file leaves in full segments.")
+    return Verdict(
+        0,
+        f"Of the {len(flight)} segments after the first, {small} are not full, although the file"
+        " has more. How many bytes does one call of sendfile() get to send?",
+    )

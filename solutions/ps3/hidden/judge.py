@@ -1,0 +1,207 @@
+"""The hidden judge of problem set 3. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models of the course, from the rules of IP, from the capture
+that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
+from tcplab.grading.work import Work
+from tcplab.models import announced_mss_bytes, header_share, mss_bytes
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps3_for_the_judge")
+
+ETHERNET_MTU = 1500
+IP_HEADER, UDP_HEADER = 20, 8
+TIMESTAMPS_OPTION = 12
+
+
+def q1(work: Work) -> Verdict:
+    """What to announce, and what is left for data, with a tunnel in the path."""
+    mtu = ETHERNET_MTU - work.numbers["tunnel_bytes"]
+    announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
+    maxseg = count(
+        work.answers["q1_maxseg_bytes"],
+        announced,
+        name="q1_maxseg_bytes",
+        hints=[
+            Hint(data, "it fits, but does not fill the path: what does an MSS leave out?", 0.5),
+            Hint(mtu, "this is the path's MTU, and a segment has headers."),
+            Hint(announced + 20, "TCP has a header, too.", 0.25),
+        ],
+        wrong="The packets that the tunnel takes, less the headers that an announced MSS counts.",
+    )
+    carried = count(
+        work.answers["q1_data_bytes"],
+        data,
+        name="q1_data_bytes",
+        hints=[Hint(announced, "the time stamps are in every segment.", 0.25)],
+        wrong="The same packet, less all headers and options of a segment with data.",
+    )
+    return combine([(0.5, maxseg), (0.5, carried)])
+
+
+def q2(work: Work) -> Verdict:
+    """The part of a busy wire that is data."""
+    mtu = work.numbers["mtu_bytes"]
+    data = mss_bytes(mtu)
+    return number(
+        work.answers["q2_data_percent"],
+        100 - 100 * header_share(data, mtu),
+        name="q2_data_percent",
+        unit="percent",
+        within=0.0005,
+        hints=[
+            Hint(
+                1 - header_share(data, mtu), "this is a fraction of 1; percent were asked for.", 0.5
+            ),
+            Hint(100 * data / (mtu + 14), "an Ethernet adds 24 bytes that no capture shows.", 0.5),
+            Hint(100 * data / mtu, "the wire carries more than the IP packet.", 0.25),
+            Hint(
+                100 * (data + TIMESTAMPS_OPTION) / (mtu + 38),
+                "the time stamps option is no data.",
+                0.5,
+            ),
+        ],
+        wrong="Data of a full segment over all that its frame takes on the wire, gap included.",
+    )
+
+
+def fragments_of(data_bytes: int, mtu: int) -> int:
+    """RFC 791: all but the last fragment carry a multiple of 8 bytes."""
+    left, each, made = data_bytes + UDP_HEADER, (mtu - IP_HEADER) // 8 * 8, 1
+    while left > mtu - IP_HEADER:
+        left -= each
+        made += 1
+    return made
+
+
+def q3(work: Work) -> Verdict:
+    """The longest datagram that stays whole, and into how many parts a longer one falls."""
+    mtu, size = work.numbers["datagram_mtu_bytes"], work.numbers["datagram_bytes"]
+    longest = mtu - IP_HEADER - UDP_HEADER
+    expected = fragments_of(size, mtu)
+    most = count(
+        work.answers["q3_most_bytes"],
+        longest,
+        name="q3_most_bytes",
+        hints=[
+            Hint(mtu - IP_HEADER, "UDP has a header of its own.", 0.5),
+            Hint(mtu - 40, "this is TCP's header; how long is UDP's?", 0.5),
+        ],
+        wrong="A whole datagram is one IP packet, with the headers of IP and UDP.",
+    )
+    hints = []
+    for wrong, why in (
+        (-(-size // mtu), "each fragment has an IP header again."),
+        (expected - 1, "one too few: the UDP header is a part of what is cut."),
+        (expected + 1, "one too many: only the first fragment has a UDP header."),
+    ):
+        if wrong != expected:
+            hints.append(Hint(wrong, why))
+    cut = count(
+        work.answers["q3_fragments"],
+        expected,
+        name="q3_fragments",
+        hints=hints,
+        wrong="Cut the datagram with its UDP header; each part gets an IP header.",
+    )
+    return combine([(0.5, most), (0.5, cut)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    syns = rows[rows["flags"] & 0x02 > 0]
+    end, again, seen = 0, 0, 0
+    for row in rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]:
+        seen += 1
+        again += int(row["seq"]) < end
+        end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
+    announced = {int(way): int(rows_of["mss"].max()) for way, rows_of in _by_way(syns)}
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "announced": min(announced.values()),
+        "announced_by_client": announced[0],
+        "full_bytes": min(announced.values()) - TIMESTAMPS_OPTION,
+        "again": again,
+        "data_segments": seen,
+        "reason": causes[path.name],
+    }
+
+
+def _by_way(rows: Any) -> list[tuple[int, Any]]:
+    return [(way, rows[rows["direction"] == way]) for way in (0, 1)]
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """The smaller of the two announcements, less the time stamps."""
+    found = _found(work)
+    client = found["announced_by_client"]
+    hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
+    if client != found["announced"]:
+        hints += [
+            Hint(client - TIMESTAMPS_OPTION, "this is what the client *receives* at most.", 0.25),
+            Hint(client, "whose wish binds the client, its own or the server's?"),
+        ]
+    return count(
+        work.answers["q4_full_bytes"],
+        found["full_bytes"],
+        name="q4_full_bytes",
+        hints=hints,
+        wrong="Look at the options of both SYNs, and at those of the segments after them.",
+    )
+
+
+def q5(work: Work) -> Verdict:
+    """Data segments of the client with bytes that had been sent before."""
+    found = _found(work)
+    hints = []
+    if found["again"] != found["data_segments"]:
+        hints = [Hint(found["data_segments"], "these are all of its data segments.")]
+    return count(
+        work.answers["q5_again"],
+        found["again"],
+        name="q5_again",
+        hints=hints,
+        wrong="Follow the client's sequence numbers: which of its data segments go back?",
+    )
+
+
+def q6(work: Work) -> Verdict:
+    """Why."""
+    return choice(
+        work.answers["q6_reason"],
+        _found(work)["reason"],
+        task.REASONS,
+        name="q6_reason",
+        wrong="Was anything un-ACKed in the pause? If so: did the same segment get through when it"
+        " was sent again as it was, or only when it was cut smaller?",
+    )
+
+
+def q7(work: Work) -> Verdict:
+    """slices.c with the student's own sizes."""
+    built = work.compile("slices.c")
+    if built.binary is None:
+        return Verdict(0, f"slices.c does not compile:\n{built.messages}")
+    own = work.numbers
+    verdict: Verdict = task.judge_slices(
+        work, own["file_bytes"], own["interface_mtu_bytes"], own["path_mtu_bytes"]
+    )
+    return verdict

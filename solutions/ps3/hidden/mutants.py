@@ -1,0 +1,104 @@
+"""Wrong solutions of problem set 3, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+_DISCOVER = "int discover = IP_PMTUDISC_DO;"
+_PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);"
+
+#: Names another one than the cause of each capture.
+_NOT_THE_CAUSE = """import os
+name = os.path.basename(n["capture"])[0]
+q6_reason = "segment-lost" if name in "14" else "black-hole"
+"""
+
+MUTANTS = {
+    "maxseg-without-the-time-stamps": Mutant(
+        17.25,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 52',
+                    'q1_data_bytes = 1500 - n["tunnel_bytes"] - 52',
+                ]
+            )
+        },
+    ),
+    "no-time-stamps-at-all": Mutant(
+        16.88,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 40',
+                    'q1_data_bytes = 1500 - n["tunnel_bytes"] - 40',
+                ]
+            )
+        },
+    ),
+    "only-what-a-capture-shows": Mutant(
+        17.0,
+        answers={
+            "q2-answer": 'q2_data_percent = 100 * (n["mtu_bytes"] - 52) / (n["mtu_bytes"] + 14)'
+        },
+    ),
+    "one-header-for-all-fragments": Mutant(
+        16.5,
+        answers={
+            "q3-answer": "\n".join(
+                [
+                    'q3_most_bytes = n["datagram_mtu_bytes"] - 20',
+                    "q3_fragments = 1",
+                ]
+            )
+        },
+    ),
+    "the-mss-of-the-syn": Mutant(
+        17.0,
+        answers={
+            "q4-answer": "\n".join(
+                [
+                    "from tcplab.capture import open_capture",
+                    'rows = open_capture(n["capture"]).segments',
+                    'syns = rows[rows["flags"] & 0x02 > 0]',
+                    'q4_full_bytes = int(min(syns["mss"]))',
+                ]
+            )
+        },
+    ),
+    "counts-all-data-segments": Mutant(
+        16.0,
+        answers={
+            "q5-answer": "\n".join(
+                [
+                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    "q5_again = len(data)",
+                ]
+            )
+        },
+    ),
+    "blames-the-wrong-one": Mutant(16.0, answers={"q6-answer": _NOT_THE_CAUSE}),
+    # The interface's MTU is known without discovery, that of the path is not.
+    "knows-only-the-interface": Mutant(
+        15.5, files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]}
+    ),
+    "gives-up-at-emsgsize": Mutant(
+        15.5, files={"slices.c": [("while (wanted < 0 && errno == EMSGSIZE);", "while (0);")]}
+    ),
+    # 5 points x 0.4: never fragmented, and far too many.
+    "always-536": Mutant(15.0, files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]}),
+    "forgets-the-header-of-udp": Mutant(
+        13.0,
+        files={
+            "slices.c": [
+                (_DISCOVER, "int discover = IP_PMTUDISC_WANT;"),
+                (_PIECE, "return (size_t)(mtu - IP_HEADER - OFFSET_BYTES);"),
+            ]
+        },
+    ),
+    "loses-the-end": Mutant(
+        13.0, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}
+    ),
+    "does-not-compile": Mutant(13.0, files={"slices.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        13.0, files={"slices.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

@@ -1,0 +1,48 @@
+"""Receives what slices.c sends: numbered pieces of a file over UDP, each of which it answers.
+
+python slices_peer.py: takes a free port of UDP and announces it as JSON; ends with the sender's
+empty piece, or when nothing has come for some seconds; then a second line of JSON says what came.
+
+A datagram is | offset (4 bytes, network order) | data ... |; the answer is the next offset that is
+wanted, likewise 4 bytes. A piece that is not the wanted one is answered and not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+
+PATIENCE_S = 6.0
+
+
+def receive(listener: socket.socket) -> dict[str, object]:
+    """What came: bytes in all, their SHA-256, and the size of each datagram that was kept."""
+    file, sizes, ended = bytearray(), [], False
+    try:
+        while not ended:
+            datagram, sender = listener.recvfrom(65535)
+            offset, data = int.from_bytes(datagram[:4]), datagram[4:]
+            if len(datagram) >= 4 and offset == len(file):
+                ended = not data
+                file += data
+                if data:
+                    sizes.append(len(datagram))
+            listener.sendto(len(file).to_bytes(4), sender)
+    except TimeoutError:
+        pass
+    digest = hashlib.sha256(file).hexdigest()
+    return {"bytes": len(file), "sha256": digest, "datagram_bytes": sizes, "ended": ended}
+
+
+def main() -> None:
+    """One sender."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("", 0))
+        listener.settimeout(PATIENCE_S)
+        print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
+        print(json.dumps(receive(listener)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

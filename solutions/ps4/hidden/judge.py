@@ -1,0 +1,210 @@
+"""The hidden judge of problem set 4. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models of the course, from the capture that was handed out, from
+the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.work import Work
+from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps4_for_the_judge")
+
+#: The window field of a TCP header has 16 bits.
+MOST_UNSCALED_BYTES = 65_535
+
+
+def q1(work: Work) -> Verdict:
+    """What the path holds, and what a window smaller than that lets through."""
+    rtt_ms, rate_mbit = work.numbers["rtt_ms"], work.numbers["rate_mbit"]
+    window = work.numbers["window_bytes"]
+    held = bdp_bytes(rate_mbit, rtt_ms)
+    limit = window_limit_mbit(window, rtt_ms)
+    holds = number(
+        work.answers["q1_bdp_bytes"],
+        held,
+        name="q1_bdp_bytes",
+        unit="bytes",
+        hints=[
+            Hint(held * 8, "these are bits; bytes were asked for.", 0.5),
+            Hint(held / 2, "this is one way only: the ACK has to come back.", 0.5),
+            Hint(held * 1000, "the round-trip time is in ms, not in seconds."),
+            Hint(held / 1000, "this is in kB; bytes were asked for.", 0.5),
+        ],
+        wrong="Rate × round-trip time: what enters the path until the first ACK is back.",
+    )
+    reaches = number(
+        work.answers["q1_mbit"],
+        limit,
+        name="q1_mbit",
+        unit="Mbit/s",
+        hints=[
+            Hint(limit / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
+            Hint(limit * 2, "one window for each round trip, not for each way.", 0.5),
+            Hint(rate_mbit, "this would be so if the window held what the path does."),
+        ],
+        wrong="How many windows can leave in a second, when each waits for the ACK of the last?",
+    )
+    return combine([(0.5, holds), (0.5, reaches)])
+
+
+def q2(work: Work) -> Verdict:
+    """Doubled, raised, cut."""
+    requests, most = work.numbers["requests"], work.numbers["rmem_max_bytes"]
+    granted = [receive_buffer_grant(each, most).granted_bytes for each in requests]
+    return counts(
+        work.answers["q2_granted"],
+        granted,
+        name="q2_granted",
+        hints=[
+            Hint([2 * each for each in requests], "not every request is granted as it is.", 0.25),
+            Hint(
+                [max(min(each, most), granted[2]) for each in requests],
+                "the limits are right. What does the kernel add for its own bookkeeping?",
+            ),
+            Hint(
+                [max(min(2 * each, most), granted[2]) for each in requests],
+                "is the limit one of what is asked for, or of what is granted?",
+                0.5,
+            ),
+        ],
+        wrong="Three rules: doubled, raised to a minimum, cut at a limit. In which order?",
+    )
+
+
+def q3(work: Work) -> Verdict:
+    """16 bits and the scale in the SYN-ACK, for the connection's life."""
+    scale = work.numbers["scale"]
+    largest = MOST_UNSCALED_BYTES << scale
+    held = bdp_bytes(work.numbers["rate_mbit"], work.numbers["rtt_ms"])
+    needed = 0
+    while MOST_UNSCALED_BYTES << needed < held:
+        needed += 1
+    window = number(
+        work.answers["q3_window_bytes"],
+        largest,
+        name="q3_window_bytes",
+        unit="bytes",
+        within=0.001,
+        hints=[
+            Hint(
+                1.25 * work.numbers["late_request"],
+                "the buffer has room for it, but can the server say so?",
+            ),
+            Hint(
+                2 * work.numbers["late_request"],
+                "this is the buffer. How is the window told to the other side?",
+            ),
+        ],
+        wrong="Which number of the SYN-ACK multiplies each window that is told later?",
+    )
+    exponent = count(
+        work.answers["q3_scale"],
+        needed,
+        name="q3_scale",
+        hints=[
+            Hint(needed - 1, "with this one the largest window is still too small.", 0.25),
+            Hint(needed + 1, "it is enough, but not the smallest that is.", 0.25),
+        ],
+        wrong="Which power of two times 65 535 reaches what the path of q1 holds?",
+    )
+    return combine([(0.5, window), (0.5, exponent)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    first, acked, most, unscaled = None, 0, 0, 0
+    for row in rows:
+        if row["direction"] == 0 and row["payload_bytes"]:
+            first = int(row["seq"]) if first is None else first
+            acked = max(acked, first)
+            most = max(most, int(row["seq"]) + int(row["payload_bytes"]) - acked)
+        elif row["direction"] == 1 and row["wscale"] < 0:
+            acked = max(acked, int(row["ack"]))
+            unscaled = max(unscaled, int(row["window"]) >> max(int(row["window_shift"]), 0))
+    after = rows[(rows["direction"] == 1) & (rows["flags"] & 0x02 == 0)]
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "window_bytes": int(after["window"].max()),
+        "unscaled": unscaled,
+        "in_flight_bytes": most,
+        "total_bytes": int(rows[rows["direction"] == 0]["payload_bytes"].sum()),
+        "reason": causes[path.name],
+    }
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """The largest window that the server offered, in bytes."""
+    found = _found(work)
+    hints = []
+    if found["unscaled"] != found["window_bytes"]:
+        hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
+    return number(
+        work.answers["q4_window_bytes"],
+        found["window_bytes"],
+        name="q4_window_bytes",
+        unit="bytes",
+        within=0.005,
+        hints=hints,
+        wrong="The largest window in the server's segments after its SYN-ACK, scaled.",
+    )
+
+
+def q5(work: Work) -> Verdict:
+    """The most that was under way, as the client's interface saw it."""
+    found = _found(work)
+    hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
+    return number(
+        work.answers["q5_in_flight_bytes"],
+        found["in_flight_bytes"],
+        name="q5_in_flight_bytes",
+        unit="bytes",
+        within=0.005,
+        hints=hints,
+        wrong="Go through the segments in order: the end of the last data sent, less the highest"
+        " ACK so far.",
+    )
+
+
+def q6(work: Work) -> Verdict:
+    """Why."""
+    return choice(
+        work.answers["q6_reason"],
+        _found(work)["reason"],
+        task.REASONS,
+        name="q6_reason",
+        wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"
+        " until then: as much as the receiver allowed, ten segments or more, or less than both?",
+    )
+
+
+def q7(work: Work) -> Verdict:
+    """sink.c on two paths: no fixed size suits both."""
+    built = work.compile("sink.c")
+    if built.binary is None:
+        return Verdict(0, f"sink.c does not compile:\n{built.messages}")
+    verdicts = []
+    for name in ("short_path", "long_path"):
+        path = work.numbers[name]
+        run = task.run_sink(work, *path)
+        verdicts.append((0.5, task.look_at_sink(run, *path)))
+        if not run.answered or run.outcome.stopped_by:  # the other path would end like this one
+            return Verdict(0, verdicts[0][1].message)
+    return combine(verdicts)

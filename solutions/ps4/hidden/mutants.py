@@ -1,0 +1,113 @@
+"""Wrong solutions of problem set 4, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+_SOLUTION = "return (int)(rate_mbit * rtt_ms * 125);"
+_EARLY = "    set_rcvbuf(listener, rcvbuf_bytes);\n    int fd = take_connection(listener);\n"
+
+#: Names another one than the cause of each capture.
+_NOT_THE_CAUSE = """import os
+of = {"2": "send-buffer", "6": "send-buffer"}
+name = os.path.basename(n["capture"])[0]
+q6_reason = "application" if name in of else "send-buffer"
+"""
+
+MUTANTS = {
+    "bits-instead-of-bytes": Mutant(
+        17.25,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]',
+                    'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000',
+                ]
+            ),
+            "q3-answer": "\n".join(
+                [
+                    'q3_window_bytes = 65_535 << n["scale"]',
+                    "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)",
+                ]
+            ),
+        },
+    ),
+    "two-windows-in-a-round-trip": Mutant(
+        17.25,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    'q1_bdp_bytes = n["rate_mbit"] * 125 * n["rtt_ms"]',
+                    'q1_mbit = 2 * n["window_bytes"] * 8 / n["rtt_ms"] / 1000',
+                ]
+            )
+        },
+    ),
+    "everything-is-doubled": Mutant(
+        16.5, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
+    ),
+    "the-limit-is-of-the-grant": Mutant(
+        17.0,
+        answers={
+            "q2-answer": 'most = n["rmem_max_bytes"]\n'
+            'q2_granted = [max(min(2 * each, most), 2304) for each in n["requests"]]'
+        },
+    ),
+    "the-buffer-is-the-window": Mutant(
+        17.0,
+        answers={
+            "q3-answer": "\n".join(
+                [
+                    'q3_window_bytes = 2 * n["late_request"]',
+                    "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes)",
+                ]
+            )
+        },
+    ),
+    "one-scale-too-few": Mutant(
+        17.25,
+        answers={
+            "q3-answer": "\n".join(
+                [
+                    'q3_window_bytes = 65_535 << n["scale"]',
+                    "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)",
+                ]
+            )
+        },
+    ),
+    "all-that-was-sent": Mutant(
+        16.0,
+        answers={
+            "q5-answer": 'sent = rows[rows["direction"] == 0]["payload_bytes"]\n'
+            "q5_in_flight_bytes = int(sent.sum())"
+        },
+    ),
+    "blames-the-wrong-one": Mutant(16.0, answers={"q6-answer": _NOT_THE_CAUSE}),
+    # 5 points x (0.3 + 0.3) / 2
+    "set-after-accept": Mutant(
+        14.5,
+        files={
+            "sink.c": [
+                (
+                    _EARLY,
+                    "    int fd = take_connection(listener);\n    set_rcvbuf(fd, rcvbuf_bytes);\n",
+                )
+            ]
+        },
+    ),
+    "left-to-the-kernel": Mutant(
+        14.5, files={"sink.c": [("    set_rcvbuf(listener, rcvbuf_bytes);\n", "")]}
+    ),
+    "half-of-the-round-trip": Mutant(
+        13.0, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]}
+    ),
+    # Full, but wasteful: the half of it would do.
+    "twice-as-much-to-be-safe": Mutant(
+        15.5, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]}
+    ),
+    # One size for all paths: right on the short one, too little for the long one.
+    "one-size-for-all": Mutant(15.5, files={"sink.c": [(_SOLUTION, "return 90000;")]}),
+    "counts-wrong": Mutant(13.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
+    "does-not-compile": Mutant(13.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        13.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

@@ -1,0 +1,109 @@
+/*
+ * sink - take one connection, read until its end, and say how many bytes came.
+ *
+ *     sink PORT RTT_MS RATE_MBIT
+ *
+ * The last two arguments describe the path to the sender: its round-trip time in ms, and the rate
+ * of its slowest link in Mbit/s (10^6 bits a second). Both are whole numbers.
+ *
+ * Your task: the receive buffer shall suit the path. The window that it allows must let at least
+ * 90 % of the link's rate through, and half of that window must not. It shall be known to TCP
+ * before the sender hears of it. Only rcvbuf_for() and main() need to change; the last line of the
+ * output must stay as it is.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+/* What to ask for with SO_RCVBUF, in bytes, on a path like this. */
+static int rcvbuf_for(int64_t rtt_ms, int64_t rate_mbit) {
+    /* BEGIN SOLUTION */
+    /*
+     * The path holds RATE x RTT: 10^6 bits a second x 10^-3 s is 1000 bits, 125 bytes. The kernel
+     * doubles the request, and 5/8 of that is window (on kernels before 6.6 it is one half): a
+     * window of 1.25 (1.0) times what the path holds, with some room for whole segments.
+     */
+    return (int)(rate_mbit * rtt_ms * 125);
+    /* END SOLUTION */
+    /* STUB
+    (void)rtt_ms;
+    (void)rate_mbit;
+    return 16384;
+    */
+}
+
+/* Asks for a receive buffer, and tells on standard error what was granted. */
+static void set_rcvbuf(int fd, int bytes) {
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) < 0)
+        fail("SO_RCVBUF");
+    int granted = 0;
+    socklen_t size = sizeof granted;
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size) < 0)
+        fail("SO_RCVBUF");
+    fprintf(stderr, "receive buffer: %d bytes requested, %d granted\n", bytes, granted);
+}
+
+static int open_listener(uint16_t port) {
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0)
+        fail("socket");
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
+        fail("SO_REUSEADDR");
+    if (bind(fd, (struct sockaddr *)&here, sizeof here) < 0)
+        fail("bind");
+    return fd;
+}
+
+static int take_connection(int listener) {
+    if (listen(listener, 1) < 0)
+        fail("listen");
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0)
+        fail("accept");
+    return fd;
+}
+
+/* Reads and throws away everything until the sender's end; returns how much it was. */
+static int64_t read_until_end(int fd) {
+    static char block[65536];
+    int64_t bytes = 0;
+    ssize_t got;
+    while ((got = read(fd, block, sizeof block)) > 0)
+        bytes += got;
+    if (got < 0)
+        fail("read");
+    return bytes;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: sink PORT RTT_MS RATE_MBIT\n");
+        return 2;
+    }
+    int rcvbuf_bytes = rcvbuf_for(atoi(argv[2]), atoi(argv[3]));
+    int listener = open_listener((uint16_t)atoi(argv[1]));
+    /* BEGIN SOLUTION */
+    /* The SYN-ACK carries the window scale, and accept() comes after it. */
+    set_rcvbuf(listener, rcvbuf_bytes);
+    int fd = take_connection(listener);
+    /* END SOLUTION */
+    /* STUB
+    int fd = take_connection(listener);
+    set_rcvbuf(fd, rcvbuf_bytes);
+    */
+    int64_t bytes = read_until_end(fd);
+    close(fd);
+    printf("%lld bytes\n", (long long)bytes);
+    return 0;
+}

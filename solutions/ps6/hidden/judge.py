@@ -1,0 +1,223 @@
+"""The hidden judge of problem set 6. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the rules, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.work import Work
+from tcplab.models import segment_sizes
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps6_for_the_judge")
+
+#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+HEADER_BYTES = 66
+#: TCP_RTO_MIN of Linux.
+RTO_MIN_MS = 200
+#: Such a timer may ring 32 ms late (the kernel's timer wheel): measured answers count, too.
+TIMER_TOLERANCE = 0.08
+
+
+def _sizes(pieces: tuple[int, ...], option: str) -> list[int]:
+    return [size for flight in segment_sizes(pieces, option) for size in flight]
+
+
+def q1(work: Work) -> Verdict:
+    """The segments of a message in three ways."""
+    pieces = work.numbers["pieces_bytes"]
+    sizes = {option: _sizes(pieces, option) for option in ("default", "no_delay", "cork")}
+    default = counts(
+        work.answers["q1_default_sizes"],
+        sizes["default"],
+        name="q1_default_sizes",
+        hints=[
+            Hint(sizes["no_delay"], "does the last small piece leave before any ACK is there?"),
+            Hint(sizes["cork"], "when the header is written, nothing tells TCP to hold it."),
+        ],
+        wrong="What is held until the header is acknowledged, and what joins it meanwhile?",
+    )
+    nodelay = counts(
+        work.answers["q1_nodelay_sizes"],
+        sizes["no_delay"],
+        name="q1_nodelay_sizes",
+        hints=[Hint(sizes["default"], "here nothing waits, so nothing can be joined.")],
+        wrong="Each write leaves at once. How is one cut that is longer than the MSS?",
+    )
+    cork = counts(
+        work.answers["q1_cork_sizes"],
+        sizes["cork"],
+        name="q1_cork_sizes",
+        hints=[Hint(sizes["default"], "the cork holds the header, too, until a segment is full.")],
+        wrong="Full segments leave, and the rest when the cork is pulled.",
+    )
+    return combine([(1 / 3, default), (1 / 3, nodelay), (1 / 3, cork)])
+
+
+def q2(work: Work) -> Verdict:
+    """Calls, and the headers that a cork saves."""
+    pieces, size = work.numbers["pieces"], work.numbers["piece_bytes"]
+    saved = (pieces - 1) * HEADER_BYTES
+    calls = count(
+        work.answers["q2_calls_cork"],
+        pieces + 2,
+        name="q2_calls_cork",
+        hints=[
+            Hint(pieces, "to set the cork and to pull it are calls, too.", 0.5),
+            Hint(pieces + 1, "the cork is set, and it is pulled.", 0.5),
+        ],
+        wrong="A call a piece, and what the cork takes.",
+    )
+    one = count(
+        work.answers["q2_calls_writev"],
+        1,
+        name="q2_calls_writev",
+        hints=[Hint(pieces, "writev(2) takes all pieces, in a list.")],
+        wrong="See writev(2).",
+    )
+    less = count(
+        work.answers["q2_saved_bytes"],
+        saved,
+        name="q2_saved_bytes",
+        hints=[
+            Hint(pieces * HEADER_BYTES, "one segment is left, and has its headers.", 0.5),
+            Hint((pieces - 1) * (HEADER_BYTES - 12), "the time stamps option is 12 bytes.", 0.5),
+            Hint((pieces - 1) * (HEADER_BYTES + size), "the data is sent either way.", 0.5),
+        ],
+        wrong="How many segments fewer, and how many bytes of headers has each of them?",
+    )
+    return combine([(0.25, calls), (0.25, one), (0.5, less)])
+
+
+def q3(work: Work) -> Verdict:
+    """The retransmission timeout: of a young connection, and of one that knows its round trip."""
+    rtt_ms = work.numbers["rtt_ms"]
+    old_ms = rtt_ms + RTO_MIN_MS
+    young_ms = max(3 * rtt_ms, old_ms)
+    manual = Hint(RTO_MIN_MS, "this is tcp(7)'s ceiling; it holds where the round trip is short.")
+    young = number(
+        work.answers["q3_young_ms"],
+        young_ms,
+        name="q3_young_ms",
+        unit="ms",
+        within=TIMER_TOLERANCE,
+        hints=[
+            manual,
+            Hint(old_ms, "after one measurement TCP does not yet trust it that far.", 0.5),
+        ],
+        wrong="How does the first measurement set the retransmission timeout (RFC 6298)?",
+    )
+    old = number(
+        work.answers["q3_old_ms"],
+        old_ms,
+        name="q3_old_ms",
+        unit="ms",
+        within=TIMER_TOLERANCE,
+        hints=[
+            manual,
+            Hint(young_ms, "this is so as long as TCP has measured only once.", 0.5),
+            Hint(rtt_ms + 2 * RTO_MIN_MS, "the least variation is counted once."),
+        ],
+        wrong="The timer is the retransmission timeout; what is its least distance from the RTT?",
+    )
+    return combine([(0.5, young), (0.5, old)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    lines = [line.split() for line in path.with_suffix(".log").read_text().splitlines()[1:]]
+    calls = [(int(at), call) for at, call, _ in lines]
+    writes = [at for at, call in calls if call == "write"]
+    reads = [at for at, call in calls if call == "read"]
+    last = [at for at in writes if at > reads[-2]]
+    left_ns = int(data["time_ns"][-1])
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "writes": len(writes),
+        "calls": len(calls),
+        "messages": len(reads),
+        "data_segments": len(data),
+        "segments": len(rows),
+        "from_client": int((rows["direction"] == 0).sum()),
+        "both_ways": int((rows["payload_bytes"] > 0).sum()),
+        "waited_ms": (left_ns - last[0]) / 1e6,
+        "pause_ms": (left_ns - int(data["time_ns"][-2])) / 1e6,
+        "reason": causes[path.name],
+    }
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """How many writes became how many segments."""
+    found = _found(work)
+    writes = count(
+        work.answers["q4_writes"],
+        found["writes"],
+        name="q4_writes",
+        hints=[
+            Hint(found["calls"], "these are all calls, corks and reads among them.", 0.5),
+            Hint(found["messages"], "these are the messages."),
+        ],
+        wrong="Count the lines of the log that are writes.",
+    )
+    segments = count(
+        work.answers["q4_data_segments"],
+        found["data_segments"],
+        name="q4_data_segments",
+        hints=[
+            Hint(found["segments"], "these are all segments, both ways, handshake and ACKs too."),
+            Hint(found["from_client"], "the client's SYN, ACKs and FIN are among them.", 0.5),
+            Hint(found["both_ways"], "the server's replies are among them.", 0.5),
+        ],
+        wrong="From the client, and with payload.",
+    )
+    return combine([(0.5, writes), (0.5, segments)])
+
+
+def q5(work: Work) -> Verdict:
+    """From the first write of the last message to its last segment."""
+    found = _found(work)
+    return number(
+        work.answers["q5_waited_ms"],
+        found["waited_ms"],
+        name="q5_waited_ms",
+        unit="ms",
+        hints=[
+            Hint(found["waited_ms"] / 1e3, "this is in seconds.", 0.5),
+            Hint(found["pause_ms"], "this is between two segments; the log has the write.", 0.5),
+        ],
+        wrong="Find the last message's first write in the log; its clock is the capture's.",
+    )
+
+
+def q6(work: Work) -> Verdict:
+    """Why."""
+    return choice(
+        work.answers["q6_reason"],
+        _found(work)["reason"],
+        task.REASONS,
+        name="q6_reason",
+        wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",
+    )
+
+
+def q7(work: Work) -> Verdict:
+    """respond.c with the student's own number of answers and round-trip time."""
+    n = work.numbers
+    verdict: Verdict = task.look_at_answers(work, n["answers"], n["answers_rtt_ms"])
+    return verdict

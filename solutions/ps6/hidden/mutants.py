@@ -1,0 +1,94 @@
+"""Wrong solutions of problem set 6, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+SEND_PART = "    send_part(fd, file, offset, part_bytes);\n"
+SEND_TRAILER = "    send_all(fd, trailer, strlen(trailer));\n"
+
+MUTANTS = {
+    "header-is-held": Mutant(
+        17.0,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    "from tcplab.models import segment_sizes",
+                    "def flat(option):",
+                    '    flights = segment_sizes(n["pieces_bytes"], option)',
+                    "    return [size for flight in flights for size in flight]",
+                    'q1_nodelay_sizes, q1_cork_sizes = flat("no_delay"), flat("cork")',
+                    "q1_default_sizes = q1_cork_sizes",
+                ]
+            )
+        },
+    ),
+    "a-cork-is-free": Mutant(
+        17.25,
+        answers={
+            "q2-answer": "\n".join(
+                [
+                    'q2_calls_cork = n["pieces"]',
+                    "q2_calls_writev = 1",
+                    'q2_saved_bytes = n["pieces"] * 66',
+                ]
+            )
+        },
+    ),
+    "believes-the-manual": Mutant(16.0, answers={"q3-answer": "q3_young_ms = q3_old_ms = 200"}),
+    "young-and-old-alike": Mutant(
+        17.5, answers={"q3-answer": 'q3_young_ms = q3_old_ms = n["rtt_ms"] + 200'}
+    ),
+    "counts-both-directions": Mutant(
+        17.5,
+        answers={
+            "q4-answer": "\n".join(
+                [
+                    "from pathlib import Path",
+                    "from tcplab.capture import open_capture",
+                    'rows = open_capture(n["capture"]).segments',
+                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    'text = Path(n["capture"]).with_suffix(".log").read_text()',
+                    "lines = text.splitlines()[1:]",
+                    "calls = [(int(line.split()[0]), line.split()[1]) for line in lines]",
+                    'q4_writes = sum(call == "write" for _, call in calls)',
+                    'q4_data_segments = int((rows["payload_bytes"] > 0).sum())',
+                ]
+            )
+        },
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        answers={
+            "q6-answer": "\n".join(
+                [
+                    "# 1 and 4 are never pulled, 2 and 5 Nagle's, 3 and 6 pulled late.",
+                    'wrong = ["pulled-late", "cork-never-pulled", "nagle-under-the-cork"] * 2',
+                    'q6_reason = wrong[int(n["capture"][-8]) - 1]',
+                ]
+            )
+        },
+    ),
+    "nodelay-and-pieces": Mutant(
+        15.5,
+        files={"respond.c": [("set_option(fd, TCP_CORK, 1);", "set_option(fd, TCP_CORK, 0);")]},
+    ),
+    "cork-and-nagle": Mutant(
+        15.5,
+        files={
+            "respond.c": [("set_option(fd, TCP_NODELAY, 1);", "set_option(fd, TCP_NODELAY, 0);")]
+        },
+    ),
+    "cork-never-pulled": Mutant(
+        15.5,
+        files={"respond.c": [("set_option(fd, TCP_CORK, 0);", "set_option(fd, TCP_CORK, 1);")]},
+    ),
+    "cork-around-the-header-only": Mutant(
+        15.5, files={"respond.c": [(SEND_PART, "    set_option(fd, TCP_CORK, 0);\n" + SEND_PART)]}
+    ),
+    "trailer-comes-first": Mutant(
+        13.0, files={"respond.c": [(SEND_PART + SEND_TRAILER, SEND_TRAILER + SEND_PART)]}
+    ),
+    "does-not-compile": Mutant(13.0, files={"respond.c": [("TCP_CORK, 0);", "TCP_CORK, 0)")]}),
+    "never-ends": Mutant(
+        13.0, files={"respond.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

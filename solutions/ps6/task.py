@@ -1,0 +1,234 @@
+"""Problem set 6, corks: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_answers` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.inside import plain
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import LabRun, Work
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_default_sizes", "q1_nodelay_sizes", "q1_cork_sizes"],
+    "q2": ["q2_calls_cork", "q2_calls_writev", "q2_saved_bytes"],
+    "q3": ["q3_young_ms", "q3_old_ms"],
+    "q4": ["q4_writes", "q4_data_segments"],
+    "q5": ["q5_waited_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+}
+FILES = ["respond.c"]
+
+REASONS = ("cork-never-pulled", "nagle-under-the-cork", "pulled-late")
+MSS_BYTES = 1448
+#: Of an answer of respond.c.
+NUMBERS = struct.Struct(">II")
+TRAILER = b"end of answer"
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    trailer, rest = own.integer("trailer", 8, 60, 2), own.integer("rest", 60, 900, 20)
+    full = own.integer("full", 1, 4)
+    return {
+        "pieces_bytes": (own.integer("header", 120, 420, 10), full * MSS_BYTES + rest, trailer),
+        "pieces": own.integer("pieces", 6, 40),
+        "piece_bytes": own.pick("piece_bytes", [12, 16, 20, 24, 30, 34]),
+        "rtt_ms": own.pick("rtt_ms", [140, 160, 180, 220, 250, 300]),
+        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "answers": own.integer("answers", 18, 24),
+        "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _numbers_of(work: Work, question: str) -> tuple[list[float], str]:
+    """The answers as numbers, as the grader will see them, or what is wrong with them."""
+    given = {name: plain(work.answers[name]) for name in ANSWERS[question]}
+    found = [number for each in given.values() if (number := as_number(each)) is not None]
+    if len(found) == len(given):
+        return found, ""
+    shown = ", ".join(f"{name} = {describe(each)}" for name, each in given.items())
+    return [], f"{shown}: give plain numbers; float() and int() make them."
+
+
+def check_q1(work: Work) -> Verdict:
+    """Three lists of sizes that carry all bytes, no segment above the MSS."""
+    total = sum(work.numbers["pieces_bytes"])
+    for name in ANSWERS["q1"]:
+        given = plain(work.answers[name])
+        if not isinstance(given, list) or not given or any(type(each) is not int for each in given):
+            return Verdict(0, f"{name} must be a list of whole numbers, such as [1448, 20].")
+        if max(given) > MSS_BYTES:
+            return Verdict(0, f"{name}: a segment holds at most {MSS_BYTES} bytes.")
+        if sum(given) != total:
+            return Verdict(0, f"{name}: these are {sum(given)} bytes, and {total} are sent.")
+    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+
+
+def check_q2(work: Work) -> Verdict:
+    """Whole numbers."""
+    values, problem = _numbers_of(work, "q2")
+    if problem or any(each != int(each) or each < 1 for each in values):
+        return Verdict(0, problem or "Calls and bytes are counted in whole numbers, from 1 on.")
+    if values[1] > values[0]:
+        return Verdict(0, "More calls with writev() than with a cork?")
+    return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
+
+
+def check_q3(work: Work) -> Verdict:
+    """Two times."""
+    values, problem = _numbers_of(work, "q3")
+    if problem:
+        return Verdict(0, problem)
+    if min(values) <= work.numbers["rtt_ms"]:
+        return Verdict(0, "No ACK will come that could let the bytes go. Which timer does?")
+    return Verdict(1, "Two times, longer than a round trip. What does the timer know, each time?")
+
+
+def check_q4(work: Work) -> Verdict:
+    """Two whole numbers."""
+    values, problem = _numbers_of(work, "q4")
+    if problem or any(each != int(each) or each < 1 for each in values):
+        return Verdict(0, problem or "They are counted in whole numbers, from 1 on.")
+    return Verdict(1, "Two counts. Of the client, and of segments with data?")
+
+
+def check_q5(work: Work) -> Verdict:
+    """A time."""
+    values, problem = _numbers_of(work, "q5")
+    if problem or values[0] <= 0:
+        return Verdict(0, problem or "Nothing leaves before it was written.")
+    return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
+
+
+def check_q6(work: Work) -> Verdict:
+    """One of the reasons."""
+    given = work.answers["q6_reason"]
+    if given not in REASONS:
+        return choice(given, REASONS[0], REASONS, name="q6_reason")
+    return Verdict(1, "One of the reasons. What happened right before the segment left?")
+
+
+def check_q7(work: Work) -> Verdict:
+    """Compiles respond.c and sends 12 answers over a wire of 75 ms."""
+    return look_at_answers(work, 12, 75)
+
+
+# ---- respond.c -----------------------------------------------------------------------------------
+
+
+def _part_bytes(index: int) -> int:
+    return 1500 + 137 * index % 400
+
+
+def wanted(file: bytes, answers: int) -> list[bytes]:
+    """What respond.c has to send, answer by answer."""
+    found, offset = [], 0
+    for index in range(answers):
+        size = _part_bytes(index)
+        header = NUMBERS.pack(index, size).ljust(30 + 11 * index % 61)
+        found.append(header + file[offset : offset + size] + TRAILER)
+        offset += size
+    return found
+
+
+def look_at_answers(work: Work, answers: int, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, filerecv on the server: first the bytes, then how."""
+    built = work.compile("respond.c")
+    if built.binary is None:
+        return Verdict(0, f"respond.c does not compile:\n{built.messages}")
+    file = random.Random(answers).randbytes(sum(map(_part_bytes, range(answers))))
+    with tempfile.TemporaryDirectory(prefix="tcplab-answers-") as folder:
+        path = Path(folder) / "received"
+        run = work.run_in_lab(
+            built,
+            ["10.0.0.2", "{port}", "file", str(answers)],
+            peer=["filerecv", "--json", "--port", "0", "-o", str(path)],
+            lab={"rtt_ms": rtt_ms},
+            files={"file": file},
+            limits=Limits(wall_s=15, cpu_s=6, processes=8),
+        )
+        received = path.read_bytes() if path.is_file() else b""
+    due = wanted(file, answers)
+    if not run.outcome.ok:
+        said = run.outcome.errors.decode(errors="replace").strip().splitlines()[-1:]
+        words = f" and said: {said[0][:120]}" if said else ""
+        return Verdict(0, f"respond {run.outcome.how_it_ended()}{words}.")
+    if received != b"".join(due):
+        return Verdict(0, _difference(received, due))
+    ends = _ends(due)
+    return combine([(0.5, _look_at_pieces(run, ends)), (0.5, _look_at_waiting(run, ends))])
+
+
+def _ends(answers: list[bytes]) -> list[int]:
+    """How many bytes of the stream have gone when each answer ends."""
+    found, position = [], 0
+    for each in answers:
+        position += len(each)
+        found.append(position)
+    return found
+
+
+def _difference(received: bytes, due: list[bytes]) -> str:
+    """The first answer that is not as it has to be."""
+    position = 0
+    for index, each in enumerate(due):
+        if received[position : position + len(each)] != each:
+            return f"The receiver did not get answer {index} as it is."
+        position += len(each)
+    return f"{len(received) - position} bytes more arrived than there are in {len(due)} answers."
+
+
+def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
+    """A segment that is not full has a right to be there only at the end of an answer."""
+    position, small = 0, 0
+    sizes = run.sent_sizes()
+    for size in sizes:
+        position += size
+        small += size < MSS_BYTES and position not in ends
+    if small == 0:
+        return Verdict(1, "Every segment is full, or ends where an answer ends.")
+    return Verdict(
+        0,
+        f"Your program sent {len(sizes)} segments. Neither full nor the end of an answer: {small}."
+        " A header or another piece travelled alone. What holds it until the rest is there?",
+    )
+
+
+def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
+    """An end that does not wait leaves while an earlier small segment is still un-ACKed.
+
+    The round trip is far longer than the pause between two answers, so that the end of the answer
+    before is on its way. That is what Nagle's algorithm, as Linux has it, never lets happen; and
+    what is held until the next answer does not end where its own does.
+    """
+    at_once, acked, small_end = 0, 0, 0
+    for row in run.client_segments:
+        if row["direction"] == 1:
+            acked = max(acked, int(row["ack"]) - 1)
+        elif row["payload_bytes"] and not row["is_retransmission"]:
+            position = int(row["seq"]) - 1 + int(row["payload_bytes"])
+            at_once += position in ends and acked < small_end
+            if row["payload_bytes"] < MSS_BYTES:
+                small_end = position
+    if 2 * at_once >= len(ends):
+        return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
+    return Verdict(
+        0,
+        f"Of {len(ends)} answers, one every 25 ms, the end of only {at_once} left by itself before"
+        " the end of earlier ones was acknowledged. The others were held: is the cork pulled after"
+        " each answer, and which rule is left when it is?",
+    )

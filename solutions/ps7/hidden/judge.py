@@ -1,0 +1,220 @@
+"""The hidden judge of problem set 7. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the rules, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.work import Work
+from tcplab.models import goodput_mbyte_s, segment_sizes
+
+HERE = Path(__file__).parent
+task = load_module(HERE.parent / "task.py", "tcplab_task_ps7_for_the_judge")
+
+BLOCK_BYTES = 4096
+
+
+def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
+    """The sender's CPU and the wire work at the same time; the slower one decides."""
+    return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
+
+
+def q1(work: Work) -> Verdict:
+    """Slow wire: both ways take what the wire takes. Fast wire: A is the CPU's, B the wire's."""
+    n = work.numbers
+    size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
+    way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
+    slow_s = seconds(size_mb, slow, way_b)
+    on_slow = seconds(size_mb, slow, way_a) / slow_s
+    on_fast = seconds(size_mb, fast, way_a) / seconds(size_mb, fast, way_b)
+    first = number(
+        work.answers["q1_slow_s"],
+        slow_s,
+        name="q1_slow_s",
+        unit="s",
+        within=0.015,
+        hints=[
+            Hint(size_mb * 8 / slow, "the wire carries headers, too: 1448 of 1538 bytes.", 0.5),
+            Hint(size_mb * 8 * 1518 / 1448 / slow, "preamble and gap take time, too.", 0.5),
+            Hint(1000 * slow_s, "this is in milliseconds.", 0.5),
+            Hint(size_mb / 1000 * way_b, "this is the CPU's time; the wire takes longer."),
+        ],
+        wrong="How many bytes of the file does the wire carry in a second?",
+    )
+    times = number(
+        work.answers["q1_slow_times"],
+        on_slow,
+        name="q1_slow_times",
+        hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
+        wrong="How long does each of the two take over this wire?",
+    )
+    fast_times = number(
+        work.answers["q1_fast_times"],
+        on_fast,
+        name="q1_fast_times",
+        within=0.03,
+        hints=[
+            Hint(way_a / way_b, "B would be as fast as that if there were no wire.", 0.5),
+            Hint(1, "is the wire still slower than A's CPU?"),
+        ],
+        wrong="Compute for A and for B who is the slower, the CPU or the wire.",
+    )
+    return combine([(1 / 3, first), (1 / 3, times), (1 / 3, fast_times)])
+
+
+def _calls(size_bytes: int, most_bytes: int) -> int:
+    return -(-size_bytes // most_bytes)
+
+
+def q2(work: Work) -> Verdict:
+    """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
+    size = work.numbers["large_file_bytes"]
+    blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, task.MOST_IN_ONE_CALL_BYTES)
+    copying = count(
+        work.answers["q2_calls_read_send"],
+        2 * blocks,
+        name="q2_calls_read_send",
+        hints=[
+            Hint(blocks, "a block takes two calls.", 0.5),
+            Hint(2 * (blocks - 1), "the rest behind the last whole block is sent, too.", 0.5),
+            Hint(2 * blocks + 1, "it stops by the size and does not read once more.", 0.5),
+        ],
+        wrong="How many blocks is the file, and which calls does each of them take?",
+    )
+    referring = count(
+        work.answers["q2_calls_sendfile"],
+        parts,
+        name="q2_calls_sendfile",
+        hints=[
+            Hint(1, "one call would do, but for a limit that sendfile(2) names."),
+            Hint(parts - 1, "and what is behind the last whole part?", 0.5),
+        ],
+        wrong="sendfile(2) names the most that one call transfers.",
+    )
+    return combine([(0.5, copying), (0.5, referring)])
+
+
+def _sizes(writes: list[int], option: str) -> list[int]:
+    return [size for flight in segment_sizes(writes, option) for size in flight]
+
+
+def q3(work: Work) -> Verdict:
+    """The header alone and then the file, or both cut into full segments."""
+    writes = [work.numbers["header_bytes"], work.numbers["small_file_bytes"]]
+    plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
+    first = counts(
+        work.answers["q3_plain_sizes"],
+        plain,
+        name="q3_plain_sizes",
+        hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
+        wrong="Does the header wait for anything? Where does the file's first segment end?",
+    )
+    second = counts(
+        work.answers["q3_corked_sizes"],
+        corked,
+        name="q3_corked_sizes",
+        hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
+        wrong="A cork lets full segments go and holds the rest until it is pulled.",
+    )
+    return combine([(0.5, first), (0.5, second)])
+
+
+@lru_cache(maxsize=16)
+def _capture(path: Path) -> dict[str, Any]:
+    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    from tcplab.segments import from_file
+
+    rows = from_file(path)
+    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    gaps = data["time_ns"][1:] - data["time_ns"][:-1]
+    lines = [line.split() for line in path.with_suffix(".log").read_text().splitlines()[1:]]
+    header = next(int(value) for _, call, value in lines if call.startswith("send"))
+    causes = json.loads((HERE / "captures.json").read_text())
+    return {
+        "data_segments": len(data),
+        "segments": len(rows),
+        "from_client": int((rows["direction"] == 0).sum()),
+        "both_ways": int((rows["payload_bytes"] > 0).sum()),
+        "payload_bytes": int(data["payload_bytes"].sum()),
+        "header_bytes": header,
+        "stall_ms": float(gaps.max()) / 1e6,
+        "all_ms": float(data["time_ns"][-1] - data["time_ns"][0]) / 1e6,
+        "reason": causes[path.name],
+    }
+
+
+def _found(work: Work) -> dict[str, Any]:
+    return _capture(work.folder / work.numbers["capture"])
+
+
+def q4(work: Work) -> Verdict:
+    """Data segments of the client, and how much of what they carry is the file."""
+    found = _found(work)
+    segments = count(
+        work.answers["q4_data_segments"],
+        found["data_segments"],
+        name="q4_data_segments",
+        hints=[
+            Hint(found["segments"], "these are all segments, both ways, handshake and ACKs too."),
+            Hint(found["from_client"], "the client's SYN, ACKs and FIN are among them.", 0.5),
+            Hint(found["both_ways"], "the server's receipt is among them.", 0.5),
+        ],
+        wrong="From the client, and with payload.",
+    )
+    payload, header = found["payload_bytes"], found["header_bytes"]
+    file = count(
+        work.answers["q4_file_bytes"],
+        payload - header,
+        name="q4_file_bytes",
+        hints=[
+            Hint(payload, "the header, of which the log tells, is among them.", 0.5),
+            Hint(header, "this is the header."),
+        ],
+        wrong="All payload of the client, without the header.",
+    )
+    return combine([(0.5, segments), (0.5, file)])
+
+
+def q5(work: Work) -> Verdict:
+    """The longest pause between two data segments of the client."""
+    found = _found(work)
+    return number(
+        work.answers["q5_stall_ms"],
+        found["stall_ms"],
+        name="q5_stall_ms",
+        unit="ms",
+        within=0.02,
+        hints=[
+            Hint(found["stall_ms"] / 1e3, "this is in seconds.", 0.5),
+            Hint(found["all_ms"], "this is from the first data segment to the last.", 0.5),
+        ],
+        wrong="Look at the largest difference between the times of two data segments in a row.",
+    )
+
+
+def q6(work: Work) -> Verdict:
+    """Why."""
+    return choice(
+        work.answers["q6_reason"],
+        _found(work)["reason"],
+        task.REASONS,
+        name="q6_reason",
+        wrong="What came from the server right before the pause ended, and with which window?",
+    )
+
+
+def q7(work: Work) -> Verdict:
+    """sendrange.c with the student's own file, part and round-trip time."""
+    n = work.numbers
+    request = task.Request(
+        n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
+    )
+    verdict: Verdict = task.look_at_range(work, request)
+    return verdict

@@ -1,0 +1,152 @@
+"""Wrong solutions of problem set 7, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    # What the seed of the lesson expected: less work is less time.
+    "work-is-time": Mutant(
+        16.5,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    "from tcplab.models import goodput_mbyte_s",
+                    'q1_slow_s = n["size_mb"] / goodput_mbyte_s(n["slow_mbit"])',
+                    'times = n["read_send_cpu_s_per_gb"] / n["sendfile_cpu_s_per_gb"]',
+                    "q1_slow_times, q1_fast_times = times, times",
+                ]
+            )
+        },
+    ),
+    "wire-without-headers": Mutant(
+        17.5,
+        answers={
+            "q1-answer": "\n".join(
+                [
+                    "from tcplab.models import goodput_mbyte_s",
+                    'q1_slow_s = n["size_mb"] * 8 / n["slow_mbit"]',
+                    "q1_slow_times = 1",
+                    'wire_s_per_gb = 1000 / goodput_mbyte_s(n["fast_mbit"])',
+                    'q1_fast_times = n["read_send_cpu_s_per_gb"] / wire_s_per_gb',
+                ]
+            )
+        },
+    ),
+    "one-call-for-everything": Mutant(
+        17.0,
+        answers={
+            "q2-answer": "\n".join(
+                [
+                    'q2_calls_read_send = 2 * -(-n["large_file_bytes"] // 4096)',
+                    "q2_calls_sendfile = 1",
+                ]
+            )
+        },
+    ),
+    "no-difference-by-a-cork": Mutant(
+        17.0,
+        answers={
+            "q3-answer": "\n".join(
+                [
+                    'whole, rest = divmod(n["header_bytes"] + n["small_file_bytes"], 1448)',
+                    "q3_plain_sizes = q3_corked_sizes = [1448] * whole + [rest] * (rest > 0)",
+                ]
+            )
+        },
+    ),
+    "header-is-of-the-file": Mutant(
+        17.5,
+        answers={
+            "q4-answer": "\n".join(
+                [
+                    "from pathlib import Path",
+                    "from tcplab.capture import open_capture",
+                    'rows = open_capture(n["capture"]).segments',
+                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    "q4_data_segments = len(data)",
+                    'q4_file_bytes = int(data["payload_bytes"].sum())',
+                ]
+            )
+        },
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        answers={
+            "q6-answer": "\n".join(
+                [
+                    "# 1 and 4 are Nagle's, 2 and 5 the cork's, 3 and 6 the window's.",
+                    'wrong = ["corked", "window-closed", "held-by-nagle"] * 2',
+                    'q6_reason = wrong[int(n["capture"][-8]) - 1]',
+                ]
+            )
+        },
+    ),
+    # The bytes first: what arrives damaged earns nothing.
+    "one-call-of-sendfile": Mutant(
+        13.0, files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]}
+    ),
+    "interrupted-is-an-error": Mutant(
+        13.0,
+        files={
+            "sendrange.c": [
+                (
+                    "errno == EINTR)\n            continue;",
+                    "errno == EAGAIN)\n            continue;",
+                )
+            ]
+        },
+    ),
+    "moves-the-offset-twice": Mutant(
+        13.0,
+        files={
+            "sendrange.c": [
+                ("        left -= sent;", "        left -= sent;\n        offset += sent;")
+            ]
+        },
+    ),
+    "asks-for-all-again": Mutant(
+        13.0, files={"sendrange.c": [("&offset, (size_t)left)", "&offset, (size_t)count)")]}
+    ),
+    "header-promises-what-was-asked-for": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [("send_header(fd, offset, left);", "send_header(fd, offset, count);")]
+        },
+    ),
+    "never-ends-past-the-end-of-the-file": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("if (count < left)", "if (1)"),
+                ("if (sent == 0) {", "if (sent == 0 && offset > status.st_size) {"),
+            ]
+        },
+    ),
+    "header-alone": Mutant(17.25, files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]}),
+    "small-blocks": Mutant(
+        17.25,
+        files={"sendrange.c": [("(size_t)left)", "left < 700 ? (size_t)left : 700)")]},
+    ),
+    "reads-and-sends": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            "static char block[65536];",
+                            "size_t next = left < 65536 ? (size_t)left : 65536;",
+                            "ssize_t sent = pread(file, block, next, offset);",
+                            "sent = send(fd, block, next, sent < left ? MSG_MORE : 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                )
+            ]
+        },
+    ),
+    "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
+    "never-ends": Mutant(
+        13.0, files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}
+    ),
+}
