@@ -632,3 +632,9 @@ def test_a_packet_seen_at_both_ends_of_the_wire_was_not_sent_twice(talk: Talk, p
         again = rows[(rows["interface"] == interface) & rows["is_retransmission"]]
         assert again["seq"].tolist() == [101]
     assert not rows["is_out_of_order"].any()
+
+
+def test_the_largest_of_a_column_is_a_number() -> None:
+    rows = from_file(DATA / "tcpdump.pcap")
+    assert type(rows["window"].max() / 1e6) is np.float64
+    assert isinstance(rows["window"] + 1, SegmentArray)

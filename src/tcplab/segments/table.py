@@ -108,6 +108,10 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
         def __getitem__(self, key: Any, /) -> Any: ...
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        # The largest of a column is a number, not a table of one.
+        return array[()] if return_scalar else super().__array_wrap__(array, context, False)
+
     def __array_finalize__(self, source: Any) -> None:
         self.connections = getattr(source, "connections", ())
 
