@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,12 @@ def tool() -> Callable[[str], str]:
         return found
 
     return find
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_interrupts() -> None:
+    """Also where the tests run in a shell's background: those start with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # ---- leftovers ----

@@ -634,7 +634,7 @@ static bool reap(pid_t command, int *status) {
 
 /* What is merely about to end, as a laboratory is that was just closed, was not left behind. */
 static void wait_for_stragglers(void) {
-    const struct timespec pause = {.tv_nsec = WATCH_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = WATCH_MS * 1000000L};
     look();
     for (int i = 0; seen.processes > 0 && i < STRAGGLER_MS / WATCH_MS; i++) {
         nanosleep(&pause, NULL);
