@@ -212,3 +212,10 @@ def test_doctor_names_each_capability_and_lesson(capsys: pytest.CaptureFixture[s
     assert "congestion control" in out
     assert "Nagle and delayed ACK" in out
     assert status in (0, 1)
+
+
+def test_doctor_tells_the_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--versions"]) == 0
+    out = capsys.readouterr().out
+    assert "jupyterlab" in out
+    assert "asked for" in out

@@ -68,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     doctor = commands.add_parser("doctor", help="what this machine can do, and what to do about it")
+    versions = "the version of each package, beside the one that the course asks for"
+    doctor.add_argument("--versions", action="store_true", help=versions)
     doctor.set_defaults(action=_doctor)
 
     run = commands.add_parser("run", help="run an experiment and print its table")
@@ -243,9 +245,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _doctor(_arguments: argparse.Namespace) -> int:
-    from tcplab.doctor import capabilities, capability_table, lesson_table
+def _doctor(arguments: argparse.Namespace) -> int:
+    from tcplab.doctor import capabilities, capability_table, lesson_table, version_table
 
+    if arguments.versions:
+        versions = version_table()
+        print(versions)
+        return 0 if all(row["fits"] == "yes" for row in versions.rows) else 1
     found = capabilities()
     print(capability_table(found))
     for each in found:
