@@ -52,6 +52,7 @@ from tcplab.models import (
     throughput_mbit,
     window_from_buffer,
 )
+from tcplab.models.checks import within
 from tcplab.programs import Event, SocketOptions, TcpBulkResult, TcpSource, small_writes, tcp_bulk
 from tcplab.tables import Column
 
@@ -119,18 +120,13 @@ _MOST_BYTES: Final = 1 << 30
 # ---- what the parts share ------------------------------------------------------------------------
 
 
-def _within(name: str, value: float, low: float, high: float, unit: str = "") -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value:,.12g} must be from {low:,.12g} to {high:,.12g}{unit}")
-
-
 def _within_all(
     name: str, values: Sequence[float], low: float, high: float, unit: str = ""
 ) -> None:
     if not values:
         raise ValueError(f"{name} is empty; give at least one of {low:,.12g} to {high:,.12g}{unit}")
     for value in values:
-        _within(name, value, low, high, unit)
+        within(name, value, low, high, unit)
 
 
 def _limit(name: str) -> int:
@@ -319,7 +315,7 @@ def measure(
     """
     _within_all("rtts_ms", rtts_ms, 1, 500, " ms")
     _within_all("requests", requests, 1, _MOST_BYTES, " bytes")
-    _within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
+    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
     if side not in get_args(Side):
         raise ValueError(f"side={side!r} must be one of {', '.join(get_args(Side))}")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
@@ -469,7 +465,7 @@ def measure_grants(
         LabError: no laboratory can be made here.
     """
     _within_all("requests", [each or 1 for each in requests], 1, _MOST_BYTES, " bytes")
-    _within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
     rmem_max, wmem_max = _limit("rmem_max"), _limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
         measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
@@ -625,8 +621,8 @@ def measure_order(
         LabError: no laboratory can be made here.
     """
     _within_all("sizes", [size or 1 for pair in sizes for size in pair], 1, _MOST_BYTES, " bytes")
-    _within("rtt_ms", rtt_ms, 1, 500, " ms")
-    _within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    within("rtt_ms", rtt_ms, 1, 500, " ms")
+    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
         return Order(
@@ -774,9 +770,9 @@ def measure_limits(
         ValueError: a number is out of range, or no such case.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _within("rtt_ms", rtt_ms, 5, 500, " ms")
-    _within("rate_mbit", rate_mbit, 5, 1000, " Mbit/s")
-    _within("size_bytes", size_bytes, 4096, 1e6, " bytes")
+    within("rtt_ms", rtt_ms, 5, 500, " ms")
+    within("rate_mbit", rate_mbit, 5, 1000, " Mbit/s")
+    within("size_bytes", size_bytes, 4096, 1e6, " bytes")
     for case in cases:
         if case not in CASES:
             raise ValueError(f"case {case!r} is not one of {', '.join(CASES)}")
@@ -966,9 +962,9 @@ def measure_zero_window(
     """
     from tcplab.timeline.sockets import read_options
 
-    _within("pause_ms", pause_ms, 300, 10_000, " ms")
-    _within("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, " bytes")
-    _within("rtt_ms", rtt_ms, 0, 500, " ms")
+    within("pause_ms", pause_ms, 300, 10_000, " ms")
+    within("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, " bytes")
+    within("rtt_ms", rtt_ms, 0, 500, " ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         with (
             lab.client.capture() as capture,
@@ -1123,8 +1119,8 @@ def measure_autotuning(
     """
     _within_all("rtts_ms", rtts_ms, 1, 500, " ms")
     _within_all("requests", [each or 1 for each in requests], 1, _MOST_BYTES, " bytes")
-    _within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
-    _within("duration_s", duration_s, 0.2, 60, " s")
+    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
+    within("duration_s", duration_s, 0.2, 60, " s")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     paths: list[Path] = []
     # A queue that loses nothing: what follows a loss is another lesson.
@@ -1235,8 +1231,8 @@ def measure_held(
         LabError: no laboratory can be made here, or a program failed.
     """
     _within_all("write_sizes", write_sizes, 1, 1 << 20, " bytes")
-    _within("sndbuf_bytes", sndbuf_bytes, 1, 1e6, " bytes")
-    _within("rtt_ms", rtt_ms, 5, 500, " ms")
+    within("sndbuf_bytes", sndbuf_bytes, 1, 1e6, " bytes")
+    within("rtt_ms", rtt_ms, 5, 500, " ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         holdings = []
         for size in write_sizes:
@@ -1362,7 +1358,7 @@ def measure_one_segment(
         LabError: no laboratory can be made here, or a program failed.
     """
     _within_all("requests", requests, 1, 1e6, " bytes")
-    _within("writes", writes, 4, 1000)
+    within("writes", writes, 4, 1000)
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:
         measured = [
@@ -1531,9 +1527,9 @@ def measure_queues(
     """
     _within_all("queue_packets", [packets for packets, _size in cases], 1, 1e5)
     _within_all("rcvbuf_bytes", [size or 1 for _queue, size in cases], 1, _MOST_BYTES, " bytes")
-    _within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
-    _within("rtt_ms", rtt_ms, 1, 500, " ms")
-    _within("duration_s", duration_s, 0.5, 60, " s")
+    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
+    within("rtt_ms", rtt_ms, 1, 500, " ms")
+    within("duration_s", duration_s, 0.5, 60, " s")
     queues: list[Queue] = []
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
         with Rounds(len(cases), "queues") as rounds:

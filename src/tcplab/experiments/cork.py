@@ -41,6 +41,7 @@ from tcplab.experiments import Result, provenance
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab, LabError
 from tcplab.models import Call, Path, Reason, message_calls, predict
+from tcplab.models.checks import within
 from tcplab.programs import Event, SocketOptions, send_file
 from tcplab.tables import Column
 
@@ -361,8 +362,8 @@ def measure(
     sizes = tuple(pieces)
     if not 2 <= len(sizes) <= 64 or min(sizes) < 1 or sum(sizes) > 65_536:
         raise ValueError(f"pieces={sizes}: give 2 to 64 of 1 byte or more, 65536 bytes in all")
-    _within("messages", messages, 1, 60)
-    _within("rtt_ms", rtt_ms, 0, 500, " ms")
+    within("messages", messages, 1, 60)
+    within("rtt_ms", rtt_ms, 0, 500, " ms")
     for name in ways:
         if name not in WAYS:
             raise ValueError(f"way {name!r} is not one of {', '.join(WAYS)}")
@@ -383,11 +384,6 @@ def measure(
                 capture_drops=sum(drops for _way, drops in measured),
             ),
         )
-
-
-def _within(name: str, value: float, low: float, high: float, unit: str = "") -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value:,.12g} must be from {low:,.12g} to {high:,.12g}{unit}")
 
 
 def _measure_way(
@@ -484,7 +480,7 @@ def measure_forgotten(rtts_ms: Sequence[float] = (0, 20, 60, 150)) -> Forgotten:
     if not rtts_ms:
         raise ValueError("rtts_ms is empty; give at least one value from 0 to 500 ms")
     for rtt_ms in rtts_ms:
-        _within("rtt_ms", rtt_ms, 0, 500, " ms")
+        within("rtt_ms", rtt_ms, 0, 500, " ms")
     waits, lost = [], 0
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
@@ -639,7 +635,7 @@ def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 2
         ValueError: a number is out of range, or no such script.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _within("rtt_ms", rtt_ms, 5, 100, " ms")
+    within("rtt_ms", rtt_ms, 5, 100, " ms")
     if not names:
         raise ValueError(f"names is empty; give some of: {'; '.join(SCENARIOS)}")
     for name in names:
@@ -759,8 +755,8 @@ def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
         ValueError: a number is out of range.
         LabError: no laboratory can be made here, a program failed, or the kernel has no tbf.
     """
-    _within("writes", writes, 1, 500)
-    _within("size_bytes", size_bytes, 1, 1000, " bytes")
+    within("writes", writes, 1, 500)
+    within("size_bytes", size_bytes, 1, 1000, " bytes")
     body = f" 0:write={size_bytes}" * writes
     script = f"{1000 * _SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
     runs, lost = [], 0
@@ -888,8 +884,8 @@ def measure_header_and_file(header_bytes: int = 200, file_bytes: int = 5000) -> 
         ValueError: a number is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _within("header_bytes", header_bytes, 1, 1000, " bytes")
-    _within("file_bytes", file_bytes, 1, 14_000, " bytes")
+    within("header_bytes", header_bytes, 1, 1000, " bytes")
+    within("file_bytes", file_bytes, 1, 14_000, " bytes")
     with Lab(rtt_ms=10) as lab, tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = File(directory) / "file"
         path.write_bytes(bytes(file_bytes))
@@ -965,7 +961,7 @@ def measure_two_sockets(writes: int = 20) -> Leak:
         ValueError: a number is out of range.
         LabError: no laboratory can be made here.
     """
-    _within("writes", writes, 1, 100)
+    within("writes", writes, 1, 100)
     sizes, lost = {}, 0
     with Lab() as lab:
         for sockets in (1, 2):

@@ -16,13 +16,12 @@ import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Interface
 from typing import Any, ClassVar, Final, TypeVar
 
 from tcplab.experiments import Result, provenance
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ladder import at_place, on_the_ladder
 from tcplab.lab import Host, Lab, LabError, Loopback, Pair, ParameterError
 from tcplab.models import announced_mss_bytes, mss_bytes
 from tcplab.tables import Column, Table
@@ -174,10 +173,7 @@ def measure(place: Lab | Loopback | None = None) -> Interfaces:
     Raises:
         LabError: no laboratory can be made here, or it is closed.
     """
-    with ExitStack() as stack:
-        if place is None:
-            place = open_place()
-            stack.enter_context(place)
+    with at_place(place) as place:
         found = [Interface("bsd (the text)", "Ed0", TEXT["Ed0"], "ethernet", "172.30", "bsd")]
         found += [Interface("bsd (the text)", "lo0", TEXT["lo0"], "loopback", "127", "localhost")]
         machine = _interfaces("the machine", _machine_netlink)

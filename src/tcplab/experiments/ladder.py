@@ -7,11 +7,13 @@ elsewhere. What plain loopback cannot do is shown from a recording, and says so.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
 from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args
@@ -20,7 +22,15 @@ from tcplab.experiments import recordings
 from tcplab.experiments.instrument import turn
 from tcplab.lab import Lab, LabError, Loopback, why_no_lab
 
-__all__ = ["Mode", "mode", "on_the_ladder", "open_place"]
+__all__ = [
+    "Mode",
+    "add_loopback_option",
+    "at_place",
+    "mode",
+    "on_the_ladder",
+    "open_place",
+    "place_asked_for",
+]
 
 Mode = Literal["live", "loopback", "recorded"]
 
@@ -65,6 +75,39 @@ def open_place(**parameters: Any) -> Lab | Loopback:
     if refused:
         raise LabError(f"plain loopback cannot do {', '.join(refused)}: that needs a Lab")
     return Loopback()
+
+
+@contextmanager
+def at_place(given: Lab | Loopback | None, **parameters: Any) -> Iterator[Lab | Loopback]:
+    """The place that was given; without one, a place of our own (:func:`open_place`), closed after.
+
+    Raises:
+        LabError: see :func:`open_place`.
+    """
+    if given is not None:
+        yield given
+        return
+    place = open_place(**parameters)
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def add_loopback_option(parser: argparse.ArgumentParser) -> None:
+    """The option --loopback of an experiment that can do without a laboratory."""
+    words = "on the machine's own 127.0.0.1, nothing recorded"
+    parser.add_argument("--loopback", action="store_true", help=words)
+
+
+@contextmanager
+def place_asked_for(arguments: argparse.Namespace) -> Iterator[Loopback | None]:
+    """Plain loopback with --loopback, else None: the experiment makes its own."""
+    if not arguments.loopback:
+        yield None
+        return
+    with Loopback() as place:
+        yield place
 
 
 def on_the_ladder(

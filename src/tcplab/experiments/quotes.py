@@ -14,13 +14,18 @@ import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ends import both_ends
+from tcplab.experiments.ladder import (
+    add_loopback_option,
+    at_place,
+    on_the_ladder,
+    place_asked_for,
+)
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Loopback
 from tcplab.models import Peer, message_cost
@@ -257,10 +262,7 @@ def measure(
     _check(count, batch, ways, servers)
     if segments and isinstance(place, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with ExitStack() as stack:
-        if place is None:
-            place = open_place(rtt_ms=rtt_ms)
-            stack.callback(place.close)
+    with at_place(place, rtt_ms=rtt_ms) as place:
         cpu = min(os.sched_getaffinity(0))
         cases = [(way, server) for server in servers for way in ways]
         measured: list[Variant] = []
@@ -301,28 +303,22 @@ def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) 
 def _measure_one(
     place: Lab | Loopback, way: Way, server: Server, count: int, batch: int, cpu: int
 ) -> Variant:
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        hosts = (place.client, place.server) if isinstance(place, Lab) else ()
-        captures = [stack.enter_context(host.capture()) for host in hosts]
-        result = run_program(
-            place,
-            count=count,
-            single=way.startswith("single"),
-            nodelay=way.endswith("nodelay"),
-            batch=batch if way.endswith("batch") else 1,
-            quickack="off" if server == "delaying" else "on",
-            cpu=cpu,
-            log=log,
-            server_log=server_log,
-        )
-        stack.close()  # the recordings are complete from here on
-        near, far = [capture.segments for capture in captures] or (None, None)
-        drops = sum(capture.drops or 0 for capture in captures) if captures else None
-        for capture in captures:
-            capture.close()
+        with both_ends(place) as ends:
+            result = run_program(
+                place,
+                count=count,
+                single=way.startswith("single"),
+                nodelay=way.endswith("nodelay"),
+                batch=batch if way.endswith("batch") else 1,
+                quickack="off" if server == "delaying" else "on",
+                cpu=cpu,
+                log=log,
+                server_log=server_log,
+            )
         events, answers = read_log(log), read_log(server_log)
-    return Variant(way, server, result, events, answers, near, far, drops)
+    return Variant(way, server, result, events, answers, ends.client, ends.server, ends.drops)
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -335,15 +331,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
     parser.add_argument("--ways", nargs="+", choices=get_args(Way), default=WAYS)
     parser.add_argument("--servers", nargs="+", choices=get_args(Server), default=get_args(Server))
-    parser.add_argument(
-        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
-    )
+    add_loopback_option(parser)
 
 
 def from_arguments(arguments: argparse.Namespace) -> Quotes:
     """`measure` with the options of the command line."""
-    with ExitStack() as stack:
-        place = stack.enter_context(Loopback()) if arguments.loopback else None
+    with place_asked_for(arguments) as place:
         return measure(
             count=arguments.count,
             batch=arguments.batch,

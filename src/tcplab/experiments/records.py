@@ -14,13 +14,18 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ends import both_ends
+from tcplab.experiments.ladder import (
+    add_loopback_option,
+    at_place,
+    on_the_ladder,
+    place_asked_for,
+)
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Loopback
 from tcplab.models import Peer, message_cost
@@ -225,10 +230,7 @@ def measure(
     _check(count, unbuffered_count, batch, ways, receivers)
     if segments and isinstance(place, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with ExitStack() as stack:
-        if place is None:
-            place = open_place(rtt_ms=rtt_ms)
-            stack.callback(place.close)
+    with at_place(place, rtt_ms=rtt_ms) as place:
         cpu = min(os.sched_getaffinity(0))
         cases = [(way, receiver) for receiver in receivers for way in ways]
         measured: list[Variant] = []
@@ -284,29 +286,24 @@ def _measure_one(
     place: Lab | Loopback, way: Way, receiver: Receiver, count: int, batch: int, cpu: int
 ) -> Variant:
     unbuffered = way.startswith("unbuffered")
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log = Path(directory) / "source.log"
-        hosts = (place.client, place.server) if isinstance(place, Lab) else ()
-        captures = [stack.enter_context(host.capture()) for host in hosts]
-        result = run_program(
-            place,
-            count=count,
-            unbuffered=unbuffered,
-            nodelay=way.endswith("nodelay"),
-            batch=batch if way == "batch" else None,
-            quickack="off" if receiver == "delaying" else "on",
-            cpu=cpu,
-            log=log if unbuffered else None,
-        )
-        stack.close()  # the recordings are complete from here on
-        segments = [capture.segments for capture in captures]
-        drops = sum(capture.drops or 0 for capture in captures) if captures else None
-        for capture in captures:
-            capture.close()
-        counted = _data_segments(segments[0]) if segments else result.tcp_info["data_segs_out"]
-        near, far = segments if segments and unbuffered else (None, None)
+        with both_ends(place) as ends:
+            result = run_program(
+                place,
+                count=count,
+                unbuffered=unbuffered,
+                nodelay=way.endswith("nodelay"),
+                batch=batch if way == "batch" else None,
+                quickack="off" if receiver == "delaying" else "on",
+                cpu=cpu,
+                log=log if unbuffered else None,
+            )
+        near, far = (ends.client, ends.server) if unbuffered else (None, None)
         events = read_log(log) if unbuffered else []
-    return Variant(way, receiver, result, counted, events, near, far, drops)
+    seen = ends.client
+    counted = result.tcp_info["data_segs_out"] if seen is None else _data_segments(seen)
+    return Variant(way, receiver, result, counted, events, near, far, ends.drops)
 
 
 def _data_segments(rows: npt.NDArray[np.void]) -> int:
@@ -332,15 +329,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--receivers", nargs="+", choices=get_args(Receiver), default=get_args(Receiver)
     )
-    parser.add_argument(
-        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
-    )
+    add_loopback_option(parser)
 
 
 def from_arguments(arguments: argparse.Namespace) -> Records:
     """`measure` with the options of the command line."""
-    with ExitStack() as stack:
-        place = stack.enter_context(Loopback()) if arguments.loopback else None
+    with place_asked_for(arguments) as place:
         return measure(
             count=arguments.count,
             unbuffered_count=arguments.unbuffered_count,

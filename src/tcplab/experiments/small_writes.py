@@ -13,13 +13,18 @@ import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
 
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ends import both_ends
+from tcplab.experiments.ladder import (
+    add_loopback_option,
+    at_place,
+    on_the_ladder,
+    place_asked_for,
+)
 from tcplab.lab import Lab, Loopback
 from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
 from tcplab.programs import small_writes as run_program
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tcplab.capture import Capture
     from tcplab.timeline import Timeline
 
 __all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
@@ -230,10 +234,7 @@ def measure(
     _check(messages, writes, size_bytes, variants)
     if segments and isinstance(place, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with ExitStack() as stack:
-        if place is None:
-            place = open_place(rtt_ms=rtt_ms)
-            stack.callback(place.close)
+    with at_place(place, rtt_ms=rtt_ms) as place:
         # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
         cpu = min(os.sched_getaffinity(0))
         shape = {"writes": writes, "size_bytes": size_bytes, "quickack": quickack, "cpu": cpu}
@@ -271,32 +272,20 @@ def _check(messages: int, writes: int, size_bytes: int, variants: Sequence[str])
 def _measure_one(
     place: Lab | Loopback, mode: SmallWritesMode, messages: int, shape: Mapping[str, Any]
 ) -> Variant:
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        captures = []
-        if isinstance(place, Lab):
-            captures = [
-                stack.enter_context(host.capture()) for host in (place.client, place.server)
-            ]
-        result = run_program(
-            place,
-            mode,
-            messages,
-            congestion=place.congestion,
-            log=log,
-            server_log=server_log,
-            **shape,
-        )
-        stack.close()  # the recordings are complete from here on
-        near, far = [_taken(each) for each in captures] or (None, None)
-        drops = sum(each.drops or 0 for each in captures) if captures else None
-        return Variant(mode, result, read_log(log), read_log(server_log), near, far, drops)
-
-
-def _taken(capture: Capture) -> npt.NDArray[np.void]:
-    """The segments, and the file is let go of."""
-    with capture:
-        return capture.segments
+        with both_ends(place) as ends:
+            result = run_program(
+                place,
+                mode,
+                messages,
+                congestion=place.congestion,
+                log=log,
+                server_log=server_log,
+                **shape,
+            )
+        logs = read_log(log), read_log(server_log)
+        return Variant(mode, result, *logs, ends.client, ends.server, ends.drops)
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -312,15 +301,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variants", nargs="+", choices=get_args(SmallWritesMode), default=VARIANTS
     )
-    parser.add_argument(
-        "--loopback", action="store_true", help="on the machine's own 127.0.0.1, nothing recorded"
-    )
+    add_loopback_option(parser)
 
 
 def from_arguments(arguments: argparse.Namespace) -> SmallWrites:
     """`measure` with the options of the command line."""
-    with ExitStack() as stack:
-        place = stack.enter_context(Loopback()) if arguments.loopback else None
+    with place_asked_for(arguments) as place:
         return measure(
             messages=arguments.messages,
             writes=arguments.writes,

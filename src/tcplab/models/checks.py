@@ -1,4 +1,4 @@
-"""Argument checks shared by the models: one line that names the value, the limit and the fix."""
+"""Argument checks of models and experiments: one line names the value, the limit and the fix."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(choices)}")
     return value
+
+
+def within(name: str, value: float, low: float, high: float, unit: str = "") -> None:
+    """Passes a value from low to high.
+
+    Raises:
+        ValueError: otherwise; the line names the value and the limits, with their unit.
+    """
+    if not low <= value <= high:
+        raise ValueError(f"{name}={value:,.12g} must be from {low:,.12g} to {high:,.12g}{unit}")
 
 
 def _span(low: float, high: float) -> str:

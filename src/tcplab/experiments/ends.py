@@ -1,0 +1,45 @@
+"""The segments of an exchange, recorded at both of its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tcplab.lab import Lab, Loopback
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["Ends", "both_ends"]
+
+
+@dataclass(slots=True)
+class Ends:
+    """What was recorded; all None on plain loopback, where nothing can be.
+
+    Attributes:
+        client: the segments on the client's interface (see tcplab.segments).
+        server: the same on the server's.
+        drops: packets that the recorders lost.
+    """
+
+    client: npt.NDArray[np.void] | None = None
+    server: npt.NDArray[np.void] | None = None
+    drops: int | None = None
+
+
+@contextmanager
+def both_ends(place: Lab | Loopback) -> Iterator[Ends]:
+    """Records on both hosts of a Lab while the with statement lasts; complete after it."""
+    ends = Ends()
+    if not isinstance(place, Lab):
+        yield ends
+        return
+    with place.client.capture() as near, place.server.capture() as far:
+        yield ends
+    with near, far:
+        ends.client, ends.server = near.segments, far.segments
+        ends.drops = (near.drops or 0) + (far.drops or 0)
