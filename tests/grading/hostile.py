@@ -251,7 +251,7 @@ ATTACKS: Final[dict[str, Attack]] = {
         cell(
             "import os",
             "for i in range(10_000):",
-            "    for fd in range(3, 20):",
+            "    for fd in range(3, 1024):",
             "        try: os.write(fd, b'y' * 1_000_000)",
             "        except OSError: pass",
         ),
