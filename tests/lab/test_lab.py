@@ -344,7 +344,7 @@ def test_a_direct_pair_does_not_pass_the_wire() -> None:
             here.send(b"over there")
             assert there.recvfrom(16) == (b"over there", here.getsockname())
         assert all(way["packets_in"] == 0 for way in lab.link.counters().values())
-        with pytest.raises(LabError, match=r"a direct pair .*: link add: File exists"):
+        with pytest.raises(LabError, match=r"a direct pair .*: adding a veth pair: File exists"):
             lab.direct()
 
 

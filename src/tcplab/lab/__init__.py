@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
-from tcplab.lab.interfaces import Interfaces, import_early, in_thread
+from tcplab.lab.interfaces import Interfaces, import_early
 
 if TYPE_CHECKING:
     from tcplab.capture import Recording, WireRecording
@@ -681,7 +681,7 @@ class Lab(_Place):
                 for key, value in {**PINNED_SYSCTLS, **(sysctls or {})}.items():
                     host.sysctl(key, value)
             try:
-                in_thread(self._configure)
+                self._configure()
             except OSError as error:
                 raise LabError(f"making the laboratory's network: {error.strerror}") from None
             self._wire, self.link = self._start_wire()
@@ -717,7 +717,7 @@ class Lab(_Place):
             Host(self, "client", "10.0.1.1", "direct0"), Host(self, "server", "10.0.1.2", "direct0")
         )
         try:
-            in_thread(partial(self._configure_direct, pair, offload))
+            self._configure_direct(pair, offload)
         except OSError as error:
             raise LabError(f"a direct pair from client to server: {error.strerror}") from None
         return pair

@@ -1,22 +1,28 @@
-"""The interfaces of one network namespace, configured from outside it with pyroute2.
+"""The interfaces of one network namespace, configured from outside it with pyroute2's messages.
 
-pyroute2 drives an event loop of its own and a notebook's is running already, so all of this has to
-happen in a thread: see :func:`in_thread`. Its import takes a third of a second, most of what the
-first laboratory of a process takes; :func:`import_early` lets that happen meanwhile.
+What rtnetlink(7) reads and writes is encoded by pyroute2; the sockets are opened here, each inside
+its namespace, and every request is answered before the next is sent, so that neither the library's
+event loop nor a thread is needed (a notebook has a loop running already).
 """
 
 from __future__ import annotations
 
-import importlib
+import errno
+import fcntl
+import importlib.util
+import itertools
+import os
 import socket
+import struct
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final, Self
 
-__all__ = ["Interfaces", "import_early", "in_thread"]
-
-T = TypeVar("T")
+__all__ = ["Interfaces", "import_early"]
 
 #: What a veth pair does for speed on one machine and no network card does on a wire: frames larger
 #: than the MTU, and TCP checksums left for a later that never comes when a program forwards the
@@ -27,33 +33,57 @@ _OFFLOADS: Final = (
     "generic-receive-offload",
     "tx-checksumming",
 )
+_SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
+_REPLY_BYTES: Final = 1 << 16
+_IMPORTING: Final = threading.Lock()
+
+Attributes = Sequence[tuple[str, Any]]
 
 
 def import_early() -> None:
-    """Begins to import what :class:`Interfaces` needs, the first time."""
-    if "pyroute2.ethtool.ioctl" in sys.modules:
+    """Begins to import what :class:`Interfaces` needs, which takes a tenth of a second."""
+    threading.Thread(target=_messages).start()
+
+
+def _messages() -> SimpleNamespace:
+    with _IMPORTING:
+        return _import_messages()
+
+
+@cache
+def _import_messages() -> SimpleNamespace:
+    """The parts of pyroute2 that are needed here.
+
+    Its package imports all there is (nftables, a database of interfaces, …): 450 ms instead of
+    80, which would be most of what the first laboratory of a process takes.
+    """
+    with _without_init("pyroute2"), _without_init("pyroute2.ethtool"):
+        from pyroute2 import netlink
+        from pyroute2.ethtool import ioctl
+        from pyroute2.netlink import rtnl
+        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg
+    return SimpleNamespace(
+        netlink=netlink,
+        rtnl=rtnl,
+        link=ifinfmsg,
+        address=ifaddrmsg,
+        neighbour=ndmsg,
+        ethtool=ioctl,
+    )
+
+
+@contextmanager
+def _without_init(package: str) -> Iterator[None]:
+    """Lets modules of a package be imported without running its __init__; that may come later."""
+    spec = importlib.util.find_spec(package) if package not in sys.modules else None
+    if spec is None:
+        yield
         return
-    modules = ("pyroute2", "pyroute2.ethtool.ioctl")
-    threading.Thread(target=lambda: [importlib.import_module(name) for name in modules]).start()
-
-
-def in_thread(work: Callable[[], T]) -> T:
-    """Runs work in a thread of its own, and returns or raises what it does."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    sys.modules[package] = importlib.util.module_from_spec(spec)
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 class Interfaces:
@@ -66,64 +96,104 @@ class Interfaces:
     """
 
     def __init__(self, open_socket: Callable[[int, int, int], socket.socket]) -> None:
-        from pyroute2 import IPRoute
-
-        self._open_socket = open_socket
-        route = open_socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
-        self._route: Any = IPRoute(fileno=route.detach())
+        self._library = _messages()
+        self._numbers = itertools.count(1)
+        self._route = open_socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        try:
+            self._device = open_socket(socket.AF_INET, socket.SOCK_DGRAM, 0)
+        except OSError:
+            self._route.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._route.close()
+        self._device.close()
 
     def add_veth(
         self, name: str, peer: str, *, mtu: int, peer_net_fd: int, peer_mac: str | None = None
     ) -> None:
         """A veth pair: one end here, the other in the namespace behind peer_net_fd."""
-        there = {"ifname": peer, "net_ns_fd": peer_net_fd, "mtu": mtu}
+        there = [("IFLA_IFNAME", peer), ("IFLA_NET_NS_FD", peer_net_fd), ("IFLA_MTU", mtu)]
         if peer_mac is not None:
-            there["address"] = peer_mac
-        self._ask("link", "add", kind="veth", ifname=name, mtu=mtu, peer=there)
+            there.append(("IFLA_ADDRESS", peer_mac))
+        pair = [("VETH_INFO_PEER", {"attrs": there})]
+        kind = [("IFLA_INFO_KIND", "veth"), ("IFLA_INFO_DATA", {"attrs": pair})]
+        here = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_LINKINFO", {"attrs": kind})]
+        self._ask(
+            "adding a veth pair", "RTM_NEWLINK", self._library.link.ifinfmsg, {}, here, new=True
+        )
 
     def set_up(self, name: str) -> None:
         """Switches an interface on."""
-        self._ask("link", "set", index=self.index(name), state="up")
+        up = self._library.link.IFF_UP
+        fields = {"index": self.index(name), "flags": up, "change": up}
+        self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
 
     def add_address(self, name: str, address: str, prefix_bits: int = 24) -> None:
         """Gives an interface an IPv4 address."""
-        self._ask("addr", "add", index=self.index(name), address=address, prefixlen=prefix_bits)
+        fields = {"family": socket.AF_INET, "prefixlen": prefix_bits, "index": self.index(name)}
+        attributes = [("IFA_LOCAL", address), ("IFA_ADDRESS", address)]
+        what = f"giving {name} the address {address}"
+        self._ask(
+            what, "RTM_NEWADDR", self._library.address.ifaddrmsg, fields, attributes, new=True
+        )
 
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
         """Tells for good who is behind an address, so that nobody has to ask."""
-        index = self.index(name)
-        self._ask("neigh", "add", dst=address, lladdr=mac, ifindex=index, state="permanent")
+        permanent = self._library.neighbour.NUD_PERMANENT
+        fields = {"family": socket.AF_INET, "ifindex": self.index(name), "state": permanent}
+        attributes = [("NDA_DST", address), ("NDA_LLADDR", mac)]
+        what = f"naming the neighbour {address}"
+        self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
 
     def switch_offloads_off(self, name: str) -> None:
         """TSO, GSO, GRO and the checksums of what is sent."""
-        from pyroute2.ethtool.ioctl import IoctlEthtool
-
-        ethtool = IoctlEthtool()
+        ethtool = self._library.ethtool.IoctlEthtool()
         ethtool.close()
         # The library opens its socket here, in the wrong namespace; all else about it is right.
-        ethtool.sock = self._open_socket(socket.AF_INET, socket.SOCK_DGRAM, 0)
+        ethtool.sock = self._device
         ethtool.change_ifname(name)
         for offload in _OFFLOADS:
-            ethtool.set_offload_flag(offload, 0)
-        ethtool.close()
+            try:
+                ethtool.set_offload_flag(offload, 0)
+            except self._library.ethtool.EthtoolError as error:
+                what = f"switching off {offload} of {name}"
+                raise OSError(errno.EOPNOTSUPP, f"{what}: {type(error).__name__}") from None
 
     def index(self, name: str) -> int:
         """The number of an interface."""
-        found: list[int] = self._route.link_lookup(ifname=name)
-        if not found:
-            raise OSError(f"there is no interface {name}")
-        return found[0]
+        asked = struct.pack("16si20x", name.encode(), 0)
+        number: int = struct.unpack("16si20x", fcntl.ioctl(self._device, _SIOCGIFINDEX, asked))[1]
+        return number
 
-    def _ask(self, request: str, *words: str, **values: Any) -> None:
-        from pyroute2.netlink.exceptions import NetlinkError
-
-        try:
-            getattr(self._route, request)(*words, **values)
-        except NetlinkError as error:
-            raise OSError(error.code, f"{request} {words[0]}: {error.args[-1]}") from None
+    def _ask(
+        self,
+        what: str,
+        request: str,
+        message: type[Any],
+        fields: dict[str, int],
+        attributes: Attributes,
+        *,
+        new: bool = False,
+    ) -> None:
+        """Sends a request and waits for the kernel's yes or no."""
+        netlink, number = self._library.netlink, next(self._numbers)
+        flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
+        asked = message()
+        asked["header"] = {
+            "type": getattr(self._library.rtnl, request),
+            "flags": flags | (netlink.NLM_F_CREATE | netlink.NLM_F_EXCL if new else 0),
+            "sequence_number": number,
+        }
+        asked.update(fields)
+        asked["attrs"] = list(attributes)
+        asked.encode()
+        self._route.send(asked.data)
+        # The answer to NLM_F_ACK: a header of 16 bytes, then the error as a negative number.
+        answer = self._route.recv(_REPLY_BYTES)
+        (error,) = struct.unpack_from("=i", answer, 16)
+        if error:
+            raise OSError(-error, f"{what}: {os.strerror(-error)}")
