@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.benchmarks import tools
-from tests.benchmarks.quiet import Entrant, Measured, Rules, contest, summary
+from tests.benchmarks.quiet import Entrant, Measured, Rules, against_best, contest, summary
 from tests.benchmarks.tools import UDP_BUFFER_BYTES, Setting
 
 from tcplab.lab import Host, Lab, Pair
@@ -159,11 +160,11 @@ def _bulk_contest(
     place: str, setting: Setting, size: int, shown: str, present: Mapping[str, bool]
 ) -> Contest:
     ours: dict[str, Entrant] = {OURS: partial(_bulk, setting, size)}
-    goals = [Goal(OURS, 1.0)]
+    ours[LOWAT] = partial(_bulk, setting, size, lowat_bytes=LOWAT_BYTES)
+    goals = [Goal(LOWAT, 1.0)]
     if size > 65536:
-        ours[LOWAT] = partial(_bulk, setting, size, lowat_bytes=LOWAT_BYTES)
         ours[DISCARD] = partial(_bulk, setting, size, discard=True, lowat_bytes=LOWAT_BYTES)
-        goals = [Goal(LOWAT, 1.0), Goal(DISCARD, 1.4)]
+        goals.append(Goal(DISCARD, 1.4))
     return Contest(
         f"tcp-{place}-{size}",
         f"TCP in bulk, {shown} writes, {place}",
@@ -285,13 +286,15 @@ def _judge(
 ) -> dict[str, Any]:
     """Whether a goal was reached; "reached" is None where there was nothing to compare with.
 
-    "in_spread" says that the two ranges overlap as far as the goal goes: missed, but not for sure.
+    Judged by the median of the rounds' ratios, to the peer that did best against ours. "in_spread"
+    says that the goal was reached in some round: missed, but not for sure.
     """
-    peers = [name for name in rows if not is_ours(name)]
-    of = goal.of or max(peers, key=lambda name: float(rows[name]["median"]), default=None)
-    told = {"entrant": goal.entrant, "factor": goal.factor, "of": of, "was": None, "reached": None}
-    if of is not None:
-        was = rows[goal.entrant]["median"] / rows[of]["median"]
-        at_best = rows[goal.entrant]["highest"] / rows[of]["lowest"]
-        told |= {"was": was, "reached": was >= goal.factor, "in_spread": at_best >= goal.factor}
-    return told
+    told = {"entrant": goal.entrant, "factor": goal.factor, "of": None, "was": None}
+    names = [goal.of] if goal.of else [name for name in rows if not is_ours(name)]
+    if not names:
+        return {**told, "reached": None}
+    peers = {name: rows[name]["values"] for name in names}
+    of, ratios = against_best(rows[goal.entrant]["values"], peers)
+    was = statistics.median(ratios)
+    in_spread = max(ratios) >= goal.factor
+    return {**told, "of": of, "was": was, "reached": was >= goal.factor, "in_spread": in_spread}

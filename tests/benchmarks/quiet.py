@@ -139,6 +139,29 @@ def tell(line: str, others: float | None = None) -> None:
     print(line + note, file=sys.stderr, flush=True)
 
 
+def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """The ratio of two entrants' values in each round.
+
+    Two samples of a round are seconds apart, those of a contest minutes: a machine that others use
+    too may be a third faster by then. So an entrant is judged by the median of these ratios, not by
+    the ratio of two medians.
+    """
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
+def against_best(
+    ours: Sequence[float], peers: Mapping[str, Sequence[float]]
+) -> tuple[str, list[float]]:
+    """The peer that did best beside an entrant, and the ratio to it in each round.
+
+    Raises:
+        ValueError: there is no peer.
+    """
+    ratios = {name: paired_ratios(ours, values) for name, values in peers.items()}
+    best = min(ratios, key=lambda name: statistics.median(ratios[name]))
+    return best, ratios[best]
+
+
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
     """Median and spread of an entrant's samples, and how they came about."""
     values = [sample.measured.value for sample in samples]
@@ -148,6 +171,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
         "lowest": min(values),
         "highest": max(values),
         "rounds": len(values),
+        "values": values,
         "repeated": sum(sample.runs - 1 for sample in samples),
         "others": statistics.median(sample.others for sample in samples),
     }

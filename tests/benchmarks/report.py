@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.quiet import against_best
 
 from tcplab.experiments.wire_bench import DELAY_COLUMNS, RATE_COLUMNS, THROUGHPUT_COLUMNS
 from tcplab.tables import Column, Table
@@ -45,6 +48,14 @@ READING_COLUMNS = (
     Column("memory_per_file", "memory / file", ".1f"),
     Column("runs", "runs", "d"),
 )
+PANEL_COLUMNS = (
+    Column("which", ""),
+    Column("ours", "ours (ms), median", ".0f"),
+    Column("range", "lowest–highest"),
+    Column("drawing", "of it drawing (ms)", ".0f"),
+    Column("experiment", "experiment (ms)", ".0f"),
+    Column("first", "first run, all of it (ms)", ".0f"),
+)
 GOAL_COLUMNS = (
     Column("what", "what"),
     Column("entrant", "ours"),
@@ -58,8 +69,8 @@ def write(results: Mapping[str, Any], directory: Path) -> None:
     """Writes benchmarks.md, benchmarks.json and images/benchmarks.svg.
 
     Args:
-        results: "provenance", and what was measured of "programs", "lab", "wire", "capture" and
-            "reading".
+        results: "provenance", and what was measured of "programs", "lab", "wire", "capture",
+            "reading" and "panels".
         directory: docs/, usually.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -94,6 +105,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         )
     if reading := results.get("reading"):
         parts.append(_reading(reading))
+    if panels := results.get("panels"):
+        parts.append(_panels(panels))
     return "\n\n".join(parts) + "\n"
 
 
@@ -107,7 +120,8 @@ def _head(results: Mapping[str, Any]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made by `make bench`. The numbers are one machine's; the ratios are what carries over.",
+        "Made by `make bench`. The numbers are one machine's; the ratios are what carries over:",
+        "an entrant's to the peer that did best beside it, as the median of the rounds' ratios.",
         "",
         f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",
@@ -141,6 +155,7 @@ def _goals(results: Mapping[str, Any]) -> str:
     rows += [{"what": "the laboratory", **goal} for goal in results.get("lab_goals", ())]
     rows += [{"what": "recording", **goal} for goal in results.get("capture_goals", ())]
     rows += [{"what": "reading a capture", **goal} for goal in results.get("reading_goals", ())]
+    rows += [{"what": "panels", **goal} for goal in results.get("panels_goals", ())]
     rows += [{"what": "the wire", **goal} for goal in results.get("wire_goals", ())]
     return "## Goals\n\n" + _github(GOAL_COLUMNS, [{**row, **_in_words(row)} for row in rows])
 
@@ -168,14 +183,13 @@ def _figures(value: float) -> str:
 
 
 def _contest(each: Row) -> str:
-    peers = [row for row in each["rows"] if not is_ours(row["entrant"])]
-    best = max((float(row["median"]) for row in peers), default=None)
+    peers = {row["entrant"]: row["values"] for row in each["rows"] if not is_ours(row["entrant"])}
     rows = [
         {
             **row,
             "median": _figures(row["median"]),
             "range": f"{_figures(row['lowest'])}–{_figures(row['highest'])}",
-            "of_best": row["median"] / best if best else None,
+            "of_best": _of_best(row["values"], peers) if peers else None,
         }
         for row in each["rows"]
     ]
@@ -189,6 +203,10 @@ def _contest(each: Row) -> str:
         if any(row.get(column.key) is not None for row in rows)
     ]
     return f"### {each['title']}\n\n{_github(columns, rows)}\n\n{note}"
+
+
+def _of_best(values: Sequence[float], peers: Mapping[str, Sequence[float]]) -> float:
+    return statistics.median(against_best(values, peers)[1])
 
 
 def is_ours(entrant: str) -> bool:
@@ -224,6 +242,15 @@ def _reading(reading: Mapping[str, Any]) -> str:
         )
     size = f"{reading['packets']:,} packets, {reading['file_bytes'] / 1e6:.1f} MB"
     return f"## Reading a capture\n\n{size}.\n\n{_github(READING_COLUMNS, rows)}"
+
+
+def _panels(panels: Mapping[str, Any]) -> str:
+    text = "## The panels\n\nFrom Run to the picture on the screen of a JupyterLab: the experiment,"
+    text += " and what is ours. A first run also starts the worker, unless the pointer has been"
+    text += " there before."
+    if panels["absent"]:
+        text += f"\n\n**The page is NOT MEASURED, the way ends in the kernel: {panels['absent']}.**"
+    return f"{text}\n\n{_github(PANEL_COLUMNS, panels['rows'])}"
 
 
 def _github(columns: Sequence[Column], rows: Sequence[Row]) -> str:
