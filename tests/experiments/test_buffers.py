@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tcplab.cli import main
@@ -42,6 +44,38 @@ def test_bad_values_are_named(call: object, message: str) -> None:
     assert callable(call)
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_window_may_close_once_more() -> None:
+    """Where the reader falls behind a second time; by hand, since only a busy machine does it."""
+    moments = [  # ms, from the receiver, window, seq, ack
+        (0, 1, 500, 0, 1),
+        (10, 1, 0, 0, 1001),
+        (20, 0, 64, 1000, 1),  # a probe: one byte behind
+        (30, 1, 0, 0, 1001),
+        (40, 1, 400, 0, 1001),
+        (50, 1, 0, 0, 1401),
+        (60, 1, 900, 0, 1401),
+    ]
+    numbers = ["time_ns", "direction", "window", "seq", "ack", "payload_bytes"]
+    rows = np.array(
+        [
+            (ms * 1_000_000, direction, window, seq, ack, 0, True, window == 0)
+            for ms, direction, window, seq, ack in moments
+        ],
+        [*((name, "i8") for name in numbers), ("is_pure_ack", "?"), ("is_zero_window", "?")],
+    )
+    options: Any = None
+    result = buffers.ZeroWindow(1, 1, 1, [], options, rows, {})
+    assert result.probes_ms() == [20]
+    assert [(row["time_ms"], row["variant"]) for row in result.rows()] == [
+        (10, "the window is closed"),
+        (20, "the sender asks (window probe)"),
+        (30, "still closed"),
+        (40, "the window is open again"),
+        (50, "the window is closed again"),
+        (60, "the window is open again"),
+    ]
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

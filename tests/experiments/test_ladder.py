@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tcplab import Lab, LabError
-from tcplab.experiments import ladder, recordings, small_writes, table
+from tcplab.experiments import buffers, ladder, recordings, small_writes, table
 from tcplab.experiments.ladder import on_the_ladder, open_place
 from tcplab.models import Reason
 from tcplab.programs import Event
@@ -187,6 +187,14 @@ def test_arrays_there_and_back(array: Any) -> None:
     back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
     assert back.dtype == array.dtype
     assert np.array_equal(back, array)
+
+
+def test_a_class_is_named_by_the_package_that_shows_it() -> None:
+    """So that a package can be divided anew, and what was recorded before is still found."""
+    sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
+    assert type(sample).__module__ == "tcplab.experiments.buffers.common"
+    assert recordings.encode(sample)["class"] == "tcplab.experiments.buffers:Sample"
+    assert recordings.encode(Event(1, "write", 2))["class"] == "tcplab.programs:Event"
 
 
 @pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])

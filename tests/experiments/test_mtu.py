@@ -72,13 +72,20 @@ def test_the_options_choose_the_experiment(
     monkeypatch.setattr(mtu, "measure", lambda **given: asked.append(given))
     monkeypatch.setattr(maxseg, "measure", lambda: asked.append("maxseg"))
     monkeypatch.setattr(path_mtu, "measure", lambda path: asked.append(path))
+    monkeypatch.setattr(
+        mtu, "measure_packet", lambda mtu_bytes: asked.append(("packet", mtu_bytes))
+    )
     parser = argparse.ArgumentParser()
     mtu.add_arguments(parser)
     for line in ("", "--runs 2 --mtus 576 1500", "--maxseg", "--path", "--path 1420"):
         mtu.from_arguments(parser.parse_args(line.split()))
     assert asked == [{}, {"runs": 2, "mtus": [576, 1500]}, "maxseg", 1200, 1420]
-    assert main(["run", "mtu", "--path", "--runs", "2"]) == 2
-    assert "--runs is of the sweep over MTUs" in capsys.readouterr().err
+    for line in ("--packet", "--packet 9000"):
+        mtu.from_arguments(parser.parse_args(line.split()))
+    assert asked[5:] == [("packet", 1500), ("packet", 9000)]
+    for instead in ("--maxseg", "--path", "--packet"):
+        assert main(["run", "mtu", instead, "--runs", "2"]) == 2
+        assert f"leave it out with {instead}" in capsys.readouterr().err
 
 
 def test_a_packet_taken_apart_is_as_long_as_the_mtu() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tcplab import Lab, LabError
 from tcplab.cli import main
 from tcplab.experiments import as_json, datagrams, interfaces, recordings, table, tcp_vs_udp
+from tcplab.lab import Pair
 from tcplab.programs import udp_bulk
 
 
@@ -76,6 +78,31 @@ def test_on_the_slow_wire_a_run_is_shorter_than_the_texts() -> None:
     assert tcp_vs_udp._blocks("bsd", "tcp", 1440) == 5000
     assert tcp_vs_udp._blocks("sparc", "tcp", 1440) == 100
     assert tcp_vs_udp._blocks("sparc", "udp", 300) == 1440
+
+
+def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a laboratory of its own; the rows on one machine follow each other."""
+    inside: list[object] = []
+    most = {"lo": 0, "eth0": 0}
+    together = threading.Barrier(2, timeout=30)
+    labs = set()
+
+    def seen(place: Lab | Pair, **options: Any) -> Any:
+        interface = place.client.interface
+        inside.append(interface)
+        most[interface] = max(most[interface], inside.count(interface))
+        if interface != "lo":
+            labs.add(id(place))
+            together.wait()  # for ever, were it alone
+        done = udp_bulk(place, **options)
+        inside.remove(interface)
+        return done
+
+    monkeypatch.setattr(tcp_vs_udp, "udp_bulk", seen)
+    done = tcp_vs_udp.measure(runs=2, rows=["bsd", "sparc"], protocols=["udp"], blocks=20)
+    assert most == {"lo": 1, "eth0": 2}
+    assert len(labs) == 2
+    assert [len(series.runs) for series in done.series] == [2, 2, 2, 2]
 
 
 def test_json_and_recording(small: tcp_vs_udp.TcpVsUdp) -> None:

@@ -29,6 +29,21 @@ def batches() -> datagrams.Batching:
     return datagrams.measure_batching(runs=3)
 
 
+def test_the_lesson_shows_every_row_of_both_tables_with_fifty_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it was recorded: the lesson's own call."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    shown = tcp_vs_udp.measure(runs=50, rows=["bsd", "localhost", "sparc"])
+    for server, protocol, size in tcp_vs_udp.TEXT:
+        series = shown[server, protocol, size]
+        assert len(series.runs) == 50
+        row = series.row()
+        assert row["mb_per_s_min"] <= row["mb_per_s"] <= row["mb_per_s_max"]
+        assert row["text_mb_per_s"] == tcp_vs_udp.TEXT[server, protocol, size].mb_per_s
+    assert "50 runs; the text: 50 runs" in shown.text_table(1440).caption
+
+
 def best(series: tcp_vs_udp.Series) -> float:
     return max(run.sent_mb_per_s for run in series.runs)
 

@@ -159,7 +159,9 @@ def test_a_receiver_that_does_not_read_closes_its_window() -> None:
     result = unspoilt(buffers.measure_zero_window, lambda result: bool(result.probes_ms()))
     rows = result.rows()
     assert rows[0]["variant"] == "the window is closed"
-    assert rows[-1]["variant"] == "the window is open again"
+    # A reader that gets no CPU lets it close once more: the first time counts.
+    opened = next(row for row in rows if row["variant"] == "the window is open again")
+    assert opened["time_ms"] == result.reopened_ms
     assert rows[0]["time_ms"] < result.probes_ms()[0] < result.reopened_ms
     # Open again only once the application has read.
     assert result.reopened_ms > result.read_at_ms

@@ -88,7 +88,7 @@ def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(
     monkeypatch.setenv("TCPLAB_MODE", mode)
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.experiments import Result, maxseg, path_mtu, provenance
@@ -492,6 +493,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MTU",
         help=f"instead: a smaller MTU in the middle ({path_mtu.PATH_MTU}), and nobody who tells",
     )
+    words = "instead: a SYN and a full packet taken apart, for this MTU (1500)"
+    instead.add_argument("--packet", nargs="?", type=int, const=1500, metavar="MTU", help=words)
 
 
 def from_arguments(arguments: argparse.Namespace) -> Result:
@@ -501,9 +504,16 @@ def from_arguments(arguments: argparse.Namespace) -> Result:
         for name in ("runs", "mtus", "rate_mbit")
         if getattr(arguments, name) is not None
     }
-    if not arguments.maxseg and arguments.path is None:
+    run: Callable[[], Result]
+    if arguments.maxseg:
+        instead, run = "--maxseg", maxseg.measure
+    elif arguments.path is not None:
+        instead, run = "--path", partial(path_mtu.measure, arguments.path)
+    elif arguments.packet is not None:
+        instead, run = "--packet", partial(measure_packet, arguments.packet)
+    else:
         return measure(**asked)
     for name in asked:
-        option, instead = name.replace("_", "-"), "--maxseg" if arguments.maxseg else "--path"
+        option = name.replace("_", "-")
         raise ValueError(f"--{option} is of the sweep over MTUs; leave it out with {instead}")
-    return maxseg.measure() if arguments.maxseg else path_mtu.measure(arguments.path)
+    return run()

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -237,7 +238,13 @@ def _decode_dtype(coded: Any) -> Any:
 
 
 def _name(cls: type) -> str:
-    name = f"{cls.__module__}:{cls.__qualname__}"
+    """Where a class is public: a package may move it from one of its modules to another."""
+    module = cls.__module__
+    while "." in (package := module.rpartition(".")[0]):
+        if getattr(sys.modules[package], cls.__qualname__, None) is not cls:
+            break
+        module = package
+    name = f"{module}:{cls.__qualname__}"
     if not name.startswith("tcplab."):
         raise TypeError(f"a recording cannot hold a {name}: it is not a class of tcplab")
     return name

@@ -1,0 +1,182 @@
+"""What the experiments with socket buffers share: connections, grants, and readings of TCP_INFO."""
+
+from __future__ import annotations
+
+import platform
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.lab import Lab, LabError
+from tcplab.models.checks import within
+from tcplab.programs import TcpBulkResult, TcpSource
+
+__all__ = [
+    "MOST_BYTES",
+    "MSS_BYTES",
+    "SEND_OVERHEAD_BYTES",
+    "Sample",
+    "connection",
+    "core_limit",
+    "held_bytes",
+    "kernel_version",
+    "limited_share",
+    "read_all",
+    "samples_of",
+    "send_window",
+    "sending",
+    "steady_mbit",
+    "within_all",
+]
+
+MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
+#: What the kernel charges the send buffer for each packet beyond its data [measured, Linux 6.18].
+SEND_OVERHEAD_BYTES: Final = 832
+#: The most that the experiments ask for.
+MOST_BYTES: Final = 1 << 30
+
+
+def within_all(name: str, values: Sequence[float], low: float, high: float, unit: str = "") -> None:
+    """Checks that there are values, and that each is from low to high.
+
+    Raises:
+        ValueError: one is not, or there is none.
+    """
+    if not values:
+        raise ValueError(f"{name} is empty; give at least one of {low:,.12g} to {high:,.12g}{unit}")
+    for value in values:
+        within(name, value, low, high, unit)
+
+
+def core_limit(name: str) -> int:
+    """net.core.rmem_max or wmem_max, of the whole machine."""
+    return int(Path("/proc/sys/net/core", name).read_text())
+
+
+def kernel_version() -> tuple[int, int]:
+    """Major and minor number of the running kernel."""
+    major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()  # type: ignore[union-attr]
+    return int(major), int(minor)
+
+
+# ---- a connection of our own ---------------------------------------------------------------------
+
+
+@contextmanager
+def connection(
+    lab: Lab, *, before: int | None = None, after: int | None = None
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A sender on the client and a receiver on the server, whose SO_RCVBUF is set before listen()
+    or after accept()."""
+    with lab.server.socket() as listener, lab.client.socket() as sender:
+        for end in (listener, sender):
+            end.settimeout(30)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.congestion.encode())
+        if before is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, before)
+        listener.bind((lab.server.address, 0))
+        listener.listen()
+        sender.connect(listener.getsockname())
+        receiver, _address = listener.accept()
+        with receiver:
+            receiver.settimeout(30)
+            if after is not None:
+                receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
+            yield sender, receiver
+        # What is still under way reaches the recorders.
+        time.sleep(lab.rtt_ms / 1e3 + 0.02)
+
+
+@contextmanager
+def sending(sender: socket.socket, size: int) -> Iterator[None]:
+    """Sends so many bytes and the end of the stream, in a thread, during a with statement."""
+
+    def send() -> None:
+        sender.sendall(bytes(size))
+        sender.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+def read_all(receiver: socket.socket) -> int:
+    """Reads to the end of the stream; how many bytes that was."""
+    total = 0
+    while got := len(receiver.recv(1 << 16)):
+        total += got
+    return total
+
+
+# ---- what TCP_INFO says of a transfer ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One moment of a transfer.
+
+    Attributes:
+        time_s: since its start.
+        acked_bytes: acknowledged so far.
+        window_bytes: the receiver's window.
+        rtt_ms: the smoothed round-trip time.
+        cwnd_bytes: the congestion window.
+        retransmissions: segments sent again so far.
+    """
+
+    time_s: float
+    acked_bytes: int
+    window_bytes: int
+    rtt_ms: float
+    cwnd_bytes: int
+    retransmissions: int
+
+
+def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
+    """The samples of TCP_INFO that the source took."""
+    return tuple(
+        Sample(
+            time_s=each["sample_s"],
+            acked_bytes=each["bytes_acked"],
+            window_bytes=each["snd_wnd_bytes"],
+            rtt_ms=each["rtt_us"] / 1e3,
+            cwnd_bytes=each["snd_cwnd"] * MSS_BYTES,
+            retransmissions=each["total_retrans"],
+        )
+        for each in result.samples
+    )
+
+
+def steady_mbit(result: TcpBulkResult) -> float:
+    """The rate of the second half of a transfer, when slow start is over."""
+    samples = result.samples
+    half = [each for each in samples if each["sample_s"] >= samples[-1]["sample_s"] / 2]
+    if len(half) < 2:
+        raise LabError(
+            f"only {len(samples)} samples of TCP_INFO: the machine is too busy; run again"
+        )
+    bits = 8 * (half[-1]["bytes_acked"] - half[0]["bytes_acked"])
+    return float(bits / (half[-1]["sample_s"] - half[0]["sample_s"]) / 1e6)
+
+
+def limited_share(source: TcpSource, name: str) -> float:
+    """The part of the time with data outstanding in which one thing was in the way, 0 to 1."""
+    return float(source.tcp_info[name] / max(source.tcp_info["busy_time_us"], 1))
+
+
+def held_bytes(sample: Mapping[str, Any], mss: int = MSS_BYTES) -> int:
+    """What a sender keeps: sent and not acknowledged, and not sent yet."""
+    return int(sample["unacked"] * mss + sample["notsent_bytes"])
+
+
+def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
+    """What fits into a send buffer in segments of one MSS: a new one may begin while the charge of
+    those before is less than the limit."""
+    return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss

@@ -1,0 +1,195 @@
+"""Four slow transfers, and which number of TCP_INFO names the cause of each."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, get_args
+
+from tcplab.experiments import provenance
+from tcplab.experiments.buffers.common import MSS_BYTES, connection, read_all, steady_mbit
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.lab import Lab
+from tcplab.models.checks import within
+from tcplab.programs import tcp_bulk
+from tcplab.tables import Column
+
+__all__ = ["CASES", "Case", "Limit", "Limits", "Verdict", "measure_limits"]
+
+Case = Literal["receive buffer", "send buffer", "network", "application"]
+Verdict = Literal[
+    "receive window", "congestion window", "application", "send buffer or application"
+]
+CASES: Final[tuple[Case, ...]] = get_args(Case)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians.
+
+    Attributes:
+        case: what was made small.
+        mbit: throughput of its second half.
+        in_flight_bytes: sent and not acknowledged.
+        cwnd_bytes: the congestion window.
+        peer_window_bytes: the receiver's window.
+        unsent_bytes: written, and not sent yet.
+        rwnd_share: of the busy time, what the receiver's window is blamed for.
+        sndbuf_share: of the busy time, what the send buffer is blamed for.
+        busy_share: of the whole time, when data was outstanding.
+    """
+
+    case: Case
+    mbit: float
+    in_flight_bytes: float
+    cwnd_bytes: float
+    peer_window_bytes: float
+    unsent_bytes: float
+    rwnd_share: float
+    sndbuf_share: float
+    busy_share: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which bound is met: read off the numbers, without knowing the case."""
+        if self.rwnd_share > 0.5:
+            return "receive window"
+        if self.unsent_bytes > MSS_BYTES:
+            return "congestion window"
+        # Nothing waits to be sent: the writer is late. One that is blocked for want of room
+        # goes on as soon as an ACK makes some, so that data is outstanding all the time.
+        return "application" if self.busy_share < 0.75 else "send buffer or application"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Four slow transfers."""
+
+    experiment: ClassVar[str] = "buffer-limits"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "what was made small"),
+        Column("mbit", "Mbit/s", ".1f"),
+        Column("in_flight_bytes", "in flight (bytes)", ",.0f"),
+        Column("peer_window_bytes", "peer's window", ",.0f"),
+        Column("cwnd_bytes", "congestion window", ",.0f"),
+        Column("unsent_bytes", "written, unsent", ",.0f"),
+        Column("rwnd_share", "rwnd_limited", ".0%"),
+        Column("sndbuf_share", "sndbuf_limited", ".0%"),
+        Column("busy_share", "busy", ".0%"),
+        Column("verdict", "so the limit is"),
+    )
+
+    limits: Sequence[Limit]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, case: str) -> Limit:
+        for each in self.limits:
+            if each.case == case:
+                return each
+        raise KeyError(case)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a transfer."""
+        return [
+            {
+                "variant": each.case,
+                **{name: getattr(each, name) for name in Limit.__slots__},
+                "verdict": each.verdict,
+            }
+            for each in self.limits
+        ]
+
+
+@on_the_ladder("buffer-limits")
+def measure_limits(
+    cases: Sequence[Case] = CASES, rtt_ms: float = 20, rate_mbit: float = 20, size_bytes: int = 8192
+) -> Limits:
+    """Transfers over one wire, each with something else in its way, and TCP_INFO of the sender.
+
+    Args:
+        cases: which.
+        rtt_ms: of the wire, 5 to 500.
+        rate_mbit: of the wire, 5 to 1000.
+        size_bytes: what the small buffer asks for, 4096 to 10^6; the slow application writes half
+            as much, and pauses for three round-trip times.
+
+    Raises:
+        ValueError: a number is out of range, or no such case.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    within("rtt_ms", rtt_ms, 5, 500, " ms")
+    within("rate_mbit", rate_mbit, 5, 1000, " Mbit/s")
+    within("size_bytes", size_bytes, 4096, 1e6, " bytes")
+    for case in cases:
+        if case not in CASES:
+            raise ValueError(f"case {case!r} is not one of {', '.join(CASES)}")
+    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
+        limits = [_limit_of(lab, case, rtt_ms, size_bytes) for case in cases]
+        return Limits(limits, provenance(lab, size_bytes=size_bytes, congestion=lab.congestion))
+
+
+def _limit_of(lab: Lab, case: Case, rtt_ms: float, size_bytes: int) -> Limit:
+    seconds = 0.4 + 0.02 * rtt_ms
+    if case == "application":
+        return _slow_application(lab, rtt_ms, size_bytes, seconds)
+    result = tcp_bulk(
+        lab,
+        write_bytes=MSS_BYTES,
+        duration_s=seconds,
+        sndbuf_bytes=size_bytes if case == "send buffer" else None,
+        rcvbuf_bytes=size_bytes if case == "receive buffer" else None,
+        interval_ms=rtt_ms / 4,
+    )
+    # What TCP_INFO blames is counted to the very end, when the buffers drain.
+    info, mbit = result.source.tcp_info, steady_mbit(result)
+    return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
+
+
+def _slow_application(lab: Lab, rtt_ms: float, size_bytes: int, seconds: float) -> Limit:
+    """Writes a little, pauses for three round-trip times, and is never stopped by anything."""
+    from tcplab.timeline.sockets import read_tcp_info, sampling
+
+    with connection(lab) as (sender, receiver):
+        reader = threading.Thread(target=read_all, args=(receiver,), daemon=True)
+        reader.start()
+        start, count = time.monotonic(), 0
+        with sampling(sender, rtt_ms / 4) as samples:
+            while time.monotonic() < start + seconds:
+                sender.sendall(bytes(size_bytes // 2))
+                count += size_bytes // 2
+                time.sleep(3 * rtt_ms / 1e3)
+        wall_s = time.monotonic() - start
+        info = read_tcp_info(sender)
+        sender.shutdown(socket.SHUT_WR)
+        reader.join()
+    return _limit_from("application", samples, info, count * 8 / wall_s / 1e6, wall_s)
+
+
+def _limit_from(
+    case: Case,
+    samples: Sequence[Mapping[str, Any]],
+    info: Mapping[str, Any],
+    mbit: float,
+    wall_s: float,
+) -> Limit:
+    late = samples[len(samples) // 2 :]
+
+    def median(value: Callable[[Mapping[str, Any]], float]) -> float:
+        return statistics.median(value(each) for each in late)
+
+    busy_us = max(info["busy_time_us"], 1)
+    return Limit(
+        case=case,
+        mbit=mbit,
+        in_flight_bytes=median(lambda each: each["unacked"] * MSS_BYTES),
+        cwnd_bytes=median(lambda each: each["snd_cwnd"] * MSS_BYTES),
+        peer_window_bytes=median(lambda each: each["snd_wnd_bytes"]),
+        unsent_bytes=median(lambda each: each["notsent_bytes"]),
+        rwnd_share=info["rwnd_limited_us"] / busy_us,
+        sndbuf_share=info["sndbuf_limited_us"] / busy_us,
+        busy_share=min(info["busy_time_us"] / 1e6 / wall_s, 1.0),
+    )

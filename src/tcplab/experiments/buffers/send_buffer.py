@@ -1,0 +1,287 @@
+"""How much a send buffer holds, and one that is too small for the receiver's delayed ACK.
+
+Source: net/ipv4/tcp.c of Linux 6.18 (tcp_sendmsg_locked: the limit is looked at only when a new
+packet buffer begins).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, get_args
+
+from tcplab.experiments import provenance
+from tcplab.experiments.buffers.common import (
+    MSS_BYTES,
+    held_bytes,
+    send_window,
+    steady_mbit,
+    within_all,
+)
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.lab import Lab, LabError
+from tcplab.models.checks import within
+from tcplab.programs import tcp_bulk
+from tcplab.tables import Column
+
+__all__ = [
+    "Held",
+    "Holding",
+    "Receiver",
+    "SmallBuffer",
+    "SmallBuffers",
+    "measure_held",
+    "measure_one_segment",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How much of what one kind of write wrote was in the sender at most.
+
+    Attributes:
+        write_bytes: size of each write.
+        granted_bytes: SO_SNDBUF as granted.
+        held_bytes: the most that was written and not acknowledged.
+        mbit: throughput of the second half.
+    """
+
+    write_bytes: int
+    granted_bytes: int
+    held_bytes: int
+    mbit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One send buffer, filled by writes of different sizes."""
+
+    experiment: ClassVar[str] = "send-buffer-held"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "each write (bytes)"),
+        Column("segments", "in segments of 1448", ".2f"),
+        Column("granted_bytes", "SO_SNDBUF", ",d"),
+        Column("held_bytes", "held at most (bytes)", ",d"),
+        Column("times", "held / SO_SNDBUF", ".1f"),
+        Column("mbit", "Mbit/s", ".1f"),
+    )
+
+    holdings: Sequence[Holding]
+    provenance: Mapping[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a size."""
+        return [
+            {
+                "variant": f"{each.write_bytes:,}",
+                **{name: getattr(each, name) for name in Holding.__slots__},
+                "segments": each.write_bytes / MSS_BYTES,
+                "times": each.held_bytes / each.granted_bytes,
+            }
+            for each in self.holdings
+        ]
+
+
+@on_the_ladder("send-buffer-held")
+def measure_held(
+    write_sizes: Sequence[int] = (1448, 2896, 4096, 65_536),
+    sndbuf_bytes: int = 8192,
+    rtt_ms: float = 20,
+) -> Held:
+    """Fills the same send buffer with writes of different sizes, and looks how much is in it.
+
+    Args:
+        write_sizes: bytes of each write, 1 to 2^20.
+        sndbuf_bytes: SO_SNDBUF asked for, 1 to 10^6.
+        rtt_ms: of the wire, 5 to 500.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    within_all("write_sizes", write_sizes, 1, 1 << 20, " bytes")
+    within("sndbuf_bytes", sndbuf_bytes, 1, 1e6, " bytes")
+    within("rtt_ms", rtt_ms, 5, 500, " ms")
+    with Lab(rtt_ms=rtt_ms) as lab:
+        holdings = []
+        for size in write_sizes:
+            result = tcp_bulk(
+                lab,
+                write_bytes=size,
+                duration_s=0.3 + 0.01 * rtt_ms,
+                sndbuf_bytes=sndbuf_bytes,
+                rcvbuf_bytes=1_000_000,
+                interval_ms=rtt_ms / 4,
+            )
+            held = max(held_bytes(each) for each in result.samples)
+            granted = result.source.sndbuf_granted_bytes
+            holdings.append(Holding(size, granted, held, steady_mbit(result)))
+        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes, congestion=lab.congestion))
+
+
+# ---- the rule of 3 × MSS -------------------------------------------------------------------------
+
+
+Receiver = Literal["linux", "delaying"]
+_LARGE_MTU: Final = 9000
+_LARGE_MSS: Final = 8948
+
+
+@dataclass(frozen=True, slots=True)
+class SmallBuffer:
+    """Writes of one MSS through one send buffer.
+
+    Attributes:
+        requested_bytes: SO_SNDBUF asked for.
+        granted_bytes: as granted.
+        segments: how many full segments it holds, by the model.
+        receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
+        nodelay: TCP_NODELAY of the sender.
+        writes: how many.
+        stalls: how often the sender waited 20 ms or more for an ACK.
+        ms_per_write: wall time over writes.
+    """
+
+    requested_bytes: int
+    granted_bytes: int
+    segments: int
+    receiver: Receiver
+    nodelay: bool
+    writes: int
+    stalls: int
+    ms_per_write: float
+
+
+@dataclass(frozen=True, slots=True)
+class SmallBuffers:
+    """Send buffer × Nagle × delayed ACK."""
+
+    experiment: ClassVar[str] = "send-buffer-rule"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("requested_bytes", "asked for (bytes)", ",d"),
+        Column("granted_bytes", "granted", ",d"),
+        Column("segments", "full segments in it", "d"),
+        Column("linux", "ms/write, Linux receiver", ".2f"),
+        Column("linux_nodelay", "the same, TCP_NODELAY", ".2f"),
+        Column("delaying", "ms/write, ACKs delayed", ".2f"),
+        Column("delaying_nodelay", "the same, TCP_NODELAY", ".2f"),
+        Column("stalls", "stalls, ACKs delayed", "d"),
+    )
+
+    runs: Sequence[SmallBuffer]
+    provenance: Mapping[str, Any]
+
+    def of(self, requested_bytes: int, receiver: Receiver, nodelay: bool = False) -> SmallBuffer:
+        """One run.
+
+        Raises:
+            KeyError: it was not measured.
+        """
+        for each in self.runs:
+            if (each.requested_bytes, each.receiver, each.nodelay) == (
+                requested_bytes,
+                receiver,
+                nodelay,
+            ):
+                return each
+        raise KeyError((requested_bytes, receiver, nodelay))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a size, its four runs side by side."""
+        found: dict[int, dict[str, Any]] = {}
+        for each in self.runs:
+            row = found.setdefault(
+                each.requested_bytes,
+                {
+                    "variant": f"{each.requested_bytes} bytes",
+                    "requested_bytes": each.requested_bytes,
+                    "granted_bytes": each.granted_bytes,
+                    "segments": each.segments,
+                    "writes": each.writes,
+                },
+            )
+            row[each.receiver + ("_nodelay" if each.nodelay else "")] = each.ms_per_write
+            if each.receiver == "delaying" and not each.nodelay:
+                row["stalls"] = each.stalls
+        return list(found.values())
+
+
+@on_the_ladder("send-buffer-rule")
+def measure_one_segment(
+    requests: Sequence[int] = (1, 4096, 8192, 13_422), writes: int = 20
+) -> SmallBuffers:
+    """Writes of one MSS on a wire with jumbo frames (MTU 9000, MSS 8948), by the send buffer.
+
+    Args:
+        requests: SO_SNDBUF asked for, 1 to 10^6 bytes each.
+        writes: how many of 8948 bytes each, 4 to 1000.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    within_all("requests", requests, 1, 1e6, " bytes")
+    within("writes", writes, 4, 1000)
+    receivers: tuple[Receiver, ...] = get_args(Receiver)
+    with Lab(mtu=_LARGE_MTU) as lab:
+        measured = [
+            _small_buffer(lab, request, receiver, nodelay, writes)
+            for request in requests
+            for receiver in receivers
+            for nodelay in (False, True)
+        ]
+        return SmallBuffers(
+            [run for run, _drops in measured],
+            provenance(
+                lab,
+                writes=writes,
+                congestion=lab.congestion,
+                capture_drops=sum(drops for _run, drops in measured),
+            ),
+        )
+
+
+def _small_buffer(
+    lab: Lab, request: int, receiver: Receiver, nodelay: bool, writes: int
+) -> tuple[SmallBuffer, int]:
+    words = ["tcpsource", "-b", str(request), "-s", str(_LARGE_MSS), "-c", str(writes), "--json"]
+    words += ["--congestion", lab.congestion, *(["--nodelay"] if nodelay else [])]
+    with _acknowledging(lab, receiver) as port, lab.client.capture() as capture:
+        ran = lab.client.run([*words, "-p", port, lab.server.address])
+    report = json.loads(ran.stdout.splitlines()[-1])
+    with capture:
+        rows, drops = capture.segments, capture.drops or 0
+    sent = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]["time_ns"]
+    waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
+    granted = report["sndbuf_granted_bytes"]
+    return SmallBuffer(
+        requested_bytes=request,
+        granted_bytes=granted,
+        segments=send_window(granted, _LARGE_MSS) // _LARGE_MSS,
+        receiver=receiver,
+        nodelay=nodelay,
+        writes=writes,
+        stalls=sum(wait >= 20 for wait in waits),
+        ms_per_write=report["wall_s"] * 1e3 / writes,
+    ), drops
+
+
+@contextmanager
+def _acknowledging(lab: Lab, receiver: Receiver) -> Iterator[str]:
+    """A receiver that acknowledges in the way asked for; its port."""
+    when = "on" if receiver == "linux" else "off"
+    words = ["writepattern_peer", "--port", "0", "--json", "--quickack", when]
+    words += ["--congestion", lab.congestion]
+    process = lab.server.start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        line = process.stdout.readline()  # type: ignore[union-attr]
+        if not line:
+            raise LabError(f"writepattern_peer did not start: {process.communicate()[1].strip()}")
+        yield str(json.loads(line)["listening"])
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,313 @@
+"""What is asked for, what the kernel grants, and what window comes of it; and when to ask.
+
+Sources: socket(7), RFC 7323 (the window scale is told in the SYN only).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tcplab.experiments import provenance
+from tcplab.experiments.buffers.common import (
+    MOST_BYTES,
+    connection,
+    core_limit,
+    kernel_version,
+    read_all,
+    sending,
+    within_all,
+)
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.lab import Lab
+from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
+from tcplab.models.checks import within
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["Grant", "Grants", "Order", "Ordered", "measure_grants", "measure_order"]
+
+_SYN_ACK: Final = 0x12
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What became of one request; the windows are those of a transfer into such a buffer.
+
+    Attributes:
+        requested_bytes: given to setsockopt(); None for a socket that nobody set.
+        sndbuf_bytes: SO_SNDBUF as getsockopt() returns it.
+        rcvbuf_bytes: SO_RCVBUF as getsockopt() returns it.
+        model_sndbuf_bytes: what the model says of the first.
+        model_rcvbuf_bytes: and of the second.
+        syn_window_bytes: the window in the SYN-ACK, which is never scaled.
+        window_scale: in the same segment.
+        largest_window_bytes: that the receiver offered later.
+        model_window_bytes: the largest that the model expects of a buffer that does not grow.
+        rcvbuf_end_bytes: SO_RCVBUF at the end of the transfer.
+    """
+
+    requested_bytes: int | None
+    sndbuf_bytes: int
+    rcvbuf_bytes: int
+    model_sndbuf_bytes: int | None
+    model_rcvbuf_bytes: int | None
+    syn_window_bytes: int
+    window_scale: int
+    largest_window_bytes: int
+    model_window_bytes: int | None
+    rcvbuf_end_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Requests, grants and windows."""
+
+    experiment: ClassVar[str] = "buffer-grants"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "asked for (bytes)"),
+        Column("sndbuf_bytes", "SO_SNDBUF", ",d"),
+        Column("rcvbuf_bytes", "SO_RCVBUF", ",d"),
+        Column("syn_window_bytes", "window in the SYN-ACK", ",d"),
+        Column("window_scale", "scale", "d"),
+        Column("largest_window_bytes", "largest window", ",d"),
+        Column("model_window_bytes", "model's largest", ",d"),
+        Column("share", "window / SO_RCVBUF", ".3f"),
+    )
+
+    grants: Sequence[Grant]
+    provenance: Mapping[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a request."""
+        return [
+            {
+                "variant": "nothing"
+                if each.requested_bytes is None
+                else f"{each.requested_bytes:,}",
+                **{name: getattr(each, name) for name in Grant.__slots__},
+                "share": each.largest_window_bytes / each.rcvbuf_end_bytes,
+            }
+            for each in self.grants
+        ]
+
+
+@on_the_ladder("buffer-grants")
+def measure_grants(
+    requests: Sequence[int | None] = (1, 4096, 32_768, 65_536, 200_000, MOST_BYTES, None),
+    transfer_bytes: int = 1_000_000,
+) -> Grants:
+    """Asks for each size on both kinds of buffer, and watches the window of a transfer into it.
+
+    Args:
+        requests: bytes, 1 to 2^30; None for a socket that is left alone.
+        transfer_bytes: how much to send into each, 1 to 10^8.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here.
+    """
+    within_all("requests", [each or 1 for each in requests], 1, MOST_BYTES, " bytes")
+    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
+    with Lab(rtt_ms=2) as lab:
+        measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
+        return Grants(
+            [grant for grant, _drops in measured],
+            provenance(
+                lab,
+                congestion=lab.congestion,
+                rmem_max_bytes=rmem_max,
+                wmem_max_bytes=wmem_max,
+                capture_drops=sum(drops for _grant, drops in measured),
+            ),
+        )
+
+
+def _grant(
+    lab: Lab, request: int | None, transfer_bytes: int, rmem_max: int, wmem_max: int
+) -> tuple[Grant, int]:
+    # A receiver with a window of one small packet takes long for much.
+    size = transfer_bytes if request is None or request >= 4096 else min(transfer_bytes, 5000)
+    with lab.client.capture() as capture, connection(lab, before=request) as (sender, receiver):
+        if request is not None:
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, request)
+        sndbuf = sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        rcvbuf = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        with sending(sender, size):
+            read_all(receiver)
+        rcvbuf_end = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    with capture:
+        rows, drops = capture.segments, capture.drops or 0
+    syn_ack, largest = _windows(rows)
+    tcp_rmem_max = int(lab.server.sysctl("net.ipv4.tcp_rmem").split()[2])
+    model = receive_window(
+        rcvbuf_end,
+        autotuned=request is None,
+        tcp_rmem_max_bytes=tcp_rmem_max,
+        rmem_max_bytes=rmem_max,
+        kernel=kernel_version(),
+    )
+    return Grant(
+        requested_bytes=request,
+        sndbuf_bytes=sndbuf,
+        rcvbuf_bytes=rcvbuf,
+        model_sndbuf_bytes=request and send_buffer_grant(request, wmem_max).granted_bytes,
+        model_rcvbuf_bytes=request and receive_buffer_grant(request, rmem_max).granted_bytes,
+        syn_window_bytes=int(syn_ack["window"]),
+        window_scale=int(syn_ack["wscale"]),
+        largest_window_bytes=largest,
+        model_window_bytes=None if request is None else model.usable_bytes,
+        rcvbuf_end_bytes=rcvbuf_end,
+    ), drops
+
+
+def _windows(rows: npt.NDArray[np.void]) -> tuple[Any, int]:
+    """The SYN-ACK, and the largest window that the receiver offered after it."""
+    is_syn_ack = (rows["flags"] & _SYN_ACK) == _SYN_ACK
+    offers = rows[(rows["direction"] == 1) & ~is_syn_ack]
+    return rows[is_syn_ack][0], int(offers["window"].max())
+
+
+# ---- before listen(), or after accept() ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """One transfer, with the receive buffer set at one moment or another.
+
+    Attributes:
+        before: SO_RCVBUF asked for before listen(); None for not set.
+        after: asked for after accept(); None for not set.
+        rcvbuf_bytes: SO_RCVBUF at the end.
+        syn_window_bytes: the window in the SYN-ACK.
+        window_scale: in the same segment.
+        largest_window_bytes: that the receiver offered.
+        mbit: of the whole transfer.
+        retransmissions: segments that were sent again.
+        zero_windows: segments that said that there is no room.
+    """
+
+    before: int | None
+    after: int | None
+    rcvbuf_bytes: int
+    syn_window_bytes: int
+    window_scale: int
+    largest_window_bytes: int
+    mbit: float
+    retransmissions: int
+    zero_windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The same sizes, set before listen() and after accept()."""
+
+    experiment: ClassVar[str] = "buffer-order"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("before", "before listen()", ",d"),
+        Column("after", "after accept()", ",d"),
+        Column("window_scale", "scale in the SYN-ACK", "d"),
+        Column("rcvbuf_bytes", "SO_RCVBUF at the end", ",d"),
+        Column("largest_window_bytes", "largest window", ",d"),
+        Column("mbit", "Mbit/s", ".1f"),
+        Column("retransmissions", "sent again", "d"),
+        Column("zero_windows", "zero windows", "d"),
+    )
+
+    transfers: Sequence[Ordered]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, sizes: tuple[int | None, int | None]) -> Ordered:
+        for each in self.transfers:
+            if (each.before, each.after) == sizes:
+                return each
+        raise KeyError(sizes)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a transfer."""
+        return [
+            {
+                "variant": f"{each.before or 'unset'} before, {each.after or 'unset'} after",
+                **{name: getattr(each, name) for name in Ordered.__slots__},
+            }
+            for each in self.transfers
+        ]
+
+
+@on_the_ladder("buffer-order")
+def measure_order(
+    sizes: Sequence[tuple[int | None, int | None]] = (
+        (262_144, None),
+        (None, 262_144),
+        (16_384, 262_144),
+        (262_144, 4096),
+    ),
+    rtt_ms: float = 20,
+    transfer_bytes: int = 2_000_000,
+) -> Order:
+    """A transfer for each pair (SO_RCVBUF before listen(), SO_RCVBUF after accept()).
+
+    The receiver begins to read three round trips late, as a busy one does: a buffer that is smaller
+    than the window it offered cannot hide it then.
+
+    Args:
+        sizes: bytes, 1 to 2^30; None for not set.
+        rtt_ms: of the wire, 1 to 500.
+        transfer_bytes: how much to send each time, 1 to 10^8.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here.
+    """
+    within_all("sizes", [size or 1 for pair in sizes for size in pair], 1, MOST_BYTES, " bytes")
+    within("rtt_ms", rtt_ms, 1, 500, " ms")
+    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    with Lab(rtt_ms=rtt_ms) as lab:
+        measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
+        return Order(
+            [transfer for transfer, _drops in measured],
+            provenance(
+                lab,
+                congestion=lab.congestion,
+                rmem_max_bytes=core_limit("rmem_max"),
+                capture_drops=sum(drops for _transfer, drops in measured),
+            ),
+        )
+
+
+def _ordered(
+    lab: Lab, before: int | None, after: int | None, transfer_bytes: int
+) -> tuple[Ordered, int]:
+    # A buffer of 8 KiB takes a few packets a round trip.
+    size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
+    with (
+        lab.client.capture() as capture,
+        connection(lab, before=before, after=after) as (sender, receiver),
+    ):
+        start = time.perf_counter()
+        with sending(sender, size):
+            time.sleep(3 * lab.rtt_ms / 1e3)
+            total = read_all(receiver)
+        seconds = time.perf_counter() - start
+        granted = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    with capture:
+        rows, drops = capture.segments, capture.drops or 0
+    syn_ack, largest = _windows(rows)
+    return Ordered(
+        before=before,
+        after=after,
+        rcvbuf_bytes=granted,
+        syn_window_bytes=int(syn_ack["window"]),
+        window_scale=int(syn_ack["wscale"]),
+        largest_window_bytes=largest,
+        mbit=total * 8 / seconds / 1e6,
+        retransmissions=int(rows["is_retransmission"].sum()),
+        zero_windows=int(rows["is_zero_window"].sum()),
+    ), drops

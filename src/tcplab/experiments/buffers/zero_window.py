@@ -1,0 +1,170 @@
+"""A receiver that does not read: the window closes, is asked for, and opens again.
+
+Source: RFC 9293, 3.8.6.1 (zero-window probing).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tcplab.experiments import provenance
+from tcplab.experiments.buffers.common import connection, read_all, sending
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.lab import Lab
+from tcplab.models.checks import within
+from tcplab.programs import Event, SocketOptions
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.timeline import Timeline
+
+__all__ = ["ZeroWindow", "measure_zero_window"]
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroWindow:
+    """A receiver that pauses, as seen beside the sender.
+
+    Attributes:
+        pause_ms: how long the receiver read nothing.
+        rcvbuf_bytes: its buffer.
+        read_at_ms: when it began to read, after the first segment of the connection.
+        log: what the sender's application did.
+        options: the sender's socket.
+        segments: on the sender's interface.
+        provenance: see tcplab.experiments.provenance.
+    """
+
+    experiment: ClassVar[str] = "zero-window"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("time_ms", "time (ms)", ".1f"),
+        Column("variant", "what"),
+        Column("window_bytes", "window (bytes)", ",d"),
+    )
+
+    pause_ms: float
+    rcvbuf_bytes: int
+    read_at_ms: float
+    log: Sequence[Event]
+    options: SocketOptions
+    segments: npt.NDArray[np.void]
+    provenance: Mapping[str, Any]
+
+    def time_ms(self, time_ns: int) -> float:
+        """After the first segment of the connection."""
+        return float(int(time_ns) - int(self.segments["time_ns"][0])) / 1e6
+
+    @property
+    def accepted_bytes(self) -> int:
+        """How much the receiver's kernel took before the window closed."""
+        rows = self.segments
+        closed = rows[rows["is_zero_window"]]
+        return int(closed["ack"][0]) - 1 if len(closed) else 0
+
+    def probes_ms(self) -> list[float]:
+        """When the sender asked for the window: a segment without data, one byte behind."""
+        rows = self.segments
+        closed = [self.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]]
+        if not closed:
+            return []
+        mine = rows[(rows["direction"] == 0) & (rows["payload_bytes"] == 0) & rows["is_pure_ack"]]
+        return [
+            when
+            for each in mine
+            if closed[0] < (when := self.time_ms(each["time_ns"])) < self.reopened_ms
+            and int(each["seq"]) == self.accepted_bytes
+        ]
+
+    @property
+    def reopened_ms(self) -> float:
+        """When the news that there is room again came to the sender."""
+        rows = self.segments
+        shut = False
+        for each in rows[rows["direction"] == 1]:
+            shut = shut or bool(each["is_zero_window"])
+            if shut and each["window"]:
+                return self.time_ms(each["time_ns"])
+        return float("inf")
+
+    def timeline(self) -> Timeline:
+        """Why each segment left when it did: see tcplab.timeline."""
+        from tcplab.timeline import explain
+
+        return explain(self.log, self.segments, self.options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The moments that matter, in order.
+
+        On a busy machine the reader may fall behind once more, and the window closes again.
+        """
+        probes, found = self.probes_ms(), list[dict[str, Any]]()
+        shut = False
+        for each in self.segments:
+            when, window = self.time_ms(each["time_ns"]), int(each["window"])
+            if each["is_zero_window"]:
+                if shut:
+                    what = "still closed"
+                else:
+                    what = "the window is closed again" if found else "the window is closed"
+                shut = True
+            elif when in probes:
+                what = "the sender asks (window probe)"
+            elif shut and window and each["direction"] == 1:
+                what, shut = "the window is open again", False
+            else:
+                continue
+            offered = None if when in probes else window
+            found.append({"variant": what, "time_ms": when, "window_bytes": offered})
+        return found
+
+
+@on_the_ladder("zero-window")
+def measure_zero_window(
+    pause_ms: float = 1500, rcvbuf_bytes: int = 16_384, rtt_ms: float = 10
+) -> ZeroWindow:
+    """Sends 100 kB to a receiver that reads nothing for a while, and then everything.
+
+    Args:
+        pause_ms: how long it does not read, 300 to 10 000.
+        rcvbuf_bytes: SO_RCVBUF asked for, 4096 to 49 152.
+        rtt_ms: of the wire, 0 to 500.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here.
+    """
+    from tcplab.timeline.sockets import read_options
+
+    within("pause_ms", pause_ms, 300, 10_000, " ms")
+    within("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, " bytes")
+    within("rtt_ms", rtt_ms, 0, 500, " ms")
+    with Lab(rtt_ms=rtt_ms) as lab:
+        with (
+            lab.client.capture() as capture,
+            connection(lab, before=rcvbuf_bytes) as (sender, receiver),
+        ):
+            granted = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            options = read_options(sender)
+            log = [Event(time.time_ns(), "write", 100_000)]
+            with sending(sender, 100_000):
+                time.sleep(pause_ms / 1e3)
+                read_at_ns = time.time_ns()
+                read_all(receiver)
+        with capture:
+            rows, drops = capture.segments, capture.drops or 0
+        return ZeroWindow(
+            pause_ms=pause_ms,
+            rcvbuf_bytes=granted,
+            read_at_ms=(read_at_ns - int(rows["time_ns"][0])) / 1e6,
+            log=log,
+            options=options,
+            segments=rows,
+            provenance=provenance(lab, congestion=lab.congestion, capture_drops=drops),
+        )

@@ -1,0 +1,303 @@
+"""Cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that nobody pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tcplab.experiments import provenance
+from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments.ladder import on_the_ladder
+from tcplab.lab import Lab
+from tcplab.models import Call, Path, Reason, predict
+from tcplab.models.checks import within
+from tcplab.tables import Column
+
+if TYPE_CHECKING:
+    from tcplab.timeline import Segment, Timeline
+
+__all__ = [
+    "SCENARIOS",
+    "Forgotten",
+    "Scenario",
+    "Scenarios",
+    "Waited",
+    "measure_forgotten",
+    "measure_scenarios",
+]
+
+#: Scripts are played again when a call was so far from its time, and so often at most.
+_LATE_MS: Final = 5
+_ATTEMPTS: Final = 4
+
+
+# ---- a cork that nobody pulls --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long a piece waited that nothing followed.
+
+    Attributes:
+        rtt_ms: of the wire.
+        way: "cork" or "MSG_MORE".
+        waited_ms: from the write until its segment left.
+        model_ms: what the model expects: the retransmission timeout, by the kernel's tick.
+    """
+
+    rtt_ms: float
+    way: str
+    waited_ms: float
+    model_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A write of 100 bytes into a cork that is never pulled, by round-trip time."""
+
+    experiment: ClassVar[str] = "forgotten-cork"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("cork_ms", "cork: waited (ms)", ".0f"),
+        Column("more_ms", "MSG_MORE: waited (ms)", ".0f"),
+        Column("model_ms", "model (ms)", ".0f"),
+        Column("manual_ms", "tcp(7) (ms)", "d"),
+    )
+
+    waits: Sequence[Waited]
+    provenance: Mapping[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a round-trip time."""
+        found: dict[float, dict[str, Any]] = {}
+        for each in self.waits:
+            row = found.setdefault(
+                each.rtt_ms,
+                {"variant": f"{each.rtt_ms:g} ms", "rtt_ms": each.rtt_ms, "manual_ms": 200},
+            )
+            row["cork_ms" if each.way == "cork" else "more_ms"] = each.waited_ms
+            row["model_ms"] = each.model_ms
+        return list(found.values())
+
+
+@on_the_ladder("forgotten-cork")
+def measure_forgotten(rtts_ms: Sequence[float] = (0, 20, 60, 150)) -> Forgotten:
+    """Writes 100 bytes with a cork, and with MSG_MORE, and nothing after them.
+
+    Args:
+        rtts_ms: of the wire, 0 to 500 ms each.
+
+    Raises:
+        ValueError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    if not rtts_ms:
+        raise ValueError("rtts_ms is empty; give at least one value from 0 to 500 ms")
+    for rtt_ms in rtts_ms:
+        within("rtt_ms", rtt_ms, 0, 500, " ms")
+    waits, lost = [], 0
+    with Lab(rtt_ms=rtts_ms[0]) as lab:
+        for rtt_ms in rtts_ms:
+            lab.link.update(rtt_ms=rtt_ms)
+            pauses = (Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 700 + 3 * rtt_ms))
+            ways = {
+                "cork": (pauses[0], Call("cork", 1), Call("write", 100), pauses[1]),
+                "MSG_MORE": (pauses[0], Call("more", 100), pauses[1]),
+            }
+            played, drops = play(lab, [script_words(calls) for calls in ways.values()])
+            lost += drops
+            for (way, calls), each in zip(ways.items(), played, strict=True):
+                waits.append(_waited(rtt_ms, way, calls, each))
+        return Forgotten(waits, provenance(lab, congestion=lab.congestion, capture_drops=lost))
+
+
+def _waited(rtt_ms: float, way: str, calls: Sequence[Call], played: Played) -> Waited:
+    wrote_ns = next(each.time_ns for each in played.log if each.name in ("write", "more"))
+    left_ns = int(played.data["time_ns"][0])
+    (expected,) = predict(calls, Path(rtt_ms=rtt_ms)).data
+    return Waited(rtt_ms, way, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
+
+
+# ---- questions of the texts and of the manual ----------------------------------------------------
+
+
+#: Name -> calls. Each is a question of the texts or of the manual.
+SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
+    "cork, then TCP_NODELAY": (
+        Call("cork", 1),
+        Call("write", 100),
+        Call("nodelay", 1, 40),
+        Call("write", 200, 40),
+        Call("cork", 0, 40),
+    ),
+    "TCP_NODELAY, then cork": (
+        Call("nodelay", 1),
+        Call("cork", 1),
+        Call("write", 100),
+        Call("write", 200, 60),
+        Call("cork", 0, 60),
+    ),
+    "cork pulled, a small segment un-ACKed": (
+        Call("write", 10),
+        Call("cork", 1),
+        Call("write", 20),
+        Call("cork", 0),
+    ),
+    "the same with TCP_NODELAY": (
+        Call("nodelay", 1),
+        Call("write", 10),
+        Call("cork", 1),
+        Call("write", 20),
+        Call("cork", 0),
+    ),
+    "MSG_MORE, and an ACK comes": (Call("write", 10), Call("more", 20)),
+    "cork, and an ACK comes": (Call("write", 10), Call("cork", 1), Call("write", 20)),
+    "a full segment in a cork": (
+        Call("cork", 1),
+        Call("write", 1000),
+        Call("write", 1000, 40),
+        Call("cork", 0, 40),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A script and what became of it.
+
+    Attributes:
+        name: its question.
+        calls: in words.
+        played: calls and segments.
+        model: (bytes, reason) of the segments that the model expects.
+    """
+
+    name: str
+    calls: str
+    played: Played
+    model: tuple[tuple[int, str], ...]
+
+    @property
+    def late_ms(self) -> float:
+        """How far the last call was from its place in the script: a busy machine shifts calls."""
+        log = self.played.log
+        asked_ms = sum(call.delay_ms for call in SCENARIOS[self.name])
+        return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - asked_ms)
+
+    def segments(self) -> list[Segment]:
+        """The segments with their reasons, in order."""
+        return [each for each in self.timeline().segments if each.reason != Reason.RETRANSMISSION]
+
+    def timeline(self) -> Timeline:
+        """Why each segment left when it did: see tcplab.timeline."""
+        return self.played.timeline()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenarios:
+    """Scripts of calls, and the segments that left."""
+
+    experiment: ClassVar[str] = "cork-scenarios"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "script"),
+        Column("calls", "calls"),
+        Column("bytes", "segment (bytes)", "d"),
+        Column("left_ms", "left at (ms)", ".1f"),
+        Column("waited_for", "waited for"),
+        Column("reason", "left because"),
+    )
+
+    scenarios: Sequence[Scenario]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Scenario:
+        for each in self.scenarios:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a segment."""
+        found = []
+        for each in self.scenarios:
+            for number, segment in enumerate(each.segments()):
+                held = segment.held_by
+                found.append(
+                    {
+                        "variant": each.name if number == 0 else "",
+                        "calls": each.calls if number == 0 else "",
+                        "bytes": segment.payload_bytes,
+                        "left_ms": (segment.time_ns - each.played.start_ns) / 1e6,
+                        "waited_for": "nothing" if held is None else str(held.reason),
+                        "reason": str(segment.reason),
+                    }
+                )
+        return found
+
+
+@on_the_ladder("cork-scenarios")
+def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 20) -> Scenarios:
+    """Plays scripts of calls, each on a connection of its own.
+
+    On a busy machine a call may come late, and then it is another script: they are played again, up
+    to four times, and those that were closest to their times count (provenance: calls_late_ms).
+
+    Args:
+        names: of SCENARIOS, at least one.
+        rtt_ms: of the wire, 5 to 100.
+
+    Raises:
+        ValueError: a number is out of range, or no such script.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    within("rtt_ms", rtt_ms, 5, 100, " ms")
+    if not names:
+        raise ValueError(f"names is empty; give some of: {'; '.join(SCENARIOS)}")
+    for name in names:
+        if name not in SCENARIOS:
+            raise ValueError(f"script {name!r} is not one of: {'; '.join(SCENARIOS)}")
+    scripts = []
+    for name in names:
+        settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
+        scripts.append((settle, *SCENARIOS[name], end))
+    best: list[Scenario] = []
+    attempts = 0
+    with Lab(rtt_ms=rtt_ms) as lab:
+        while attempts < _ATTEMPTS and (not best or _lateness_ms(best) >= _LATE_MS):
+            attempts += 1
+            played, drops = play(lab, [script_words(calls) for calls in scripts])
+            found = [
+                Scenario(name, _in_words(SCENARIOS[name]), each, _model(calls, rtt_ms))
+                for name, calls, each in zip(names, scripts, played, strict=True)
+            ]
+            if not best or _lateness_ms(found) < _lateness_ms(best):
+                best, lost = found, drops
+        return Scenarios(
+            best,
+            provenance(
+                lab,
+                congestion=lab.congestion,
+                capture_drops=lost,
+                attempts=attempts,
+                calls_late_ms=_lateness_ms(best),
+            ),
+        )
+
+
+def _lateness_ms(scenarios: Sequence[Scenario]) -> float:
+    return max(each.late_ms for each in scenarios)
+
+
+def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
+    data = predict(calls, Path(rtt_ms=rtt_ms)).data
+    return tuple((each.payload_bytes, str(each.reason)) for each in data)
+
+
+def _in_words(calls: Sequence[Call]) -> str:
+    words = []
+    for call in calls:
+        pause = f"{call.delay_ms:g} ms later " if call.delay_ms else ""
+        value = str(call.value) if call.kind in ("write", "more") else ["off", "on"][call.value]
+        words.append(f"{pause}{call.kind} {value}")
+    return ", ".join(words)

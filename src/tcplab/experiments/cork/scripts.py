@@ -1,0 +1,177 @@
+"""Scripts of calls, played at the microsecond by the C program writepattern, and what left then."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tcplab.lab import Lab, LabError
+from tcplab.models import Call
+from tcplab.programs import Event, SocketOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tcplab.capture import Capture
+    from tcplab.timeline import Timeline
+
+__all__ = ["MSS_BYTES", "SETTLE_MS", "Played", "play", "run_lengths", "script_words", "segments_of"]
+
+MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
+#: Both ends come to rest after the handshake before the first call of a script.
+SETTLE_MS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one script of calls.
+
+    Attributes:
+        log: each call, on the clock of the segments.
+        calls: how many system calls that was.
+        options: the sender's socket.
+        segments: of its connection, on the client's interface.
+        peer_segments: the same on the server's interface.
+    """
+
+    log: Sequence[Event]
+    calls: int
+    options: SocketOptions
+    segments: npt.NDArray[np.void]
+    peer_segments: npt.NDArray[np.void]
+
+    @property
+    def start_ns(self) -> int:
+        """When the first write began, or a cork was set before it."""
+        return next(each.time_ns for each in self.log if each.name != "read")
+
+    @property
+    def data(self) -> npt.NDArray[np.void]:
+        """Data segments that left for the first time."""
+        rows = self.segments
+        mask = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
+        return cast("npt.NDArray[np.void]", rows[mask])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Payload bytes of each data segment."""
+        return [int(size) for size in self.data["payload_bytes"]]
+
+    @property
+    def left_ms(self) -> list[float]:
+        """When each of them left, after the first call."""
+        return [(int(when) - self.start_ns) / 1e6 for when in self.data["time_ns"]]
+
+    def timeline(self) -> Timeline:
+        """Why each segment left when it did: see tcplab.timeline."""
+        from tcplab.timeline import explain
+
+        return explain(
+            self.log, self.segments, self.options, peer_segments=self.peer_segments, nodelay=False
+        )
+
+
+def script_words(calls: Sequence[Call]) -> str:
+    """A script as writepattern reads it; writev is a call of its own there."""
+    return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
+
+
+@contextmanager
+def _receiver(lab: Lab, reply: tuple[int, int] | None, cpu: int) -> Iterator[str]:
+    """writepattern_peer on the server, which answers each so many bytes; its port."""
+    words = ["writepattern_peer", "--port", "0", "--json", "--cpu", str(cpu)]
+    words += ["--congestion", lab.congestion]
+    if reply is not None:
+        words += ["--reply", f"{reply[0]}:{reply[1]}"]
+    process = lab.server.start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        line = process.stdout.readline()  # type: ignore[union-attr]
+        if not line:
+            raise LabError(f"writepattern_peer did not start: {process.communicate()[1].strip()}")
+        yield str(json.loads(line)["listening"])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def play(
+    lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
+) -> tuple[list[Played], int]:
+    """Plays scripts at the same time, each on a connection of its own.
+
+    Returns:
+        What came of each, and how many packets the recorders lost.
+    """
+    # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
+    cpu = min(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        near = stack.enter_context(lab.client.capture())
+        far = stack.enter_context(lab.server.capture())
+        port = stack.enter_context(_receiver(lab, reply, cpu))
+        words = ["writepattern", "--port", port, "--cpu", str(cpu), "--stagger", "20000"]
+        words += ["--congestion", lab.congestion, "server"]
+        ran = lab.client.run(words, stdin="".join(script + "\n" for script in scripts))
+    rows, peer_rows = segments_of(near), segments_of(far)
+    drops = (near.drops or 0) + (far.drops or 0)
+    reports = [json.loads(line) for line in ran.stdout.splitlines()]
+    return [_played(lab, each, rows, peer_rows) for each in reports], drops
+
+
+def segments_of(capture: Capture) -> npt.NDArray[np.void]:
+    """The segments, and the file is let go of."""
+    with capture:
+        return capture.segments
+
+
+def _played(
+    lab: Lab, report: Mapping[str, Any], rows: npt.NDArray[np.void], peer_rows: npt.NDArray[np.void]
+) -> Played:
+    port, calls = report["port"], [each for each in report["calls"] if each["call"] != "shutdown"]
+    mine = rows[(rows["src_port"] == port) | (rows["dst_port"] == port)]
+    far = peer_rows[(peer_rows["src_port"] == port) | (peer_rows["dst_port"] == port)]
+    server_port = int(mine["dst_port"][0])
+    options = SocketOptions(
+        sndbuf_bytes=46_080,
+        rcvbuf_bytes=131_072,
+        local=f"{lab.client.address} port {port}",
+        peer=f"{lab.server.address} port {server_port}",
+        cpu=min(os.sched_getaffinity(0)),
+        deadline_s=30.0,
+        congestion=lab.congestion,
+        mss_bytes=report["mss_bytes"],
+        nodelay=False,
+    )
+    log = [event for call in calls if (event := _event(call)) is not None]
+    return Played(log, len(calls), options, mine, far)
+
+
+def _event(call: Mapping[str, Any]) -> Event | None:
+    """A call of writepattern as the timeline reads it; None for one that changes nothing."""
+    names = {
+        "write": "write",
+        "writev": "write",
+        "more": "more",
+        "read": "read",
+        "cork": "cork" if call.get("value") else "uncork",
+        "nodelay": "nodelay" if call.get("value") else "delay",
+    }
+    if call["call"] not in names:
+        return None
+    moment = call["end_ns"] if call["call"] == "read" else call["start_ns"]
+    return Event(int(moment), names[call["call"]], int(call.get("bytes", 0)))
+
+
+def run_lengths(sizes: Sequence[int]) -> str:
+    """15 segments of 2 and one of 4 as "15 × 2 + 4"."""
+    words = []
+    for size, group in itertools.groupby(sizes):
+        many = len(list(group))
+        words.append(f"{size}" if many == 1 else f"{many} × {size}")
+    return " + ".join(words)
