@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 from tcplab.lab import LabError
@@ -54,10 +55,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Both are rates, and the wire is not exceeded."""
-    udp, tcp = (as_number(work.answers[name]) for name in ANSWERS["q1"])
-    if udp is None or tcp is None:
-        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
-        return Verdict(0, f"{given}: give two plain numbers, in MB/s.")
+    given = numbers_in(work.answers, ANSWERS["q1"], unit="MB/s")
+    if isinstance(given, Verdict):
+        return given
+    udp, tcp = given
     if max(udp, tcp) >= work.numbers["rate_mbit"] / 8:
         return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
     if udp >= tcp:
@@ -67,9 +68,10 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """A count and a size."""
-    kept, ask = (as_number(work.answers[name]) for name in ANSWERS["q2"])
-    if kept is None or ask is None:
-        return Verdict(0, "Give two plain numbers: of datagrams, and of bytes.")
+    given = numbers_in(work.answers, ANSWERS["q2"])
+    if isinstance(given, Verdict):
+        return given
+    kept, ask = given
     if not 0 < kept < work.numbers["burst"]:
         return Verdict(0, "q2_kept: some of the burst have room, and some have not.")
     if ask <= work.numbers["rcvbuf_bytes"]:
@@ -79,11 +81,9 @@ def check_q2(work: Work) -> Verdict:
 
 def check_q3(work: Work) -> Verdict:
     """Three counts."""
-    given = work.answers["q3_trips"]
-    if not isinstance(given, list) or len(given) != 3:
-        return Verdict(0, "q3_trips must be a list of three whole numbers.")
-    if any(not isinstance(each, int) or each < 1 for each in given):
-        return Verdict(0, "q3_trips: each must be a whole number of trips.")
+    given = counts_in(work.answers["q3_trips"], 3, name="q3_trips", least=1)
+    if isinstance(given, Verdict):
+        return given
     if given[0] != max(given):
         return Verdict(0, "Which of the three cannot join blocks at all? It makes the most trips.")
     return Verdict(1, "Three counts. Is the last packet of each way a full one?")
@@ -91,19 +91,15 @@ def check_q3(work: Work) -> Verdict:
 
 def check_q6(work: Work) -> Verdict:
     """A count and one of the cures."""
-    lost, cure = (work.answers[name] for name in ANSWERS["q6"])
-    if cure not in CURES:
-        return choice(cure, CURES[0], CURES, name="q6_cure")
-    if as_number(lost) is None:
-        return Verdict(0, f"q6_lost_in_the_buffer is {describe(lost)}; give a whole number.")
-    return Verdict(1, "A count and a cure. Where did most of the datagrams get lost?")
+    lost = numbers_in(work.answers, ["q6_lost_in_the_buffer"], least=0)
+    if isinstance(lost, Verdict):
+        return lost
+    then = "A count and a cure. Where did most of the datagrams get lost?"
+    return one_of(work.answers["q6_cure"], CURES, name="q6_cure", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
     """Compiles tally.c and sends it a run of its own."""
-    built = work.compile("tally.c")
-    if built.binary is None:
-        return Verdict(0, f"tally.c does not compile:\n{built.messages}")
     return look_at_tally(work, make_stream(random.Random("for the public check")))
 
 
@@ -176,17 +172,18 @@ def _block(own: random.Random, first: int, event: str) -> list[int | None]:
     return numbers
 
 
+@compiled("tally.c")
 def look_at_tally(work: Work, stream: Stream) -> Verdict:
     """First the counts; then answers get lost, and the end marker comes again."""
     run = _run(work, stream, stream.order, accept=1)
     if run.peer is None or not run.peer["requested"]:
-        return Verdict(0, f"No request came, and tally {run.outcome.how_it_ended()}.")
+        return Verdict(0, f"No request came, and {how_it_ended(run, 'tally')}.")
     counts = run.peer["accepted"]
     if counts is None:
         return Verdict(
             0,
             f"{run.peer['markers']} end markers came, and none was answered as peer.py tells;"
-            f" tally {run.outcome.how_it_ended()}.",
+            f" {how_it_ended(run, 'tally')}.",
         )
     return combine(
         [
@@ -256,7 +253,7 @@ def _end(run: LabRun) -> Verdict:
             " marker came again nobody was there to answer it. How long must a receiver stay?",
         )
     if not run.outcome.ok:
-        return Verdict(0.5, f"The end: the answer arrived, but tally {run.outcome.how_it_ended()}.")
+        return Verdict(0.5, f"The end: the answer arrived, but {how_it_ended(run, 'tally')}.")
     if run.peer["answers"] > 2 * run.peer["markers"]:
         return Verdict(
             0.5,

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 
@@ -51,10 +52,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Both are sizes, and they fit into the packet."""
-    maxseg, data = (as_number(work.answers[name]) for name in ANSWERS["q1"])
-    if maxseg is None or data is None:
-        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
-        return Verdict(0, f"{given}: give two plain numbers, in bytes.")
+    given = numbers_in(work.answers, ANSWERS["q1"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    maxseg, data = given
     if not 0 < data <= maxseg:
         return Verdict(0, "A segment carries something, and no more than was announced.")
     if maxseg >= 1500 - work.numbers["tunnel_bytes"]:
@@ -64,19 +65,22 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """A percentage."""
-    given = as_number(work.answers["q2_data_percent"])
-    if given is None or not 0 < given < 100:
+    given = numbers_in(work.answers, ANSWERS["q2"], unit="percent")
+    if isinstance(given, Verdict):
+        return given
+    if not 0 < given[0] < 100:
         return Verdict(0, "q2_data_percent must be a number between 0 and 100.")
-    if given < 50:
+    if given[0] < 50:
         return Verdict(0, "More headers than data, in full segments?")
     return Verdict(1, "A plausible share. Have you counted what no capture shows?")
 
 
 def check_q3(work: Work) -> Verdict:
     """A size below the MTU, and some fragments."""
-    most, fragments = (as_number(work.answers[name]) for name in ANSWERS["q3"])
-    if most is None or fragments is None:
-        return Verdict(0, "Give two whole numbers: bytes, and fragments.")
+    given = numbers_in(work.answers, ANSWERS["q3"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    most, fragments = given
     if most >= work.numbers["datagram_mtu_bytes"]:
         return Verdict(0, "q3_most_bytes: and where do the headers of IP and UDP go?")
     if fragments * work.numbers["datagram_mtu_bytes"] < work.numbers["datagram_bytes"]:
@@ -84,39 +88,30 @@ def check_q3(work: Work) -> Verdict:
     return Verdict(1, "Plausible. Which headers has the first fragment, and which the second?")
 
 
-def _whole(work: Work, name: str, next_question: str) -> Verdict:
-    given = work.answers[name]
-    if type(given).__module__ == "numpy" and hasattr(given, "tolist"):
-        given = given.tolist()  # as the grading does
-    if as_number(given) is None:
-        shown = describe(work.answers[name])
-        return Verdict(0, f"{name} is {shown}; give a plain whole number, with int(...).")
-    return Verdict(1, f"A number. {next_question}")
-
-
 def check_q4(work: Work) -> Verdict:
-    """A plain number."""
-    return _whole(work, "q4_full_bytes", "Have you looked at both SYNs?")
+    """A whole number."""
+    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number. Have you looked at both SYNs?")
 
 
 def check_q5(work: Work) -> Verdict:
-    """A plain number."""
-    return _whole(work, "q5_again", "Does it count only segments with data?")
+    """A whole number."""
+    given = numbers_in(work.answers, ANSWERS["q5"], least=0)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number. Does it count only segments with data?")
 
 
 def check_q6(work: Work) -> Verdict:
     """One of the reasons."""
-    given = work.answers["q6_reason"]
-    if given not in REASONS:
-        return choice(given, REASONS[0], REASONS, name="q6_reason")
-    return Verdict(1, "One of the reasons. What in the capture speaks against the other two?")
+    then = "One of the reasons. What in the capture speaks against the other two?"
+    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
     """Compiles slices.c and sends 20 000 bytes over two paths."""
-    built = work.compile("slices.c")
-    if built.binary is None:
-        return Verdict(0, f"slices.c does not compile:\n{built.messages}")
     return judge_slices(work, 20_000, interface_mtu=1380, path_mtu=1204)
 
 
@@ -126,6 +121,7 @@ PEER = Path(__file__).parent / "slices_peer.py"
 IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
 
 
+@compiled("slices.c")
 def judge_slices(work: Work, file_bytes: int, interface_mtu: int, path_mtu: int) -> Verdict:
     """An interface with an MTU of its own, then an Ethernet and a narrower path behind it."""
     parts = []
@@ -158,9 +154,7 @@ def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdi
     """A datagram that is longer than the path's MTU arrives only in fragments."""
     where = f"On a path of {mtu} bytes behind an Ethernet" if is_narrow else f"With MTU {mtu}"
     if not run.outcome.ok:
-        words = run.outcome.errors.decode(errors="replace").strip().splitlines()
-        said = f' and said "{words[-1][:100]}"' if words else ""
-        return Verdict(0, f"{where} slices {run.outcome.how_it_ended()}{said}.")
+        return Verdict(0, f"{where} {how_it_ended(run, 'slices')}.")
     if run.peer is None:
         return Verdict(0, f"{where} the receiver failed: {run.peer_error}.")
     if not run.peer["ended"] or run.peer["sha256"] != hashlib.sha256(file).hexdigest():

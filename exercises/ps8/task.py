@@ -13,14 +13,24 @@ import secrets
 import statistics
 import sys
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from tcplab.experiments.diagnosis import Diagnosis
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.checks import (
+    as_number,
+    combine,
+    counts_in,
+    describe,
+    list_in,
+    numbers_in,
+    one_of,
+)
+from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import Built, LabRun, Work
+from tcplab.grading.work import LabRun, Work
 from tcplab.models import bdp_bytes
 
 #: question -> the notebook's variables
@@ -78,26 +88,20 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _numbers_of(work: Work, question: str) -> list[float] | Verdict:
-    """The answers if all are numbers."""
-    given = {name: work.answers[name] for name in ANSWERS[question]}
-    found = [as_number(value) for value in given.values()]
-    if any(each is None for each in found):
-        shown = ", ".join(f"{name} = {describe(value)}" for name, value in given.items())
-        return Verdict(0, f"{shown}: give plain numbers.")
-    return [each for each in found if each is not None]
-
-
-def _list_of_three(work: Work, name: str, what: str) -> list[Any] | Verdict:
-    given = work.answers[name]
-    if not isinstance(given, list) or len(given) != len(work.numbers["captures"]):
-        return Verdict(0, f"{name} must be a list of {what}, one for each of your captures.")
-    return given
+def _each_is_one_of(work: Work, name: str, options: tuple[str, ...], then: str) -> Verdict:
+    """A list of words, one for each capture."""
+    given = list_in(work.answers[name], len(work.numbers["captures"]), name=name, of="words")
+    if isinstance(given, Verdict):
+        return given
+    verdicts = [
+        one_of(each, options, name=f"{name}[{i}]", then=then) for i, each in enumerate(given)
+    ]
+    return next((each for each in verdicts if not each.passed), verdicts[0])
 
 
 def check_q1(work: Work) -> Verdict:
     """Two sizes, and the window is not larger than the buffer."""
-    given = _numbers_of(work, "q1")
+    given = numbers_in(work.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     bdp, window = given
@@ -110,7 +114,7 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """Faster than the wire is impossible."""
-    given = _numbers_of(work, "q2")
+    given = numbers_in(work.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
     now_mbit, mended_s = given
@@ -125,7 +129,7 @@ def check_q2(work: Work) -> Verdict:
 
 def check_q3(work: Work) -> Verdict:
     """A rate and a size."""
-    given = _numbers_of(work, "q3")
+    given = numbers_in(work.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
     if not all(each > 0 for each in given):
@@ -144,39 +148,29 @@ def check_q3(work: Work) -> Verdict:
 
 def check_q4(work: Work) -> Verdict:
     """Three of the causes."""
-    given = _list_of_three(work, "q4_causes", "causes")
-    if isinstance(given, Verdict):
-        return given
-    for i, each in enumerate(given):
-        if each not in CAUSES:
-            return choice(each, CAUSES[0], CAUSES, name=f"q4_causes[{i}]")
-    return Verdict(1, "Three causes. Which sign of the decision table have you seen in each?")
+    then = "Three causes. Which sign of the decision table have you seen in each?"
+    return _each_is_one_of(work, "q4_causes", CAUSES, then)
 
 
 def check_q5(work: Work) -> Verdict:
     """Three whole numbers."""
-    given = _list_of_three(work, "q5_data_segments", "whole numbers")
+    name, length = "q5_data_segments", len(work.numbers["captures"])
+    given = counts_in(work.answers[name], length, name=name, least=1)
     if isinstance(given, Verdict):
         return given
-    if any(type(each) is not int or each < 1 for each in given):
-        return Verdict(0, "q5_data_segments: each must be a whole number of segments.")
-    return Verdict(1, "Three counts.")
+    return Verdict(1, "Three counts. Are the handshake and the ACKs among them?")
 
 
 def check_q6(work: Work) -> Verdict:
     """Three times and three ends."""
-    pauses = _list_of_three(work, "q6_pauses_ms", "times in ms")
+    name, length = "q6_pauses_ms", len(work.numbers["captures"])
+    pauses = list_in(work.answers[name], length, name=name, of="times in ms")
     if isinstance(pauses, Verdict):
         return pauses
     if any((as_number(each) or 0) <= 0 for each in pauses):
         return Verdict(0, "q6_pauses_ms: each must be a number of ms.")
-    ended_by = _list_of_three(work, "q6_ended_by", "words")
-    if isinstance(ended_by, Verdict):
-        return ended_by
-    for i, each in enumerate(ended_by):
-        if each not in ENDS:
-            return choice(each, ENDS[0], ENDS, name=f"q6_ended_by[{i}]")
-    return Verdict(1, "Times and ends. What had the one who ended the pause been waiting for?")
+    then = "Times and ends. What had the one who ended the pause been waiting for?"
+    return _each_is_one_of(work, "q6_ended_by", ENDS, then)
 
 
 def check_q7(work: Work) -> Verdict:
@@ -229,13 +223,6 @@ def checksum(data: bytes) -> int:
     return total
 
 
-def _built(work: Work, name: str) -> Built | Verdict:
-    built = work.compile(name)
-    if built.binary is None:
-        return Verdict(0, f"{name} does not compile:\n{built.messages}")
-    return built
-
-
 def _seen(program: str, run: LabRun) -> Diagnosis:
     """The counts of lesson 08, for what was recorded here."""
     return Diagnosis(
@@ -255,7 +242,7 @@ def _seen(program: str, run: LabRun) -> Diagnosis:
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
     """None when the program ended well and the other end got what it should."""
     if not run.outcome.ok:
-        return Verdict(0, f"{name} {run.outcome.how_it_ended()}.")
+        return Verdict(0, f"{how_it_ended(run, name)}.")
     if run.peer is None:
         return Verdict(0, f"The other end did not get what is due: {run.peer_error}.")
     if run.peer["sha256"] != hashlib.sha256(expected).hexdigest():
@@ -270,13 +257,11 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 # -- faulty_request.c --
 
 
+@compiled("faulty_request.c")
 def look_at_request(work: Work, requests: int) -> Verdict:
     """One segment a request, at once, and not before the answer to the one before."""
-    built = _built(work, "faulty_request.c")
-    if isinstance(built, Verdict):
-        return built
     run = work.run_in_lab(
-        built,
+        work.compile("faulty_request.c"),
         ["--json", "-c", str(requests), "-p", "{port}", SERVER],
         peer=[sys.executable, PEER, "answer"],
         lab={"rtt_ms": REQUEST_RTT_MS},
@@ -344,14 +329,12 @@ def _lies_about(run: LabRun) -> bool:
 # -- faulty_backup.c --
 
 
+@compiled("faulty_backup.c")
 def look_at_backup(work: Work, rate_mbit: float, rtt_ms: float) -> Verdict:
     """Every byte read, and a window that the wire does not exceed."""
-    built = _built(work, "faulty_backup.c")
-    if isinstance(built, Verdict):
-        return built
     seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
     run = work.run_in_lab(
-        built,
+        work.compile("faulty_backup.c"),
         ["--json", "-p", "{port}"],
         peer=[sys.executable, PEER, "send", "{port}", str(seed), str(BACKUP_BYTES)],
         role="server",
@@ -395,13 +378,11 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
 # -- faulty_ticker.c --
 
 
+@compiled("faulty_ticker.c")
 def look_at_ticker(work: Work, lines: int) -> Verdict:
     """Whole lines, and none that waits for another."""
-    built = _built(work, "faulty_ticker.c")
-    if isinstance(built, Verdict):
-        return built
     run = work.run_in_lab(
-        built,
+        work.compile("faulty_ticker.c"),
         ["--json", "-c", str(lines), "-p", "{port}", SERVER],
         peer=[sys.executable, PEER, "read"],
         lab={"rtt_ms": TICKER_RTT_MS},
@@ -410,15 +391,9 @@ def look_at_ticker(work: Work, lines: int) -> Verdict:
     wrong = _not_the_bytes(run, "faulty_ticker", b"".join(map(_line, range(lines))))
     if wrong is not None:
         return wrong
-    sent, sizes = run.sent_sizes(), line_sizes(lines)
-    ends, position, total = set(), 0, 0
-    for size in sizes:
-        total += size
-        ends.add(total)
-    torn = 0
-    for size in sent:
-        position += size
-        torn += position not in ends
+    ends = set(accumulate(line_sizes(lines)))
+    sent = departures(run)
+    torn = sum(each.end_bytes not in ends for each in sent)
     if torn:
         return Verdict(
             0,
@@ -426,26 +401,20 @@ def look_at_ticker(work: Work, lines: int) -> Verdict:
             " line: TCP was given pieces.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")
-    return combine([(0.5, whole), (0.5, _look_at_waiting(run, lines))])
+    return combine([(0.5, whole), (0.5, _look_at_waiting(sent, lines))])
 
 
-def _look_at_waiting(run: LabRun, lines: int) -> Verdict:
+def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
     """A line that does not wait leaves while those before it are still un-ACKed."""
-    acked, ahead, sent = 1, 0, 0
-    for row in run.client_segments:
-        if row["direction"] == 1:
-            acked = max(acked, int(row["ack"]))
-        elif row["payload_bytes"] and not row["is_retransmission"]:
-            sent += 1
-            ahead += int(row["seq"]) > acked
-    if 4 * sent < lines:
+    ahead = sum(each.is_ahead for each in sent)
+    if 4 * len(sent) < lines:
         return Verdict(
-            0, f"{sent} segments for {lines} lines: lines wait for each other. Who holds them?"
+            0, f"{len(sent)} segments for {lines} lines: lines wait for each other. Who holds them?"
         )
-    if 2 * ahead < sent - 1:
+    if 2 * ahead < len(sent) - 1:
         return Verdict(
             0,
-            f"Only {ahead} of {sent} segments left before the ACK of what was sent before: the"
+            f"Only {ahead} of {len(sent)} segments left before the ACK of what was sent before: the"
             " others were held until it came.",
         )
     return Verdict(1, "No line waited for another.")

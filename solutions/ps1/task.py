@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 
@@ -63,10 +64,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Both are rates, the wire is not exceeded, and the units are told apart."""
-    mb, mib = (as_number(work.answers[name]) for name in ANSWERS["q1"])
-    if mb is None or mib is None:
-        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
-        return Verdict(0, f"{given}: give two plain numbers.")
+    given = numbers_in(work.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    mb, mib = given
     if mb >= work.numbers["rate_mbit"] / 8:
         return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
     if not 0 < mib < mb:
@@ -76,11 +77,11 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """A list with a number for each chain."""
-    given, chains = work.answers["q2_copies"], work.numbers["chains"]
-    if not isinstance(given, list) or len(given) != len(chains):
-        return Verdict(0, f"q2_copies must be a list of {len(chains)} whole numbers.")
-    if any(not isinstance(each, int) or not 0 <= each <= 12 for each in given):
-        return Verdict(0, "q2_copies: each must be a whole number of copies.")
+    given = counts_in(work.answers["q2_copies"], len(work.numbers["chains"]), name="q2_copies")
+    if isinstance(given, Verdict):
+        return given
+    if max(given) > 12:
+        return Verdict(0, "q2_copies: so many copies has none of these chains.")
     if min(given) == 0:
         return Verdict(
             0, "Zero copies? Each of these chains has an nc at its end. What does it do?"
@@ -90,9 +91,10 @@ def check_q2(work: Work) -> Verdict:
 
 def check_q3(work: Work) -> Verdict:
     """Both are CPU times, and what saves copies saves time."""
-    copy_s, splice_s = (as_number(work.answers[name]) for name in ANSWERS["q3"])
-    if copy_s is None or splice_s is None:
-        return Verdict(0, "Give two plain numbers, in CPU seconds for a GB.")
+    given = numbers_in(work.answers, ANSWERS["q3"], unit="CPU seconds for a GB")
+    if isinstance(given, Verdict):
+        return given
+    copy_s, splice_s = given
     if not 0 < copy_s < work.numbers["netcat_file_s_per_gb"]:
         return Verdict(0, "q3_copy_s_per_gb: one copy alone cannot cost as much as a whole chain.")
     if not 0 < splice_s < work.numbers["netcat_file_s_per_gb"]:
@@ -102,19 +104,15 @@ def check_q3(work: Work) -> Verdict:
 
 def check_q5(work: Work) -> Verdict:
     """A time and one of the reasons."""
-    stall, reason = (work.answers[name] for name in ANSWERS["q5"])
-    if reason not in REASONS:
-        return choice(reason, REASONS[0], REASONS, name="q5_reason")
-    if as_number(stall) is None:
-        return Verdict(0, f"q5_stall_ms is {describe(stall)}; give a plain number of ms.")
-    return Verdict(1, "A time and a reason. What in the capture speaks against the other two?")
+    stall = numbers_in(work.answers, ["q5_stall_ms"], unit="ms")
+    if isinstance(stall, Verdict):
+        return stall
+    then = "A time and a reason. What in the capture speaks against the other two?"
+    return one_of(work.answers["q5_reason"], REASONS, name="q5_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
     """Compiles halfcat.c and runs it against both servers."""
-    built = work.compile("halfcat.c")
-    if built.binary is None:
-        return Verdict(0, f"halfcat.c does not compile:\n{built.messages}")
     return look_at_halfcat(work, file_bytes=75_001, answer_bytes=160_001, echo_bytes=3_000_001)
 
 
@@ -128,6 +126,7 @@ def made_bytes(seed: int, size: int) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
+@compiled("halfcat.c")
 def look_at_halfcat(work: Work, file_bytes: int, answer_bytes: int, echo_bytes: int) -> Verdict:
     """First a server that answers when it has read everything, then one that echoes."""
     whole = _look_at_answer(work, file_bytes, answer_bytes)
@@ -175,7 +174,7 @@ def _look_at_answer(work: Work, file_bytes: int, answer_bytes: int) -> Verdict:
     if (told := _compare(run, answer, "The server's answer")) is not None:
         return told
     if not run.outcome.ok:
-        return Verdict(0, f"All bytes came, but halfcat {run.outcome.how_it_ended()}.")
+        return Verdict(0, f"All bytes came, but {how_it_ended(run, 'halfcat')}.")
     return Verdict(1, "The file and the whole answer arrived, though the answer came last.")
 
 
@@ -195,12 +194,12 @@ def _look_at_echo(work: Work, echo_bytes: int) -> Verdict:
     if (told := _compare(run, file, "The echo")) is not None:
         return told
     if not run.outcome.ok:
-        return Verdict(0, f"The whole echo came, but halfcat {run.outcome.how_it_ended()}.")
+        return Verdict(0, f"The whole echo came, but {how_it_ended(run, 'halfcat')}.")
     return Verdict(1, "An echo of some MB came back whole: both directions flow at a time.")
 
 
 def _nobody_came(run: LabRun) -> Verdict:
-    return Verdict(0, f"The server saw no connection, and halfcat {run.outcome.how_it_ended()}.")
+    return Verdict(0, f"The server saw no connection, and {how_it_ended(run, 'halfcat')}.")
 
 
 def _client_reset(run: LabRun) -> bool:

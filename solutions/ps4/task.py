@@ -1,14 +1,16 @@
 """Problem set 4, buffer sizing: what is asked, each student's numbers, public checks.
 
-Learners get this file. The hidden judge uses `run_sink` and `look_at_sink` too, on other paths.
+Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, describe
+from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
@@ -66,10 +68,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Both are numbers, and what is limited by a window is slower than the link."""
-    held, mbit = (as_number(work.answers[name]) for name in ANSWERS["q1"])
-    if held is None or mbit is None:
-        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
-        return Verdict(0, f"{given}: give two plain numbers, in bytes and in Mbit/s.")
+    given = numbers_in(work.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    held, mbit = given
     if held <= work.numbers["window_bytes"]:
         return Verdict(
             0,
@@ -83,67 +85,70 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """A list with a number for each request."""
-    given, wanted = work.answers["q2_granted"], len(work.numbers["requests"])
-    if not isinstance(given, list) or len(given) != wanted:
-        return Verdict(0, f"q2_granted must be a list of {wanted} whole numbers.")
-    if any(as_number(each) is None for each in given):
-        return Verdict(0, "q2_granted: each of them must be a number of bytes.")
-    if given == work.numbers["requests"]:
+    asked = work.numbers["requests"]
+    given = counts_in(work.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given == asked:
         return Verdict(0, "getsockopt() would return what was asked for? Try one of them.")
     return Verdict(1, "A grant for each request. Have you tried one of them on your machine?")
 
 
 def check_q3(work: Work) -> Verdict:
     """A window and an exponent."""
-    window, scale = (as_number(work.answers[name]) for name in ANSWERS["q3"])
-    if window is None or scale is None:
-        return Verdict(0, "Give two whole numbers: a window in bytes, and a scale.")
-    if not 0 <= scale <= 14:
+    given = numbers_in(work.answers, ANSWERS["q3"], least=0)
+    if isinstance(given, Verdict):
+        return given
+    window, scale = given
+    if scale > 14:
         return Verdict(0, "q3_scale: RFC 7323 allows exponents from 0 to 14.")
     if window > 65_535 << 14:
         return Verdict(0, "q3_window_bytes: no window of TCP can be as large as that.")
     return Verdict(1, "A window and a scale. How many bits has the window field?")
 
 
-def _number_of_bytes(work: Work, name: str) -> Verdict:
-    given = work.answers[name]
-    if type(given).__module__ == "numpy" and hasattr(given, "tolist"):
-        given = given.tolist()  # as the grading does
-    if as_number(given) is None:
-        shown = describe(work.answers[name])
-        return Verdict(0, f"{name} is {shown}; give a plain number of bytes, with int(...).")
+def check_q4(work: Work) -> Verdict:
+    """A number of bytes."""
+    given = numbers_in(work.answers, ANSWERS["q4"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
     return Verdict(1, "A number of bytes. Is it of the right direction?")
 
 
-def check_q4(work: Work) -> Verdict:
-    """A plain number."""
-    return _number_of_bytes(work, "q4_window_bytes")
-
-
 def check_q5(work: Work) -> Verdict:
-    """A plain number."""
-    return _number_of_bytes(work, "q5_in_flight_bytes")
+    """A number of bytes."""
+    given = numbers_in(work.answers, ANSWERS["q5"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Is it of the right direction?")
 
 
 def check_q6(work: Work) -> Verdict:
     """One of the reasons."""
-    given = work.answers["q6_reason"]
-    if given not in REASONS:
-        return choice(given, REASONS[0], REASONS, name="q6_reason")
-    return Verdict(1, "One of the reasons. Which bound does your answer to q5 meet?")
+    then = "One of the reasons. Which bound does your answer to q5 meet?"
+    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
     """Compiles sink.c and lets tcpsource send to it over a path of 25 ms and 40 Mbit/s."""
-    built = work.compile("sink.c")
-    if built.binary is None:
-        return Verdict(0, f"sink.c does not compile:\n{built.messages}")
-    return look_at_sink(run_sink(work, 25, 40), 25, 40)
+    return judge_sink(work, [(25, 40)])
 
 
 # ---- sink.c --------------------------------------------------------------------------------------
 
 WRITES, WRITE_BYTES = 40, 14_480
+
+
+@compiled("sink.c")
+def judge_sink(work: Work, paths: Sequence[tuple[int, int]]) -> Verdict:
+    """The same program on each path, of so many ms and Mbit/s."""
+    verdicts = []
+    for rtt_ms, rate_mbit in paths:
+        run = run_sink(work, rtt_ms, rate_mbit)
+        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit))
+        if not run.answered or run.outcome.stopped_by:  # the others would end like this one
+            return Verdict(0, verdicts[0].message)
+    return equal_parts(verdicts)
 
 
 def run_sink(work: Work, rtt_ms: int, rate_mbit: int) -> LabRun:
@@ -169,9 +174,9 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int) -> Verdict:
     path = f"On a path of {rtt_ms} ms and {rate_mbit} Mbit/s"
     total = WRITES * WRITE_BYTES
     if not run.answered:
-        return Verdict(0, f"{path}: nobody listened; sink {run.outcome.how_it_ended()}.")
+        return Verdict(0, f"{path}: nobody listened; {how_it_ended(run, 'sink')}.")
     if run.peer is None or not run.outcome.ok:
-        found = run.peer_error if run.outcome.ok else f"sink {run.outcome.how_it_ended()}"
+        found = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
         return Verdict(0, f"{path} the transfer did not come to its end: {found}.")
     if run.outcome.output.decode(errors="replace").split()[-2:] != [str(total), "bytes"]:
         return Verdict(

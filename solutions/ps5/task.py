@@ -5,10 +5,12 @@ Learners get this file. The hidden judge uses `look_at_records` too, with other 
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 
@@ -55,10 +57,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Both are times, and the cure does not make it slower."""
-    slow, fast = (as_number(work.answers[name]) for name in ANSWERS["q1"])
-    if slow is None or fast is None:
-        given = ", ".join(f"{name} = {describe(work.answers[name])}" for name in ANSWERS["q1"])
-        return Verdict(0, f"{given}: give two plain numbers, in milliseconds.")
+    given = numbers_in(work.answers, ANSWERS["q1"], unit="ms")
+    if isinstance(given, Verdict):
+        return given
+    slow, fast = given
     if slow <= fast:
         return Verdict(0, "With TCP_NODELAY nothing waits. Can that be the slower one?")
     if fast < work.numbers["rtt_ms"]:
@@ -68,10 +70,12 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """A percentage."""
-    given = as_number(work.answers["q2_payload_percent"])
-    if given is None or not 0 < given < 100:
+    given = numbers_in(work.answers, ANSWERS["q2"], unit="percent")
+    if isinstance(given, Verdict):
+        return given
+    if not 0 < given[0] < 100:
         return Verdict(0, "q2_payload_percent must be a number between 0 and 100.")
-    if given > 50:
+    if given[0] > 50:
         return Verdict(0, "More payload than headers, with writes as small as these?")
     return Verdict(1, "A plausible share.")
 
@@ -79,40 +83,29 @@ def check_q2(work: Work) -> Verdict:
 def check_q3(work: Work) -> Verdict:
     """A list of indices."""
     given = work.answers["q3_waits"]
-    most = len(work.numbers["patterns"])
-    if not isinstance(given, list) or any(each not in range(most) for each in given):
-        return Verdict(0, f"q3_waits must be a list of indices from 0 to {most - 1}, such as [0].")
+    most = len(work.numbers["patterns"]) - 1
+    if given == []:
+        return Verdict(1, "A list of no patterns: none of them waits?")
+    indices = counts_in(given, name="q3_waits", of=f"indices from 0 to {most}, such as [0]")
+    if isinstance(indices, Verdict):
+        return indices
+    if max(indices) > most:
+        return Verdict(0, f"q3_waits: the last pattern has the index {most}.")
     return Verdict(1, "A list of patterns. Have you tried one of them in a lab?")
 
 
 def check_q6(work: Work) -> Verdict:
     """One of the reasons."""
-    given = work.answers["q6_reason"]
-    if given not in REASONS:
-        return choice(given, REASONS[0], REASONS, name="q6_reason")
-    return Verdict(1, "One of the reasons. What in the capture and the log speaks for it?")
+    then = "One of the reasons. What in the capture and the log speaks for it?"
+    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
     """Compiles records.c and sends 20 records over a wire of 50 ms."""
-    built = work.compile("records.c")
-    if built.binary is None:
-        return Verdict(0, f"records.c does not compile:\n{built.messages}")
-    return look_at_records(run_records(work, records=20, rtt_ms=50), 20)
+    return look_at_records(work, records=20, rtt_ms=50)
 
 
 # ---- records.c -----------------------------------------------------------------------------------
-
-
-def run_records(work: Work, records: int, rtt_ms: float) -> LabRun:
-    """The learner's program on the client, recordsink on the server."""
-    return work.run_in_lab(
-        work.compile("records.c"),
-        ["10.0.0.2", "{port}", str(records)],
-        peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
-        lab={"rtt_ms": rtt_ms},
-        limits=Limits(wall_s=20, cpu_s=8, processes=8),
-    )
 
 
 def record_sizes(records: int) -> list[int]:
@@ -120,40 +113,44 @@ def record_sizes(records: int) -> list[int]:
     return [20 + 7 * i % 81 for i in range(records)]
 
 
-def look_at_records(run: LabRun, records: int) -> Verdict:
-    """Two things to see in a capture: where segments end, and whether a record had to wait."""
-    sizes = record_sizes(records)
+@compiled("records.c")
+def look_at_records(work: Work, records: int, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, recordsink on the server: two things to see on the wire.
+
+    Where segments end, and whether a record had to wait.
+    """
+    run = work.run_in_lab(
+        work.compile("records.c"),
+        ["10.0.0.2", "{port}", str(records)],
+        peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
+        lab={"rtt_ms": rtt_ms},
+        limits=Limits(wall_s=20, cpu_s=8, processes=8),
+    )
+    ends = list(accumulate(record_sizes(records)))
     if not run.outcome.ok:
-        return Verdict(0, f"records {run.outcome.how_it_ended()}.")
-    if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != sum(sizes):
+        return Verdict(0, f"{how_it_ended(run, 'records')}.")
+    if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:
         found = run.peer_error or f"{run.peer and run.peer['records']} of {records} records came"
         return Verdict(0, f"The receiver did not get the records as they are: {found}.")
-    sent = run.sent_sizes()
-    ends = {sum(sizes[: i + 1]) for i in range(records)}
-    seen, position = 0, 0
-    for size in sent:
-        position += size
-        seen += position in ends
-    if seen == len(sent):
-        whole = Verdict(1, "Every segment ends where a record ends.")
-    else:
-        whole = Verdict(
-            0,
-            f"Your program sent {len(sent)} segments for {records} records, and {len(sent) - seen}"
-            " of them end in the middle of one. TCP saw pieces: write a record at once, or cork.",
-        )
-    return combine([(0.5, whole), (0.5, _look_at_waiting(run, records))])
+    return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, records))])
+
+
+def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
+    """A segment ends where a record ends."""
+    sent = departures(run)
+    torn = sum(each.end_bytes not in ends for each in sent)
+    if torn == 0:
+        return Verdict(1, "Every segment ends where a record ends.")
+    return Verdict(
+        0,
+        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} of them end"
+        " in the middle of one. TCP saw pieces: write a record at once, or cork.",
+    )
 
 
 def _look_at_waiting(run: LabRun, records: int) -> Verdict:
     """A record that does not wait leaves while those before it are still un-ACKed."""
-    rows = run.client_segments
-    acked, ahead = 1, 0
-    for row in rows:
-        if row["direction"] == 1:
-            acked = max(acked, int(row["ack"]))
-        elif row["payload_bytes"] and not row["is_retransmission"] and int(row["seq"]) > acked:
-            ahead += 1
+    ahead = sum(each.is_ahead for each in departures(run))
     if 2 * ahead >= records - 1:
         return Verdict(1, "No record waited for the ACK of another.")
     return Verdict(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import random
 import struct
-import tempfile
-from pathlib import Path
+from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
-from tcplab.grading.inside import plain
+from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
 
@@ -54,72 +53,58 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _numbers_of(work: Work, question: str) -> tuple[list[float], str]:
-    """The answers as numbers, as the grader will see them, or what is wrong with them."""
-    given = {name: plain(work.answers[name]) for name in ANSWERS[question]}
-    found = [number for each in given.values() if (number := as_number(each)) is not None]
-    if len(found) == len(given):
-        return found, ""
-    shown = ", ".join(f"{name} = {describe(each)}" for name, each in given.items())
-    return [], f"{shown}: give plain numbers; float() and int() make them."
-
-
 def check_q1(work: Work) -> Verdict:
     """Three lists of sizes that carry all bytes, no segment above the MSS."""
     total = sum(work.numbers["pieces_bytes"])
     for name in ANSWERS["q1"]:
-        given = plain(work.answers[name])
-        if not isinstance(given, list) or not given or any(type(each) is not int for each in given):
-            return Verdict(0, f"{name} must be a list of whole numbers, such as [1448, 20].")
-        if max(given) > MSS_BYTES:
-            return Verdict(0, f"{name}: a segment holds at most {MSS_BYTES} bytes.")
-        if sum(given) != total:
-            return Verdict(0, f"{name}: these are {sum(given)} bytes, and {total} are sent.")
+        given = sizes_in(work.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        if isinstance(given, Verdict):
+            return given
     return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
 
 
 def check_q2(work: Work) -> Verdict:
     """Whole numbers."""
-    values, problem = _numbers_of(work, "q2")
-    if problem or any(each != int(each) or each < 1 for each in values):
-        return Verdict(0, problem or "Calls and bytes are counted in whole numbers, from 1 on.")
-    if values[1] > values[0]:
+    given = numbers_in(work.answers, ANSWERS["q2"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] > given[0]:
         return Verdict(0, "More calls with writev() than with a cork?")
     return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
 
 
 def check_q3(work: Work) -> Verdict:
     """Two times."""
-    values, problem = _numbers_of(work, "q3")
-    if problem:
-        return Verdict(0, problem)
-    if min(values) <= work.numbers["rtt_ms"]:
+    given = numbers_in(work.answers, ANSWERS["q3"], unit="ms")
+    if isinstance(given, Verdict):
+        return given
+    if min(given) <= work.numbers["rtt_ms"]:
         return Verdict(0, "No ACK will come that could let the bytes go. Which timer does?")
     return Verdict(1, "Two times, longer than a round trip. What does the timer know, each time?")
 
 
 def check_q4(work: Work) -> Verdict:
     """Two whole numbers."""
-    values, problem = _numbers_of(work, "q4")
-    if problem or any(each != int(each) or each < 1 for each in values):
-        return Verdict(0, problem or "They are counted in whole numbers, from 1 on.")
+    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    if isinstance(given, Verdict):
+        return given
     return Verdict(1, "Two counts. Of the client, and of segments with data?")
 
 
 def check_q5(work: Work) -> Verdict:
     """A time."""
-    values, problem = _numbers_of(work, "q5")
-    if problem or values[0] <= 0:
-        return Verdict(0, problem or "Nothing leaves before it was written.")
+    given = numbers_in(work.answers, ANSWERS["q5"], unit="ms")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] <= 0:
+        return Verdict(0, "Nothing leaves before it was written.")
     return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
 
 
 def check_q6(work: Work) -> Verdict:
     """One of the reasons."""
-    given = work.answers["q6_reason"]
-    if given not in REASONS:
-        return choice(given, REASONS[0], REASONS, name="q6_reason")
-    return Verdict(1, "One of the reasons. What happened right before the segment left?")
+    then = "One of the reasons. What happened right before the segment left?"
+    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
@@ -145,41 +130,25 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
     return found
 
 
+@compiled("respond.c")
 def look_at_answers(work: Work, answers: int, rtt_ms: float) -> Verdict:
     """The learner's program on the client, filerecv on the server: first the bytes, then how."""
-    built = work.compile("respond.c")
-    if built.binary is None:
-        return Verdict(0, f"respond.c does not compile:\n{built.messages}")
     file = random.Random(answers).randbytes(sum(map(_part_bytes, range(answers))))
-    with tempfile.TemporaryDirectory(prefix="tcplab-answers-") as folder:
-        path = Path(folder) / "received"
-        run = work.run_in_lab(
-            built,
-            ["10.0.0.2", "{port}", "file", str(answers)],
-            peer=["filerecv", "--json", "--port", "0", "-o", str(path)],
-            lab={"rtt_ms": rtt_ms},
-            files={"file": file},
-            limits=Limits(wall_s=15, cpu_s=6, processes=8),
-        )
-        received = path.read_bytes() if path.is_file() else b""
+    run, received = run_into_file(
+        work,
+        "respond.c",
+        ["10.0.0.2", "{port}", "file", str(answers)],
+        lab={"rtt_ms": rtt_ms},
+        files={"file": file},
+        limits=Limits(wall_s=15, cpu_s=6, processes=8),
+    )
     due = wanted(file, answers)
     if not run.outcome.ok:
-        said = run.outcome.errors.decode(errors="replace").strip().splitlines()[-1:]
-        words = f" and said: {said[0][:120]}" if said else ""
-        return Verdict(0, f"respond {run.outcome.how_it_ended()}{words}.")
+        return Verdict(0, f"{how_it_ended(run, 'respond')}.")
     if received != b"".join(due):
         return Verdict(0, _difference(received, due))
-    ends = _ends(due)
+    ends = list(accumulate(map(len, due)))
     return combine([(0.5, _look_at_pieces(run, ends)), (0.5, _look_at_waiting(run, ends))])
-
-
-def _ends(answers: list[bytes]) -> list[int]:
-    """How many bytes of the stream have gone when each answer ends."""
-    found, position = [], 0
-    for each in answers:
-        position += len(each)
-        found.append(position)
-    return found
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
@@ -194,16 +163,13 @@ def _difference(received: bytes, due: list[bytes]) -> str:
 
 def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
     """A segment that is not full has a right to be there only at the end of an answer."""
-    position, small = 0, 0
-    sizes = run.sent_sizes()
-    for size in sizes:
-        position += size
-        small += size < MSS_BYTES and position not in ends
+    sent = departures(run)
+    small = sum(each.size_bytes < MSS_BYTES and each.end_bytes not in ends for each in sent)
     if small == 0:
         return Verdict(1, "Every segment is full, or ends where an answer ends.")
     return Verdict(
         0,
-        f"Your program sent {len(sizes)} segments. Neither full nor the end of an answer: {small}."
+        f"Your program sent {len(sent)} segments. Neither full nor the end of an answer: {small}."
         " A header or another piece travelled alone. What holds it until the rest is there?",
     )
 
@@ -215,15 +181,11 @@ def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
     before is on its way. That is what Nagle's algorithm, as Linux has it, never lets happen; and
     what is held until the next answer does not end where its own does.
     """
-    at_once, acked, small_end = 0, 0, 0
-    for row in run.client_segments:
-        if row["direction"] == 1:
-            acked = max(acked, int(row["ack"]) - 1)
-        elif row["payload_bytes"] and not row["is_retransmission"]:
-            position = int(row["seq"]) - 1 + int(row["payload_bytes"])
-            at_once += position in ends and acked < small_end
-            if row["payload_bytes"] < MSS_BYTES:
-                small_end = position
+    at_once, small_end = 0, 0
+    for each in departures(run):
+        at_once += each.end_bytes in ends and each.acked_bytes < small_end
+        if each.size_bytes < MSS_BYTES:
+            small_end = each.end_bytes
     if 2 * at_once >= len(ends):
         return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     return Verdict(

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import random
 import struct
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number, choice, combine, describe
-from tcplab.grading.inside import plain
+from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.programs import compiled, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import Built, LabRun, Work
 
@@ -65,22 +63,12 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _numbers_of(work: Work, question: str) -> tuple[list[float], str]:
-    """The answers as numbers, as the grader will see them, or what is wrong with them."""
-    given = {name: plain(work.answers[name]) for name in ANSWERS[question]}
-    found = [number for each in given.values() if (number := as_number(each)) is not None]
-    if len(found) == len(given):
-        return found, ""
-    shown = ", ".join(f"{name} = {describe(each)}" for name, each in given.items())
-    return [], f"{shown}: give plain numbers; float() and int() make them."
-
-
 def check_q1(work: Work) -> Verdict:
     """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
-    values, problem = _numbers_of(work, "q1")
-    if problem:
-        return Verdict(0, problem)
-    seconds, *times = values
+    given = numbers_in(work.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    seconds, *times = given
     n = work.numbers
     if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
         return Verdict(0, "q1_slow_s: that would be more bits a second than the wire has.")
@@ -91,10 +79,10 @@ def check_q1(work: Work) -> Verdict:
 
 def check_q2(work: Work) -> Verdict:
     """Two whole numbers."""
-    values, problem = _numbers_of(work, "q2")
-    if problem or any(each != int(each) or each < 1 for each in values):
-        return Verdict(0, problem or "Calls are counted in whole numbers, from 1 on.")
-    if values[1] >= values[0]:
+    given = numbers_in(work.answers, ANSWERS["q2"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] >= given[0]:
         return Verdict(0, "More calls with sendfile() than with read() and send()?")
     return Verdict(1, "Plausible. What does sendfile(2) say about the most in one call?")
 
@@ -103,40 +91,36 @@ def check_q3(work: Work) -> Verdict:
     """Two lists of sizes that carry all bytes, no segment above the MSS."""
     total = work.numbers["header_bytes"] + work.numbers["small_file_bytes"]
     for name in ANSWERS["q3"]:
-        given = plain(work.answers[name])
-        if not isinstance(given, list) or not given or any(type(each) is not int for each in given):
-            return Verdict(0, f"{name} must be a list of whole numbers, such as [1448, 20].")
-        if max(given) > MSS_BYTES:
-            return Verdict(0, f"{name}: a segment holds at most {MSS_BYTES} bytes.")
-        if sum(given) != total:
-            return Verdict(0, f"{name}: these are {sum(given)} bytes, and {total} are sent.")
+        given = sizes_in(work.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        if isinstance(given, Verdict):
+            return given
     return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
 
 
 def check_q4(work: Work) -> Verdict:
     """Two whole numbers."""
-    values, problem = _numbers_of(work, "q4")
-    if problem or any(each != int(each) or each < 1 for each in values):
-        return Verdict(0, problem or "Segments and bytes are counted in whole numbers, from 1 on.")
-    if values[0] > values[1]:
+    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] > given[1]:
         return Verdict(0, "More segments than bytes?")
     return Verdict(1, "Two counts. Is the header among the bytes, or an ACK among the segments?")
 
 
 def check_q5(work: Work) -> Verdict:
     """A time."""
-    values, problem = _numbers_of(work, "q5")
-    if problem or values[0] <= 0:
-        return Verdict(0, problem or "A pause lasts longer than nothing.")
+    given = numbers_in(work.answers, ANSWERS["q5"], unit="ms")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] <= 0:
+        return Verdict(0, "A pause lasts longer than nothing.")
     return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
 
 
 def check_q6(work: Work) -> Verdict:
     """One of the reasons."""
-    given = work.answers["q6_reason"]
-    if given not in REASONS:
-        return choice(given, REASONS[0], REASONS, name="q6_reason")
-    return Verdict(1, "One of the reasons. What ended the pause: an ACK, a window, or a timer?")
+    then = "One of the reasons. What ended the pause: an ACK, a window, or a timer?"
+    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q7(work: Work) -> Verdict:
@@ -175,24 +159,19 @@ class Request:
 
 def send_range(work: Work, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
     """The learner's program on the client, filerecv on the server; and what that received."""
-    with tempfile.TemporaryDirectory(prefix="tcplab-range-") as folder:
-        received = Path(folder) / "received"
-        run = work.run_in_lab(
-            work.compile("sendrange.c"),
-            ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
-            peer=["filerecv", "--json", "--port", "0", "-o", str(received)],
-            lab={"rtt_ms": request.rtt_ms},
-            files={"file": request.file},
-            limits=Limits(wall_s=wall_s, cpu_s=6, processes=8),
-        )
-        return run, received.read_bytes() if received.is_file() else b""
+    return run_into_file(
+        work,
+        "sendrange.c",
+        ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
+        lab={"rtt_ms": request.rtt_ms},
+        files={"file": request.file},
+        limits=Limits(wall_s=wall_s, cpu_s=6, processes=8),
+    )
 
 
+@compiled("sendrange.c")
 def look_at_range(work: Work, request: Request) -> Verdict:
     """Whether the right bytes came, then how they left."""
-    built = work.compile("sendrange.c")
-    if built.binary is None:
-        return Verdict(0, f"sendrange.c does not compile:\n{built.messages}")
     run, received = send_range(work, request, wall_s=10)
     if damage := _damage(run, received, request):
         return Verdict(0, f"{damage} Nothing else counts before every byte is right.")
@@ -200,7 +179,7 @@ def look_at_range(work: Work, request: Request) -> Verdict:
         [
             (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
             (0.2, _look_at_the_end(work, request.past_the_end())),
-            (0.2, _look_at_the_copies(built)),
+            (0.2, _look_at_the_copies(work.compile("sendrange.c"))),
             (0.15, _look_at_the_header(run)),
             (0.15, _look_at_the_pieces(run)),
         ]
@@ -211,9 +190,7 @@ def _damage(run: LabRun, received: bytes, request: Request) -> str:
     """What is wrong with the bytes that arrived, in a sentence; "" when nothing is."""
     wanted = request.wanted
     if not run.outcome.ok:
-        said = run.outcome.errors.decode(errors="replace").strip().splitlines()[-1:]
-        words = f" and said: {said[0][:120]}" if said else ""
-        return f"sendrange {run.outcome.how_it_ended()}{words}."
+        return f"{how_it_ended(run, 'sendrange')}."
     if received == wanted:
         return ""
     if len(received) < HEADER.size:

@@ -9,14 +9,16 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.grading.conftest import ROOT, quiet
 
-from tcplab.grading.assignment import Task
+from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.generate import generate
 from tcplab.grading.release import strip_solution
 from tcplab.grading.trial import Trial, Tried
+from tcplab.grading.work import Work
 from tcplab.lab import ParameterError
 
 SOURCES = sorted(
@@ -192,7 +194,7 @@ def _repeat(name: str, times: int) -> None:
         untouched = tried.run("untouched", student)
         assert untouched.as_expected, (number, untouched)
         for mutant in tried.mutants:
-            if not mutant.startswith("never-ends"):  # which is the same 8 s every time
+            if mutant != "never-ends":  # which is the same 8 s every time
                 found = tried.run_changed(mutant, reference, student)
                 assert found.as_expected, (number, found)
 
@@ -229,6 +231,60 @@ def test_a_learners_own_check_teaches_and_does_not_tell(tmp_path: Path) -> None:
     assert "held" in shown
     with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
         assignment.check("q99")
+
+
+#: What learners assign by mistake, as it comes out of the sandbox.
+ODD: list[Any] = [
+    *(None, True, -1, 0, 0.5, 10**18, 1e308, "", "cork", [], [None], [1], {}, [[1]] * 4),
+    *([0] * 3, [1] * 4, [-1] * 4, ["x"] * 3, [1448, 1448], list(range(200))),
+    *({"unsupported": "Yes"}, [{"unsupported": "Yes"}] * 3),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_check_of_an_answer_takes_any_data(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
+    for question, asked in task.answers.items():
+        check, own = task.public_check(question), getattr(judge, question)
+        for value in ODD if asked else []:
+            answers = dict.fromkeys(task.names, value)
+            with Work("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+                for verdict in [own(work), *([check(work)] if check else [])]:
+                    assert verdict.share is not None, (question, value)
+                    assert "\n" not in verdict.message, (question, value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_check_of_a_reason_does_not_tell_which(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    module = load_module(source / "task.py", f"tcplab_task_{name}_of_a_test")
+    words = next(
+        getattr(module, each) for each in ("REASONS", "CURES", "CAUSES") if hasattr(module, each)
+    )
+    (asked,) = (each for each in task.names if each.endswith(("_reason", "_cure", "_causes")))
+    check = task.public_check(asked.split("_")[0])
+    assert check is not None
+    said = set()
+    for word in (*words, words[0].upper()):
+        answers: dict[str, Any] = dict.fromkeys(task.names, 7)
+        answers[asked] = [word] * 3 if asked.endswith("causes") else word
+        with Work("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+            said.add(check(work))
+    assert len(said) == 1
+    assert said.pop().passed
+
+
+def test_numbers_of_numpy_are_numbers_in_both_checks() -> None:
+    import numpy as np
+
+    from tcplab.grading import open_assignment
+
+    assignment = open_assignment("ps3", "ada", ROOT / "exercises" / "ps3")
+    for value in (np.int64(1448), np.float64(1448), np.array(1448), 1448):
+        assert "looks good" in repr(assignment.check("q4", {"q4_full_bytes": value}))
 
 
 def test_the_programs_to_mend_are_those_of_the_lesson() -> None:

@@ -17,8 +17,14 @@ from tcplab.grading.checks import (
     combine,
     count,
     counts,
+    counts_in,
+    equal_parts,
+    list_in,
     number,
+    numbers_in,
+    one_of,
     score,
+    sizes_in,
     text,
 )
 from tcplab.grading.flags import harmless_markdown, look_at_answers, look_at_source
@@ -69,6 +75,68 @@ def test_counts_give_half_of_what_is_right_at_its_place() -> None:
     assert counts([1, 2, 4], [1, 2, 3], name="x").share == pytest.approx(1 / 3, abs=1e-4)
     assert "index 2" in counts([1, 2, 4], [1, 2, 3], name="x").message
     assert counts([1, 2], [1, 2, 3], name="x").share == 0
+
+
+@given(JSON)
+def test_every_public_check_takes_any_data(value: Any) -> None:
+    for found in (
+        numbers_in({"x": value, "y": 1}, ["x", "y"], unit="ms", least=0),
+        list_in(value, 3, name="x"),
+        counts_in(value, name="x", least=1),
+        sizes_in(value, 2000, name="x", most_bytes=1448),
+        one_of(value, ["a", "b"], name="x", then="Why?"),
+    ):
+        if isinstance(found, Verdict):
+            assert found.share in {0, 1}
+            assert "\n" not in found.message
+        else:
+            assert isinstance(found, list)
+
+
+def test_numbers_in() -> None:
+    answers = {"x": 2.0, "y": 3, "z": "3"}
+    assert numbers_in(answers, ["x", "y"]) == [2.0, 3.0]
+    assert numbers_in(answers, ["x", "y"], least=2) == [2.0, 3.0]
+    told = numbers_in(answers, ["x", "z"], unit="ms")
+    assert isinstance(told, Verdict)
+    assert told.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
+    told = numbers_in(answers, ["x", "y"], least=3)
+    assert told == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
+    assert isinstance(numbers_in({"x": 2.5}, ["x"], least=0), Verdict)
+
+
+def test_lists_are_of_their_length_and_kind() -> None:
+    assert list_in(["a", None], 2, name="x") == ["a", None]
+    assert list_in(["a"], 2, name="x", of="words") == Verdict(
+        0, "x is ['a']; it must be a list of 2 words."
+    )
+    assert isinstance(list_in([], name="x"), Verdict)
+    assert counts_in([1, 2.0], 2, name="x") == [1, 2]
+    assert counts_in([1, 2.5], name="x") == Verdict(
+        0, "x[1] is 2.5; it must be a whole number from 0."
+    )
+    assert isinstance(counts_in([0], name="x", least=1), Verdict)
+    assert isinstance(counts_in([True], name="x"), Verdict)
+    assert sizes_in([1448, 20], 1468, name="x", most_bytes=1448) == [1448, 20]
+    assert isinstance(sizes_in([1468], 1468, name="x", most_bytes=1448), Verdict)
+    assert sizes_in([1448], 1468, name="x", most_bytes=1448) == Verdict(
+        0, "x: these are 1448 bytes, and 1468 are sent."
+    )
+
+
+def test_a_public_check_of_a_choice_says_the_same_of_every_word() -> None:
+    words = ["Cork", "nodelay", "none"]
+    said = {one_of(f" {word.upper()} ", words, name="x", then="Why?") for word in words}
+    assert said == {Verdict(1, "Why?")}
+    assert one_of("nagle", words, name="x", then="Why?").share == 0
+
+
+def test_equal_parts() -> None:
+    good, bad = Verdict(1, "good."), Verdict(0, "bad.")
+    assert equal_parts([good, bad, good]) == Verdict(0.6667, "bad. good. good.")
+    assert equal_parts([good] * 7).passed
+    with pytest.raises(ValueError, match="sum up to 0"):
+        equal_parts([])
 
 
 def test_combine() -> None:

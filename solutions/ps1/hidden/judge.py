@@ -5,18 +5,15 @@ What is right is computed: from the models, from the capture that was handed out
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import Facts, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.work import Work
 from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps1_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_for_the_judge")
 
 MIB_PER_MB = 1e6 / 2**20
 
@@ -144,45 +141,24 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, price), (0.5, spliced)])
 
 
-@lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
-    data = rows[rows["payload_bytes"] > 0]
-    sent, answered = (data[data["direction"] == direction] for direction in (0, 1))
-    gaps = sent["time_ns"][1:] - sent["time_ns"][:-1]
-    fin_ns = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & 1 > 0)][0]
-    causes = json.loads((HERE / "captures.json").read_text())
-    return {
-        "file_bytes": int(sent["payload_bytes"][~sent["is_retransmission"]].sum()),
-        "sent_bytes": int(sent["payload_bytes"].sum()),
-        "wire_bytes": int(sent["wire_bytes"].sum()),
-        "both_ways": int(data["payload_bytes"][~data["is_retransmission"]].sum()),
-        "stall_ms": float(gaps.max()) / 1e6,
-        "reason": causes[path.name],
-        "after_fin": int(answered["payload_bytes"][answered["time_ns"] > fin_ns].sum()),
-        "answered": int(answered["payload_bytes"].sum()),
-        "after_fin_segments": int((answered["time_ns"] > fin_ns).sum()),
-    }
-
-
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _facts(work: Work) -> Facts:
+    return facts_of(work.folder / work.numbers["capture"])
 
 
 def q4(work: Work) -> Verdict:
     """Bytes of the file, each once."""
-    found = _found(work)
+    facts = _facts(work)
+    data, rows = facts.data, facts.rows
+    once = data["payload_bytes"][~data["is_retransmission"]]
+    both_ways = rows["payload_bytes"][~rows["is_retransmission"]]
     return count(
         work.answers["q4_file_bytes"],
-        found["file_bytes"],
+        int(once.sum()),
         name="q4_file_bytes",
         hints=[
-            Hint(found["sent_bytes"], "some bytes were sent more than once; count each once.", 0.5),
-            Hint(found["wire_bytes"], "headers are not part of the file.", 0.5),
-            Hint(found["both_ways"], "the server's bytes are among them.", 0.5),
+            Hint(facts.payload_bytes, "some bytes were sent more than once; count them once.", 0.5),
+            Hint(int(data["wire_bytes"].sum()), "headers are not part of the file.", 0.5),
+            Hint(int(both_ways.sum()), "the server's bytes are among them.", 0.5),
         ],
         wrong="Payload from the client only, and each byte once: sequence numbers tell.",
     )
@@ -190,19 +166,11 @@ def q4(work: Work) -> Verdict:
 
 def q5(work: Work) -> Verdict:
     """The longest pause, and why."""
-    found = _found(work)
-    stall = number(
-        work.answers["q5_stall_ms"],
-        found["stall_ms"],
-        name="q5_stall_ms",
-        unit="ms",
-        within=0.05,
-        hints=[Hint(found["stall_ms"] / 1e3, "this is in seconds.", 0.5)],
-        wrong="The largest difference between the times of two data segments of the client.",
-    )
+    facts = _facts(work)
+    stall = longest_pause(work.answers["q5_stall_ms"], facts, name="q5_stall_ms")
     reason = choice(
         work.answers["q5_reason"],
-        found["reason"],
+        facts.cause,
         task.REASONS,
         name="q5_reason",
         wrong="What came first after the pause: the same bytes again, new ones after an ACK that"
@@ -213,14 +181,21 @@ def q5(work: Work) -> Verdict:
 
 def q6(work: Work) -> Verdict:
     """What the server sent when the client's direction had ended."""
-    found = _found(work)
+    rows = _facts(work).rows
+    fin_ns = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & 1 > 0)][0]
+    answered = rows[(rows["direction"] == 1) & (rows["payload_bytes"] > 0)]
+    after_fin = answered[answered["time_ns"] > fin_ns]
     return count(
         work.answers["q6_bytes_after_fin"],
-        found["after_fin"],
+        int(after_fin["payload_bytes"].sum()),
         name="q6_bytes_after_fin",
         hints=[
-            Hint(found["answered"], "some of these came while the client was still sending.", 0.5),
-            Hint(found["after_fin_segments"], "bytes were asked for, not segments.", 0.5),
+            Hint(
+                int(answered["payload_bytes"].sum()),
+                "some of these came while the client was still sending.",
+                0.5,
+            ),
+            Hint(len(after_fin), "bytes were asked for, not segments.", 0.5),
             Hint(0, "a FIN ends one direction only."),
         ],
         wrong="Find the client's FIN, then add up the payload that comes from the server.",
@@ -229,9 +204,6 @@ def q6(work: Work) -> Verdict:
 
 def q7(work: Work) -> Verdict:
     """halfcat.c with the student's own sizes."""
-    built = work.compile("halfcat.c")
-    if built.binary is None:
-        return Verdict(0, f"halfcat.c does not compile:\n{built.messages}")
     sizes = {name: work.numbers[name] for name in ("file_bytes", "answer_bytes", "echo_bytes")}
     verdict: Verdict = task.look_at_halfcat(work, **sizes)
     return verdict

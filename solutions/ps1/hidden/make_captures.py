@@ -1,24 +1,21 @@
 """Makes captures/N.pcapng anew, in a Lab: three causes of a pause, two captures of each.
 
-python solutions/ps1/hidden/make_captures.py
+python solutions/ps1/hidden/make_captures.py [NAME...]
 
 A client sends a file and ends its direction; a server greets, and answers after the file's end.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import socket
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-
-HERE = Path(__file__).parent
-PORT = 5001
+from tcplab.grading.captures import finish, make_captures, record_connection
 
 
 @dataclass(frozen=True)
@@ -62,15 +59,11 @@ def send(connection: socket.socket, scene: Scene) -> None:
         connection.sendall(file[scene.pause_after :])
     else:
         connection.sendall(file)
-    connection.shutdown(socket.SHUT_WR)
-    while connection.recv(65536):
-        pass
-    connection.close()
+    finish(connection)
 
 
-def serve(listener: socket.socket, scene: Scene) -> None:
+def serve(connection: socket.socket, scene: Scene) -> None:
     """The server: greets, reads to the end, answers."""
-    connection, _ = listener.accept()
     connection.sendall(b"g" * scene.greeting_bytes)
     received = 0
     while block := connection.recv(4096):
@@ -81,38 +74,23 @@ def serve(listener: socket.socket, scene: Scene) -> None:
     for size in scene.answer:
         connection.sendall(b"a" * size)
         time.sleep(0.002)
-    connection.close()
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
-    with lab.server.socket() as listener, lab.client.socket() as connection:
+
+    def prepare(listener: socket.socket, _: socket.socket) -> None:
         if scene.reason == "receiver-full":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 14000)
-        listener.bind(("", PORT))
-        listener.listen()
+
+    with Lab(rtt_ms=10) as lab:
         if scene.reason == "segment-lost":
             # The last segment and the probe for it: what is left is the retransmission timer.
             last = -(-scene.file_bytes // 1448)
             lab.link.script("client->server", f"drop data nth={last}-{last + 1}")
-        server = threading.Thread(target=serve, args=(listener, scene))
-        with lab.client.capture() as capture:
-            server.start()
-            connection.connect((lab.server.address, PORT))
-            send(connection, scene)
-            server.join()
-            time.sleep(0.1)
-        capture.save(HERE.parent / "captures" / f"{name}.pcapng")
-
-
-def main() -> None:
-    """All of them, and what caused them."""
-    for name, scene in SCENES.items():
-        with Lab(rtt_ms=10) as lab:
-            record(lab, name, scene)
-    causes = {f"{name}.pcapng": scene.reason for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(causes, indent=1) + "\n")
+        client, server = partial(send, scene=scene), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, prepare=prepare)
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.reason for name, each in SCENES.items()})

@@ -7,7 +7,6 @@ that tally gets is made.
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import struct
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Any
 
 from tcplab.capture import open_capture
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import cause_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.work import Work
 from tcplab.models import (
@@ -26,8 +26,7 @@ from tcplab.models import (
     udp_batching,
 )
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps2_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
 
 #: Ethernet 14, IPv4 20, UDP 8: where the payload of a datagram begins.
 PAYLOAD_AT = 42
@@ -130,9 +129,10 @@ def q3(work: Work) -> Verdict:
 def _capture(path: Path) -> dict[str, Any]:
     """What is to be found in a capture: counted here, but for the cause, which made it."""
     records = open_capture(path).records
+    data = records.data.tobytes()
     came = []
     for offset in records.offset:
-        kind, _, value = HEADER.unpack_from(records.data, int(offset) + PAYLOAD_AT)
+        kind, _, value = HEADER.unpack_from(data, int(offset) + PAYLOAD_AT)
         if kind == b"data":
             came.append(value)
         elif kind == b"end.":
@@ -154,7 +154,7 @@ def _capture(path: Path) -> dict[str, Any]:
         "reordered": reordered,
         "backward_steps": sum(a > b for a, b in itertools.pairwise(came)),
         "in_the_buffer": len(first) - read,
-        "cure": json.loads((HERE / "captures.json").read_text())[path.name],
+        "cure": cause_of(path),
     }
 
 
@@ -226,9 +226,6 @@ def q6(work: Work) -> Verdict:
 
 def q7(work: Work) -> Verdict:
     """tally.c with a run that no learner has seen, the same for a student each time."""
-    built = work.compile("tally.c")
-    if built.binary is None:
-        return Verdict(0, f"tally.c does not compile:\n{built.messages}")
     stream = task.make_stream(random.Random(f"the judge's run for {work.student.casefold()}"))
     verdict: Verdict = task.look_at_tally(work, stream)
     return verdict

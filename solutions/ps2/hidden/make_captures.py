@@ -1,6 +1,6 @@
 """Makes captures/N.pcapng and captures/N.log anew, in a Lab: three troubles, two captures of each.
 
-python solutions/ps2/hidden/make_captures.py
+python solutions/ps2/hidden/make_captures.py [NAME...]
 
 The course's udpsource sends to a program that may be asleep, over a wire that may have a short
 queue; the capture is of the server's interface, the log says what the two programs know.
@@ -8,7 +8,6 @@ queue; the capture is of the server's interface, the log says what the two progr
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 import threading
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import Lab
+from tcplab.grading.captures import make_captures
 
-HERE = Path(__file__).parent
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
 
@@ -119,35 +118,25 @@ def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
         assert ended
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the server's host, and the log."""
-    for rule in scene.rules:
-        lab.link.script("client->server", rule)
-    lab.link.update("client->server", reorder_ns=1_500_000)
     read: set[int] = set()
-    with lab.server.socket(kind=socket.SOCK_DGRAM) as place:
-        if scene.rcvbuf_bytes:
-            place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+    pace = ["--pace", str(scene.pace_mbit)] if scene.pace_mbit else []
+    with Lab(rtt_ms=10, **scene.lab) as lab, lab.server.socket(kind=socket.SOCK_DGRAM) as place:
+        for rule in scene.rules:
+            lab.link.script("client->server", rule)
+        lab.link.update("client->server", reorder_ns=1_500_000)
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         place.bind(("", 9000))
         receiver = threading.Thread(target=receive, args=(place, scene, read))
-        pace = ["--pace", str(scene.pace_mbit)] if scene.pace_mbit else []
         with lab.server.capture(snaplen=SNAPLEN) as capture:
             receiver.start()
             lab.client.run(["udpsource", "-s", "200", "-c", str(scene.count), *pace, "server"])
             receiver.join()
-    capture.save(HERE.parent / "captures" / f"{name}.pcapng")
+        capture.save(path)
     log = f"the source sent {scene.count} datagrams\nthe program at the server read {len(read)}"
-    (HERE.parent / "captures" / f"{name}.log").write_text(f"{log} different ones\n")
-
-
-def main() -> None:
-    """All of them, and what would cure them."""
-    for name, scene in SCENES.items():
-        with Lab(rtt_ms=10, **scene.lab) as lab:
-            record(lab, name, scene)
-    cures = {f"{name}.pcapng": scene.cure for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(cures, indent=1) + "\n")
+    path.with_suffix(".log").write_text(f"{log} different ones\n")
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.cure for name, each in SCENES.items()})

@@ -6,18 +6,17 @@ that was handed out, from the wire.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
 from tcplab.grading.work import Work
 from tcplab.models import announced_mss_bytes, header_share, mss_bytes
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps3_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_for_the_judge")
 
 ETHERNET_MTU = 1500
 IP_HEADER, UDP_HEADER = 20, 8
@@ -120,29 +119,21 @@ def q3(work: Work) -> Verdict:
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
     """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
-    syns = rows[rows["flags"] & 0x02 > 0]
-    end, again, seen = 0, 0, 0
-    for row in rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]:
-        seen += 1
+    facts = facts_of(path)
+    end = again = 0
+    for row in facts.data:
         again += int(row["seq"]) < end
         end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
-    announced = {int(way): int(rows_of["mss"].max()) for way, rows_of in _by_way(syns)}
-    causes = json.loads((HERE / "captures.json").read_text())
+    syns = facts.rows[facts.rows["flags"] & 0x02 > 0]
+    announced = [int(syns["mss"][syns["direction"] == way].max()) for way in (0, 1)]
     return {
-        "announced": min(announced.values()),
+        "announced": min(announced),
         "announced_by_client": announced[0],
-        "full_bytes": min(announced.values()) - TIMESTAMPS_OPTION,
+        "full_bytes": min(announced) - TIMESTAMPS_OPTION,
         "again": again,
-        "data_segments": seen,
-        "reason": causes[path.name],
+        "data_segments": facts.data_segments,
+        "reason": facts.cause,
     }
-
-
-def _by_way(rows: Any) -> list[tuple[int, Any]]:
-    return [(way, rows[rows["direction"] == way]) for way in (0, 1)]
 
 
 def _found(work: Work) -> dict[str, Any]:
@@ -197,9 +188,6 @@ def q6(work: Work) -> Verdict:
 
 def q7(work: Work) -> Verdict:
     """slices.c with the student's own sizes."""
-    built = work.compile("slices.c")
-    if built.binary is None:
-        return Verdict(0, f"slices.c does not compile:\n{built.messages}")
     own = work.numbers
     verdict: Verdict = task.judge_slices(
         work, own["file_bytes"], own["interface_mtu_bytes"], own["path_mtu_bytes"]

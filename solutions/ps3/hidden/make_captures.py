@@ -1,6 +1,6 @@
 """Makes captures/N.pcapng anew, in a Lab: three causes of a pause, two captures of each.
 
-python solutions/ps3/hidden/make_captures.py
+python solutions/ps3/hidden/make_captures.py [NAME...]
 
 A client sends a file over a wire of 10 ms. The black holes take some seconds each: that is how long
 Linux needs to doubt the MTU.
@@ -8,17 +8,14 @@ Linux needs to doubt the MTU.
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-
-HERE = Path(__file__).parent
-PORT = 5001
+from tcplab.grading.captures import finish, make_captures, record_connection
 
 
 @dataclass(frozen=True)
@@ -59,26 +56,25 @@ def send(connection: socket.socket, scene: Scene) -> None:
     connection.sendall(file[:half])
     time.sleep(scene.writer_sleeps_s)
     connection.sendall(file[half:])
-    connection.shutdown(socket.SHUT_WR)
-    while connection.recv(65536):
-        pass
+    finish(connection)
 
 
-def serve(listener: socket.socket) -> None:
+def serve(connection: socket.socket) -> None:
     """Reads to the end."""
-    connection, _ = listener.accept()
     while connection.recv(65536):
         pass
-    connection.close()
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
-    with lab.server.socket() as listener, lab.client.socket() as connection:
+
+    def prepare(listener: socket.socket, connection: socket.socket) -> None:
         for end in (listener, connection):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         if scene.server_maxseg:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
+
+    with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
         if scene.path_mtu:
             how = "on" if scene.icmp else "off"
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
@@ -86,26 +82,8 @@ def record(lab: Lab, name: str, scene: Scene) -> None:
             # The last segment and the probe for it: what is left is the retransmission timer.
             last = -(-scene.file_bytes // ((scene.server_maxseg or 1460) - 12))
             lab.link.script("client->server", f"drop data nth={last}-{last + 1}")
-        listener.bind(("", PORT))
-        listener.listen()
-        server = threading.Thread(target=serve, args=(listener,))
-        with lab.client.capture(snaplen=80) as capture:
-            server.start()
-            connection.connect((lab.server.address, PORT))
-            send(connection, scene)
-            server.join()
-            time.sleep(0.1)
-        capture.save(HERE.parent / "captures" / f"{name}.pcapng")
-
-
-def main() -> None:
-    """All of them, and what caused them."""
-    for name, scene in SCENES.items():
-        with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
-            record(lab, name, scene)
-    causes = {f"{name}.pcapng": scene.reason for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(causes, indent=1) + "\n")
+        record_connection(lab, path, partial(send, scene=scene), serve, prepare=prepare)
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.reason for name, each in SCENES.items()})

@@ -6,18 +6,17 @@ the wire.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.work import Work
 from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps4_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_for_the_judge")
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535
@@ -123,9 +122,8 @@ def q3(work: Work) -> Verdict:
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
     """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
+    facts = facts_of(path)
+    rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
     for row in rows:
         if row["direction"] == 0 and row["payload_bytes"]:
@@ -136,13 +134,12 @@ def _capture(path: Path) -> dict[str, Any]:
             acked = max(acked, int(row["ack"]))
             unscaled = max(unscaled, int(row["window"]) >> max(int(row["window_shift"]), 0))
     after = rows[(rows["direction"] == 1) & (rows["flags"] & 0x02 == 0)]
-    causes = json.loads((HERE / "captures.json").read_text())
     return {
         "window_bytes": int(after["window"].max()),
         "unscaled": unscaled,
         "in_flight_bytes": most,
-        "total_bytes": int(rows[rows["direction"] == 0]["payload_bytes"].sum()),
-        "reason": causes[path.name],
+        "total_bytes": facts.payload_bytes,
+        "reason": facts.cause,
     }
 
 
@@ -197,14 +194,6 @@ def q6(work: Work) -> Verdict:
 
 def q7(work: Work) -> Verdict:
     """sink.c on two paths: no fixed size suits both."""
-    built = work.compile("sink.c")
-    if built.binary is None:
-        return Verdict(0, f"sink.c does not compile:\n{built.messages}")
-    verdicts = []
-    for name in ("short_path", "long_path"):
-        path = work.numbers[name]
-        run = task.run_sink(work, *path)
-        verdicts.append((0.5, task.look_at_sink(run, *path)))
-        if not run.answered or run.outcome.stopped_by:  # the other path would end like this one
-            return Verdict(0, verdicts[0][1].message)
-    return combine(verdicts)
+    paths = [work.numbers["short_path"], work.numbers["long_path"]]
+    verdict: Verdict = task.judge_sink(work, paths)
+    return verdict

@@ -1,23 +1,21 @@
 """Makes captures/N.pcapng anew, in a Lab: what holds a sender back, four causes.
 
-python solutions/ps4/hidden/make_captures.py
+python solutions/ps4/hidden/make_captures.py [NAME...]
 
 A client sends a file over a wire of 20 ms, and the server reads it.
 """
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.captures import finish, make_captures, record_connection
 
-HERE = Path(__file__).parent
-PORT = 5001
 MSS_BYTES = 1448
 
 
@@ -62,49 +60,31 @@ def send(connection: socket.socket, scene: Scene) -> None:
         if start:
             time.sleep(scene.writer_sleeps_s)
         connection.sendall(file[start : start + size])
-    connection.shutdown(socket.SHUT_WR)
-    while connection.recv(65536):
-        pass
+    finish(connection)
 
 
-def serve(listener: socket.socket, scene: Scene) -> None:
+def serve(connection: socket.socket, scene: Scene) -> None:
     """Reads to the end."""
-    connection, _ = listener.accept()
     time.sleep(scene.reader_sleeps_s)
     while connection.recv(65536):
         pass
-    connection.close()
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
-    with lab.server.socket() as listener, lab.client.socket() as connection:
+
+    def prepare(listener: socket.socket, connection: socket.socket) -> None:
         for end in (listener, connection):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         if scene.rcvbuf_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         if scene.sndbuf_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scene.sndbuf_bytes)
-        listener.bind(("", PORT))
-        listener.listen()
-        server = threading.Thread(target=serve, args=(listener, scene))
-        with lab.client.capture(snaplen=80) as capture:
-            server.start()
-            connection.connect((lab.server.address, PORT))
-            send(connection, scene)
-            server.join()
-            time.sleep(0.1)
-        capture.save(HERE.parent / "captures" / f"{name}.pcapng")
 
-
-def main() -> None:
-    """All of them, and what caused them."""
-    for name, scene in SCENES.items():
-        with Lab(rtt_ms=20) as lab:
-            record(lab, name, scene)
-    causes = {f"{name}.pcapng": scene.reason for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(causes, indent=1) + "\n")
+    with Lab(rtt_ms=20) as lab:
+        client, server = partial(send, scene=scene), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, prepare=prepare)
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.reason for name, each in SCENES.items()})

@@ -5,17 +5,14 @@ What is right is computed: from the rules, from the capture that was handed out,
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
+from tcplab.grading.captures import Facts, data_segments, facts_of, longest_pause
+from tcplab.grading.checks import Hint, Verdict, choice, combine, number
 from tcplab.grading.work import Work
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps5_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
 
 #: "Take 40 ms for the delay of an ACK", says the question.
 DELAYED_ACK_MS = 40
@@ -110,63 +107,25 @@ def q3(work: Work) -> Verdict:
     )
 
 
-@lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
-    gaps = data["time_ns"][1:] - data["time_ns"][:-1]
-    causes = json.loads((HERE / "captures.json").read_text())
-    return {
-        "data_segments": len(data),
-        "segments": len(rows),
-        "both_ways": int((rows["payload_bytes"] > 0).sum()),
-        "stall_ms": float(gaps.max()) / 1e6,
-        "reason": causes[path.name],
-    }
-
-
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _facts(work: Work) -> Facts:
+    return facts_of(work.folder / work.numbers["capture"])
 
 
 def q4(work: Work) -> Verdict:
     """Data segments from the client."""
-    found = _found(work)
-    return count(
-        work.answers["q4_data_segments"],
-        found["data_segments"],
-        name="q4_data_segments",
-        hints=[
-            Hint(
-                found["segments"], "these are all segments, both ways, handshake and ACKs too.", 0
-            ),
-            Hint(found["both_ways"], "the server's replies are among them.", 0.5),
-        ],
-        wrong="From the client, and with payload.",
-    )
+    return data_segments(work.answers["q4_data_segments"], _facts(work), name="q4_data_segments")
 
 
 def q5(work: Work) -> Verdict:
     """The longest pause between two data segments of the client."""
-    return number(
-        work.answers["q5_stall_ms"],
-        _found(work)["stall_ms"],
-        name="q5_stall_ms",
-        unit="ms",
-        within=0.05,
-        hints=[Hint(_found(work)["stall_ms"] / 1e3, "this is in seconds.", 0.5)],
-        wrong="Look at the largest difference between the times of two data segments in a row.",
-    )
+    return longest_pause(work.answers["q5_stall_ms"], _facts(work), name="q5_stall_ms")
 
 
 def q6(work: Work) -> Verdict:
     """Why."""
     return choice(
         work.answers["q6_reason"],
-        _found(work)["reason"],
+        _facts(work).cause,
         task.REASONS,
         name="q6_reason",
         wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",
@@ -175,10 +134,6 @@ def q6(work: Work) -> Verdict:
 
 def q7(work: Work) -> Verdict:
     """records.c with the student's own number of records and round-trip time."""
-    built = work.compile("records.c")
-    if built.binary is None:
-        return Verdict(0, f"records.c does not compile:\n{built.messages}")
-    records = work.numbers["records"]
-    run = task.run_records(work, records, work.numbers["record_rtt_ms"])
-    verdict: Verdict = task.look_at_records(run, records)
+    n = work.numbers
+    verdict: Verdict = task.look_at_records(work, n["records"], n["record_rtt_ms"])
     return verdict

@@ -5,18 +5,15 @@ What is right is computed: from the rules, from the capture that was handed out,
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import Call, Facts, calls_of, data_segments, facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.work import Work
 from tcplab.models import segment_sizes
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps6_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
 
 #: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
@@ -130,76 +127,44 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, young), (0.5, old)])
 
 
-@lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
-    lines = [line.split() for line in path.with_suffix(".log").read_text().splitlines()[1:]]
-    calls = [(int(at), call) for at, call, _ in lines]
-    writes = [at for at, call in calls if call == "write"]
-    reads = [at for at, call in calls if call == "read"]
-    last = [at for at in writes if at > reads[-2]]
-    left_ns = int(data["time_ns"][-1])
-    causes = json.loads((HERE / "captures.json").read_text())
-    return {
-        "writes": len(writes),
-        "calls": len(calls),
-        "messages": len(reads),
-        "data_segments": len(data),
-        "segments": len(rows),
-        "from_client": int((rows["direction"] == 0).sum()),
-        "both_ways": int((rows["payload_bytes"] > 0).sum()),
-        "waited_ms": (left_ns - last[0]) / 1e6,
-        "pause_ms": (left_ns - int(data["time_ns"][-2])) / 1e6,
-        "reason": causes[path.name],
-    }
-
-
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _found(work: Work) -> tuple[Facts, list[Call]]:
+    path = work.folder / work.numbers["capture"]
+    return facts_of(path), calls_of(path)
 
 
 def q4(work: Work) -> Verdict:
     """How many writes became how many segments."""
-    found = _found(work)
+    facts, calls = _found(work)
+    names = [call.name for call in calls]
     writes = count(
         work.answers["q4_writes"],
-        found["writes"],
+        names.count("write"),
         name="q4_writes",
         hints=[
-            Hint(found["calls"], "these are all calls, corks and reads among them.", 0.5),
-            Hint(found["messages"], "these are the messages."),
+            Hint(len(calls), "these are all calls, corks and reads among them.", 0.5),
+            Hint(names.count("read"), "these are the messages."),
         ],
         wrong="Count the lines of the log that are writes.",
     )
-    segments = count(
-        work.answers["q4_data_segments"],
-        found["data_segments"],
-        name="q4_data_segments",
-        hints=[
-            Hint(found["segments"], "these are all segments, both ways, handshake and ACKs too."),
-            Hint(found["from_client"], "the client's SYN, ACKs and FIN are among them.", 0.5),
-            Hint(found["both_ways"], "the server's replies are among them.", 0.5),
-        ],
-        wrong="From the client, and with payload.",
-    )
+    segments = data_segments(work.answers["q4_data_segments"], facts, name="q4_data_segments")
     return combine([(0.5, writes), (0.5, segments)])
 
 
 def q5(work: Work) -> Verdict:
     """From the first write of the last message to its last segment."""
-    found = _found(work)
+    facts, calls = _found(work)
+    before_last = [call.time_ns for call in calls if call.name == "read"][-2]
+    first_write = next(c for c in calls if c.name == "write" and c.time_ns > before_last)
+    waited_ms = (int(facts.data["time_ns"][-1]) - first_write.time_ns) / 1e6
+    pause_ms = pauses_ms(facts.data)[-1]
     return number(
         work.answers["q5_waited_ms"],
-        found["waited_ms"],
+        waited_ms,
         name="q5_waited_ms",
         unit="ms",
         hints=[
-            Hint(found["waited_ms"] / 1e3, "this is in seconds.", 0.5),
-            Hint(found["pause_ms"], "this is between two segments; the log has the write.", 0.5),
+            Hint(waited_ms / 1e3, "this is in seconds.", 0.5),
+            Hint(pause_ms, "this is between two segments; the log has the write.", 0.5),
         ],
         wrong="Find the last message's first write in the log; its clock is the capture's.",
     )
@@ -209,7 +174,7 @@ def q6(work: Work) -> Verdict:
     """Why."""
     return choice(
         work.answers["q6_reason"],
-        _found(work)["reason"],
+        _found(work)[0].cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",

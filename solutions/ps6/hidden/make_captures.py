@@ -1,6 +1,6 @@
 """Makes captures/N.pcapng and captures/N.log anew, in a Lab: three causes, two captures of each.
 
-python solutions/ps6/hidden/make_captures.py
+python solutions/ps6/hidden/make_captures.py [NAME...]
 
 A client sends messages in pieces, between a cork set and a cork pulled, and waits for a reply of
 2 bytes to each. The last message is the slow one.
@@ -8,17 +8,15 @@ A client sends messages in pieces, between a cork set and a cork pulled, and wai
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.captures import CallLog, make_captures, record_connection
 
-HERE = Path(__file__).parent
-PORT = 5006
 REPLY = b"ok"
 
 
@@ -54,76 +52,44 @@ def size_of(calls: str) -> int:
     return sum(int(call) for call in calls.split() if call.isdecimal())
 
 
-class Client:
-    """Makes calls and keeps a log of them."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.log: list[str] = []
-
-    def note(self, call: str, value: int) -> None:
-        """A line for what is done now."""
-        self.log.append(f"{time.time_ns()} {call} {value}")
-
-    def message(self, calls: str) -> None:
-        """One message, and its reply."""
-        for call in calls.split():
+def send(connection: socket.socket, messages: list[str], log: CallLog) -> None:
+    """The client: each message, and its reply."""
+    for message in messages:
+        for call in message.split():
             name, _, value = call.rpartition("=")
             if name == "sleep":
                 time.sleep(float(value))
             elif name == "cork":
-                self.note("cork", int(value))
-                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(value))
+                log.note("cork", int(value))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(value))
             else:
-                self.note("write", int(value))
-                self.connection.sendall(b"m" * int(value))
-        self.note("read", len(REPLY))
-        self.connection.recv(len(REPLY), socket.MSG_WAITALL)
+                log.note("write", int(value))
+                connection.sendall(b"m" * int(value))
+        log.note("read", len(REPLY))
+        connection.recv(len(REPLY), socket.MSG_WAITALL)
 
 
-def serve(listener: socket.socket, sizes: list[int]) -> None:
+def serve(connection: socket.socket, messages: list[str]) -> None:
     """The server: a reply to each message."""
-    connection, _ = listener.accept()
-    for size in sizes:
-        left = size
-        while left > 0:
-            left -= len(connection.recv(left))
+    for message in messages:
+        connection.recv(size_of(message), socket.MSG_WAITALL)
         connection.sendall(REPLY)
-    connection.close()
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host, and the log of the client's calls."""
     quick = " ".join(["cork=1", *map(str, scene.pieces), "cork=0"])
     messages = [*[quick] * scene.quick, scene.last]
-    with lab.server.socket() as listener, lab.client.socket() as connection:
-        listener.bind(("", PORT))
-        listener.listen()
-        server = threading.Thread(target=serve, args=(listener, [*map(size_of, messages)]))
-        client = Client(connection)
-        with lab.client.capture(snaplen=96) as capture:
-            server.start()
-            connection.connect((lab.server.address, PORT))
-            for message in messages:
-                client.message(message)
-            connection.close()
-            server.join()
-            time.sleep(0.1)
-        folder = HERE.parent / "captures"
-        folder.mkdir(exist_ok=True)
-        capture.save(folder / f"{name}.pcapng")
-    lines = ["# CLOCK_REALTIME in ns, call, bytes (or the option's value)", *client.log]
-    (folder / f"{name}.log").write_text("\n".join(lines) + "\n")
-
-
-def main() -> None:
-    """All of them, and what caused them."""
-    for name, scene in SCENES.items():
-        with Lab(rtt_ms=20) as lab:
-            record(lab, name, scene)
-    causes = {f"{name}.pcapng": scene.reason for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(causes, indent=1) + "\n")
+    log = CallLog()
+    with Lab(rtt_ms=20) as lab:
+        record_connection(
+            lab,
+            path,
+            partial(send, messages=messages, log=log),
+            partial(serve, messages=messages),
+        )
+    log.save(path.with_suffix(".log"))
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.reason for name, each in SCENES.items()})

@@ -5,18 +5,15 @@ What is right is computed: from the rules, from the capture that was handed out,
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import Facts, calls_of, data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.work import Work
 from tcplab.models import goodput_mbyte_s, segment_sizes
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps7_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
 
 BLOCK_BYTES = 4096
 
@@ -126,49 +123,16 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, first), (0.5, second)])
 
 
-@lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
-    gaps = data["time_ns"][1:] - data["time_ns"][:-1]
-    lines = [line.split() for line in path.with_suffix(".log").read_text().splitlines()[1:]]
-    header = next(int(value) for _, call, value in lines if call.startswith("send"))
-    causes = json.loads((HERE / "captures.json").read_text())
-    return {
-        "data_segments": len(data),
-        "segments": len(rows),
-        "from_client": int((rows["direction"] == 0).sum()),
-        "both_ways": int((rows["payload_bytes"] > 0).sum()),
-        "payload_bytes": int(data["payload_bytes"].sum()),
-        "header_bytes": header,
-        "stall_ms": float(gaps.max()) / 1e6,
-        "all_ms": float(data["time_ns"][-1] - data["time_ns"][0]) / 1e6,
-        "reason": causes[path.name],
-    }
-
-
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _facts(work: Work) -> Facts:
+    return facts_of(work.folder / work.numbers["capture"])
 
 
 def q4(work: Work) -> Verdict:
     """Data segments of the client, and how much of what they carry is the file."""
-    found = _found(work)
-    segments = count(
-        work.answers["q4_data_segments"],
-        found["data_segments"],
-        name="q4_data_segments",
-        hints=[
-            Hint(found["segments"], "these are all segments, both ways, handshake and ACKs too."),
-            Hint(found["from_client"], "the client's SYN, ACKs and FIN are among them.", 0.5),
-            Hint(found["both_ways"], "the server's receipt is among them.", 0.5),
-        ],
-        wrong="From the client, and with payload.",
-    )
-    payload, header = found["payload_bytes"], found["header_bytes"]
+    facts = _facts(work)
+    segments = data_segments(work.answers["q4_data_segments"], facts, name="q4_data_segments")
+    calls = calls_of(work.folder / work.numbers["capture"])
+    payload, header = facts.payload_bytes, next(c.value for c in calls if c.name.startswith("send"))
     file = count(
         work.answers["q4_file_bytes"],
         payload - header,
@@ -184,26 +148,14 @@ def q4(work: Work) -> Verdict:
 
 def q5(work: Work) -> Verdict:
     """The longest pause between two data segments of the client."""
-    found = _found(work)
-    return number(
-        work.answers["q5_stall_ms"],
-        found["stall_ms"],
-        name="q5_stall_ms",
-        unit="ms",
-        within=0.02,
-        hints=[
-            Hint(found["stall_ms"] / 1e3, "this is in seconds.", 0.5),
-            Hint(found["all_ms"], "this is from the first data segment to the last.", 0.5),
-        ],
-        wrong="Look at the largest difference between the times of two data segments in a row.",
-    )
+    return longest_pause(work.answers["q5_stall_ms"], _facts(work), name="q5_stall_ms")
 
 
 def q6(work: Work) -> Verdict:
     """Why."""
     return choice(
         work.answers["q6_reason"],
-        _found(work)["reason"],
+        _facts(work).cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came from the server right before the pause ended, and with which window?",

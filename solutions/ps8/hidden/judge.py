@@ -5,18 +5,26 @@ What is right is computed: from the models, from the captures that were handed o
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.checks import Hint, Verdict, as_number, choice, combine, count, number
+from tcplab.grading.captures import data_segments, facts_of, pauses_ms
+from tcplab.grading.checks import (
+    Hint,
+    Verdict,
+    as_number,
+    choice,
+    combine,
+    equal_parts,
+    list_in,
+    number,
+)
 from tcplab.grading.work import Work
 from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window_limit_mbit
 
-HERE = Path(__file__).parent
-task = load_module(HERE.parent / "task.py", "tcplab_task_ps8_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
 
 
 def window_bytes(rcvbuf_bytes: int) -> int:
@@ -128,42 +136,24 @@ def q3(work: Work) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
-    from tcplab.segments import from_file
-
-    rows = from_file(path)
+def _longest_pause(path: Path) -> tuple[float, str]:
+    """Its length in ms, and who sent the packet after it, from the first data to the last."""
+    rows = facts_of(path).rows
     places = (rows["payload_bytes"] > 0).nonzero()[0]
-    data, during = rows[places], rows[places[0] : places[-1] + 1]
-    pauses = during["time_ns"][1:] - during["time_ns"][:-1]
-    longest = int(pauses.argmax())
-    causes = json.loads((HERE / "captures.json").read_text())
-    return {
-        "packets": len(rows),
-        "data_segments": int((data["direction"] == 0).sum()),
-        "both_ways": len(data),
-        "pause_ms": float(pauses[longest]) / 1e6,
-        "ended_by": task.ENDS[int(during["direction"][longest + 1])],
-        "cause": causes[path.name],
-    }
+    during = rows[places[0] : places[-1] + 1]
+    pauses = pauses_ms(during)
+    after = during[pauses.index(max(pauses)) + 1]
+    return max(pauses), task.ENDS[int(after["direction"])]
 
 
-def _found(work: Work) -> list[dict[str, Any]]:
-    return [_capture(work.folder / name) for name in work.numbers["captures"]]
+def _captures(work: Work) -> list[Path]:
+    return [work.folder / name for name in work.numbers["captures"]]
 
 
 def _each(work: Work, name: str) -> list[Any] | Verdict:
-    """The three elements of an answer, or why there are not three."""
-    given = work.answers[name]
-    if given is None:
-        return Verdict(0, f"{name} has no answer yet.")
-    if not isinstance(given, list) or len(given) != len(work.numbers["captures"]):
-        return Verdict(0, f"{name} must be a list, an element for each of your captures.")
-    return given
-
-
-def _thirds(verdicts: list[Verdict]) -> Verdict:
-    return combine([(1 / len(verdicts), each) for each in verdicts])
+    """The elements of an answer, or why there is not one for each capture."""
+    length = len(work.numbers["captures"])
+    return list_in(work.answers[name], length, name=name, of="elements, one for each capture")
 
 
 #: What tells each cause from the one that it is most easily mistaken for.
@@ -182,18 +172,12 @@ def q4(work: Work) -> Verdict:
     given = _each(work, "q4_causes")
     if isinstance(given, Verdict):
         return given
-    return _thirds(
-        [
-            choice(
-                value,
-                found["cause"],
-                task.CAUSES,
-                name=f"q4_causes[{i}]",
-                wrong=SIGNS[found["cause"]],
-            )
-            for i, (value, found) in enumerate(zip(given, _found(work), strict=True))
-        ]
-    )
+    verdicts = []
+    for i, (value, path) in enumerate(zip(given, _captures(work), strict=True)):
+        cause = facts_of(path).cause
+        name = f"q4_causes[{i}]"
+        verdicts.append(choice(value, cause, task.CAUSES, name=name, wrong=SIGNS[cause]))
+    return equal_parts(verdicts)
 
 
 def q5(work: Work) -> Verdict:
@@ -201,19 +185,11 @@ def q5(work: Work) -> Verdict:
     given = _each(work, "q5_data_segments")
     if isinstance(given, Verdict):
         return given
-    return _thirds(
+    wrong = "From the client, with payload; one that is sent again counts again."
+    return equal_parts(
         [
-            count(
-                value,
-                found["data_segments"],
-                name=f"q5_data_segments[{i}]",
-                hints=[
-                    Hint(found["packets"], "these are all packets, both ways."),
-                    Hint(found["both_ways"], "the server's are among them."),
-                ],
-                wrong="From the client, with payload; one that is sent again counts again.",
-            )
-            for i, (value, found) in enumerate(zip(given, _found(work), strict=True))
+            data_segments(value, facts_of(path), name=f"q5_data_segments[{i}]", wrong=wrong)
+            for i, (value, path) in enumerate(zip(given, _captures(work), strict=True))
         ]
     )
 
@@ -221,32 +197,32 @@ def q5(work: Work) -> Verdict:
 def q6(work: Work) -> Verdict:
     """The longest pause, and who ended it."""
     pauses, ended_by = _each(work, "q6_pauses_ms"), _each(work, "q6_ended_by")
-    for given in (pauses, ended_by):
-        if isinstance(given, Verdict):
-            return given
-    assert isinstance(pauses, list)
-    assert isinstance(ended_by, list)
+    if isinstance(pauses, Verdict):
+        return pauses
+    if isinstance(ended_by, Verdict):
+        return ended_by
     verdicts = []
-    for i, (pause, end, found) in enumerate(zip(pauses, ended_by, _found(work), strict=True)):
+    for i, (pause, end, path) in enumerate(zip(pauses, ended_by, _captures(work), strict=True)):
+        pause_ms, who = _longest_pause(path)
         length = number(
             pause,
-            found["pause_ms"],
+            pause_ms,
             name=f"q6_pauses_ms[{i}]",
             unit="ms",
             within=0.05,
-            hints=[Hint(found["pause_ms"] / 1e3, "this is in seconds.", 0.5)],
+            hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
             wrong="Between two packets in a row, whoever sent them, from the first data to the"
             " last.",
         )
-        who = choice(
+        ended = choice(
             end,
-            found["ended_by"],
+            who,
             task.ENDS,
             name=f"q6_ended_by[{i}]",
             wrong="Who sent the first packet after it?",
         )
-        verdicts.append(combine([(0.5, length), (0.5, who)]))
-    return _thirds(verdicts)
+        verdicts.append(equal_parts([length, ended]))
+    return equal_parts(verdicts)
 
 
 def q7(work: Work) -> Verdict:

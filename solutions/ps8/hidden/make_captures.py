@@ -8,19 +8,15 @@ client always sends, and the recorder is always on its interface.
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.captures import finish, make_captures, record_connection
 
-HERE = Path(__file__).parent
-PORT = 5001
 HEADER, BODY, ANSWER = b"0100", b"b" * 100, b"ok"
 MSS_BYTES = 1448
 
@@ -116,45 +112,23 @@ SCENES = {
 }
 
 
-def record(lab: Lab, name: str, scene: Scene) -> None:
+def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
-    with lab.server.socket() as listener, lab.client.socket() as connection:
+
+    def prepare(listener: socket.socket, _: socket.socket) -> None:
         if scene.rcvbuf_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
-        listener.bind(("", PORT))
-        listener.listen()
+
+    def client(connection: socket.socket) -> None:
+        scene.send(connection)
+        finish(connection)
+
+    with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             # The last segment and the probe for it: what is left is the retransmission timer.
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-
-        def serve() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                scene.serve(peer)
-
-        server = threading.Thread(target=serve)
-        with lab.client.capture(snaplen=66) as capture:
-            server.start()
-            connection.connect((lab.server.address, PORT))
-            scene.send(connection)
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(4096):
-                pass
-            server.join()
-            time.sleep(0.1)
-        capture.save(HERE.parent / "captures" / f"{name}.pcapng")
-
-
-def main() -> None:
-    """All of them, and what caused them; with names, only those."""
-    for name, scene in SCENES.items():
-        if sys.argv[1:] and name not in sys.argv[1:]:
-            continue
-        with Lab(rtt_ms=scene.rtt_ms) as lab:
-            record(lab, name, scene)
-    causes = {f"{name}.pcapng": scene.cause for name, scene in SCENES.items()}
-    (HERE / "captures.json").write_text(json.dumps(causes, indent=1) + "\n")
+        record_connection(lab, path, client, scene.serve, prepare=prepare, snaplen=66)
 
 
 if __name__ == "__main__":
-    main()
+    make_captures(__file__, SCENES, record, {name: each.cause for name, each in SCENES.items()})

@@ -182,6 +182,7 @@ class Assignment:
             ParameterError: there is no such question.
             AssertionError: in `nbgrader validate`, with the message.
         """
+        from tcplab.grading.inside import plain
         from tcplab.grading.work import Work
 
         if question not in self._task.answers:
@@ -190,7 +191,8 @@ class Assignment:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers
-        found = {name: variables.get(name) for name in self._task.names}
+        # As the grading sees them: an element of numpy's is a plain number there, too.
+        found = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
         check = self._task.public_check(question)
         if check is None:

@@ -20,9 +20,15 @@ __all__ = [
     "combine",
     "count",
     "counts",
+    "counts_in",
     "describe",
+    "equal_parts",
+    "list_in",
     "number",
+    "numbers_in",
+    "one_of",
     "score",
+    "sizes_in",
     "text",
 ]
 
@@ -95,6 +101,15 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
         return Verdict(None, message)
     share = sum(weight * (verdict.share or 0.0) for weight, verdict in listed)
     return Verdict(min(1.0, round(share, _DIGITS)), message)
+
+
+def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict of several of the same weight: see :func:`combine`.
+
+    Raises:
+        ValueError: there are none.
+    """
+    return combine([(1 / len(verdicts), each) for each in verdicts])
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -207,6 +222,16 @@ def counts(
     )
 
 
+def _not_one_of(value: Any, options: Sequence[str], name: str) -> Verdict | None:
+    if blank := _not_answered(value, name):
+        return blank
+    given = value.strip().casefold() if isinstance(value, str) else None
+    if given in [each.casefold() for each in options]:
+        return None
+    known = ", ".join(repr(each) for each in options)
+    return Verdict(0, f"{name} is {describe(value)}; give one of {known}.")
+
+
 def choice(
     value: Any,
     expected: str,
@@ -223,12 +248,9 @@ def choice(
     """
     if expected not in options:
         raise ValueError(f"expected={expected!r} is none of {', '.join(options)}")
-    if blank := _not_answered(value, name):
-        return blank
-    given = value.strip().casefold() if isinstance(value, str) else None
-    if given not in [each.casefold() for each in options]:
-        known = ", ".join(repr(each) for each in options)
-        return Verdict(0, f"{name} is {describe(value)}; give one of {known}.")
+    if wrong_word := _not_one_of(value, options, name):
+        return wrong_word
+    given = value.strip().casefold()
     if given == expected.casefold():
         return Verdict(1, f"{name}: right.")
     for hint in hints:
@@ -244,3 +266,104 @@ def text(value: Any, *, name: str, at_least_words: int = 1) -> Verdict:
     if not isinstance(value, str) or len(value.split()) < at_least_words:
         return Verdict(0, f"{name}: write at least {at_least_words} words.")
     return Verdict(1, f"{name}: received.")
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+#
+# They know nothing of what is right, so that they cannot tell. Those that return `… | Verdict` give
+# the answer when it is of its kind, else what to say:
+#
+#     given = numbers_in(work.answers, ["q1_bdp_bytes", "q1_mbit"])
+#     if isinstance(given, Verdict):
+#         return given
+#     bdp_bytes, mbit = given
+
+
+def numbers_in(
+    answers: Mapping[str, Any], names: Sequence[str], *, unit: str = "", least: int | None = None
+) -> list[float] | Verdict:
+    """The answers of these names if all are numbers.
+
+    Args:
+        answers: the notebook's variables.
+        names: of those that are asked for.
+        unit: asked for, such as "ms".
+        least: only whole numbers from here on; any number unless given.
+    """
+    given = {name: as_number(answers[name]) for name in names}
+    found = [value for value in given.values() if value is not None]
+    if len(found) < len(given):
+        shown = ", ".join(f"{name} = {describe(answers[name])}" for name in names)
+        what = "a plain number" if len(given) == 1 else "plain numbers"
+        kind = "" if unit == "" else f", in {unit}"
+        return Verdict(0, f"{shown}: give {what}{kind}; float() and int() make them.")
+    for name, value in given.items():
+        if least is not None and value is not None and (value != int(value) or value < least):
+            return Verdict(0, f"{name} is {value:g}; it is counted in whole numbers from {least}.")
+    return found
+
+
+def list_in(
+    value: Any, length: int | None = None, *, name: str, of: str = "whole numbers"
+) -> list[Any] | Verdict:
+    """The answer if it is a list of that length; of any length but 0 unless given.
+
+    Args:
+        value: the learner's answer, of any type.
+        length: how many elements were asked for.
+        name: how the learner calls it.
+        of: what is to be in it, for the message.
+    """
+    if blank := _not_answered(value, name):
+        return blank
+    if not isinstance(value, list) or not value or (length is not None and len(value) != length):
+        many = "" if length is None else f"{length} "
+        return Verdict(0, f"{name} is {describe(value)}; it must be a list of {many}{of}.")
+    return value
+
+
+def counts_in(
+    value: Any, length: int | None = None, *, name: str, of: str = "whole numbers", least: int = 0
+) -> list[int] | Verdict:
+    """The same for a list of whole numbers, none of them below `least`."""
+    given = list_in(value, length, name=name, of=of)
+    if isinstance(given, Verdict):
+        return given
+    for index, each in enumerate(given):
+        one = as_number(each)
+        if one is None or one != int(one) or one < least:
+            return Verdict(
+                0, f"{name}[{index}] is {describe(each)}; it must be a whole number from {least}."
+            )
+    return [int(each) for each in given]
+
+
+def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
+    """The same for the payloads of segments: none above the MSS, and together all that is sent.
+
+    Args:
+        value: the learner's answer, of any type.
+        total_bytes: that are sent.
+        name: how the learner calls it.
+        most_bytes: that one segment holds.
+    """
+    given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
+    if isinstance(given, Verdict):
+        return given
+    if max(given) > most_bytes:
+        return Verdict(0, f"{name}: a segment holds at most {most_bytes} bytes.")
+    if sum(given) != total_bytes:
+        return Verdict(0, f"{name}: these are {sum(given)} bytes, and {total_bytes} are sent.")
+    return given
+
+
+def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
+    """Whether the answer is one of some words; case and outer spaces don't matter.
+
+    Args:
+        value: the learner's answer, of any type.
+        options: the words.
+        name: how the learner calls it.
+        then: what is said of any of them, right or wrong.
+    """
+    return _not_one_of(value, options, name) or Verdict(1, then)

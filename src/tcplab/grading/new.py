@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.checks import as_number
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.checks import numbers_in
+from tcplab.grading.programs import compiled, departures, how_it_ended
+from tcplab.grading.work import Work
 
 #: question -> the notebook's variables; none for a question about a file
 ANSWERS = {{"q1": ["q1_window_bytes"], "q2": []}}
@@ -35,37 +36,34 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 def check_q1(work: Work) -> Verdict:
     """Is it an answer at all? Public checks never say what is right."""
-    given = as_number(work.answers["q1_window_bytes"])
-    if given is None or given <= 0:
-        return Verdict(0, "q1_window_bytes must be a number of bytes.")
-    return Verdict(1, "A number of bytes.")
+    given = numbers_in(work.answers, ANSWERS["q1"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] <= 0:
+        return Verdict(0, "q1_window_bytes: something must be under way.")
+    return Verdict(1, "A number of bytes. Is it one way, or there and back?")
 
 
 def check_q2(work: Work) -> Verdict:
     """Compiles hello.c, runs it in a lab and looks at the wire."""
-    built = work.compile("hello.c")
-    if built.binary is None:
-        return Verdict(0, f"hello.c does not compile:\\n{{built.messages}}")
-    return look_at(run_hello(work))
+    return look_at_hello(work, rtt_ms=10)
 
 
-def run_hello(work: Work, rtt_ms: float = 10) -> LabRun:
-    """The learner's program on the client, tcpsink on the server."""
-    return work.run_in_lab(
+@compiled("hello.c")
+def look_at_hello(work: Work, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, tcpsink on the server: counts and sizes, never times."""
+    run = work.run_in_lab(
         work.compile("hello.c"),
         ["10.0.0.2", "{{port}}"],
         peer=["tcpsink", "--json", "--port", "0"],
         lab={{"rtt_ms": rtt_ms}},
     )
-
-
-def look_at(run: LabRun) -> Verdict:
-    """A verdict on counts and sizes, never on times."""
     if not run.outcome.ok:
-        return Verdict(0, f"hello {{run.outcome.how_it_ended()}}.")
-    sent = run.sent_sizes()
-    if sum(sent) != 12:
-        return Verdict(0, f"{{sum(sent)}} bytes came; the greeting has another length.")
+        return Verdict(0, f"{{how_it_ended(run, 'hello')}}.")
+    sent = departures(run)
+    came = sum(each.size_bytes for each in sent)
+    if came != 12:
+        return Verdict(0, f"{{came}} bytes came; the greeting has another length.")
     if len(sent) > 1:
         return Verdict(0.5, f"All bytes came, in {{len(sent)}} segments: write them at once.")
     return Verdict(1, "One segment with all of it.")
@@ -101,10 +99,7 @@ def q1(work: Work) -> Verdict:
 
 def q2(work: Work) -> Verdict:
     """hello.c on another wire than the public check's."""
-    built = work.compile("hello.c")
-    if built.binary is None:
-        return Verdict(0, f"hello.c does not compile:\\n{{built.messages}}")
-    verdict: Verdict = task.look_at(task.run_hello(work, rtt_ms=work.numbers["rtt_ms"]))
+    verdict: Verdict = task.look_at_hello(work, rtt_ms=work.numbers["rtt_ms"])
     return verdict
 '''
 

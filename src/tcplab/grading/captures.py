@@ -1,0 +1,328 @@
+"""Captures that learners read: making them in a Lab, and what is to be found in them.
+
+An assignment's `hidden/make_captures.py` makes `captures/1.pcapng` and so on, each for a cause, and
+`hidden/captures.json`, which tells the cause of each::
+
+    def record(path: Path, scene: Scene) -> None:
+        with Lab(rtt_ms=20) as lab:
+            record_connection(lab, path, scene.client, scene.server)
+
+    if __name__ == "__main__":
+        make_captures(__file__, SCENES, record, {name: s.reason for name, s in SCENES.items()})
+
+A judge counts in the file that was handed out (:func:`facts_of`), so that what is right is never
+written down twice; only the cause it takes from what made the capture (:func:`cause_of`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from tcplab.grading.checks import Hint, Verdict, count, number
+from tcplab.lab import Lab, LabError, ParameterError
+
+if TYPE_CHECKING:
+    import socket
+
+    from tcplab.segments import SegmentArray
+
+__all__ = [
+    "Call",
+    "CallLog",
+    "Facts",
+    "calls_of",
+    "cause_of",
+    "data_segments",
+    "facts_of",
+    "finish",
+    "longest_pause",
+    "make_captures",
+    "pauses_ms",
+    "record_connection",
+]
+
+S = TypeVar("S")
+
+_HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
+#: A client that does not come within this time has failed.
+_ACCEPT_S: Final = 60.0
+#: So that the last ACKs are in the capture.
+_AFTERWARDS_S: Final = 0.1
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def cause_of(capture: Path) -> str:
+    """What made the capture ASSIGNMENT/captures/N.pcapng: ASSIGNMENT/hidden/captures.json tells.
+
+    Raises:
+        KeyError: it is not among them.
+    """
+    told = capture.parent.parent / "hidden" / "captures.json"
+    causes: dict[str, str] = json.loads(told.read_text())
+    return causes[capture.name]
+
+
+class Call(NamedTuple):
+    """A line of a log: when (CLOCK_REALTIME), which call, bytes (or the option's value)."""
+
+    time_ns: int
+    name: str
+    value: int
+
+
+def calls_of(capture: Path) -> list[Call]:
+    """The application's calls, from the log beside a capture (captures/N.log), in order."""
+    lines = capture.with_suffix(".log").read_text().splitlines()
+    words = [line.split() for line in lines if not line.startswith("#")]
+    return [Call(int(at), name, int(value)) for at, name, value in words]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What can be counted in a capture of one connection whose client sends.
+
+    Attributes:
+        rows: its segments.
+        data: those of the client that carry data, retransmissions among them.
+        segments: how many there are, both ways.
+        from_client: those of the client.
+        data_segments: those of the client that carry data.
+        both_ways: all that carry data.
+        payload_bytes: in the client's, what is sent again counted again.
+        longest_pause_ms: between two data segments of the client in a row; 0 with fewer than two.
+        first_to_last_ms: from the client's first data segment to its last.
+        cause: which made it.
+    """
+
+    rows: SegmentArray
+    data: SegmentArray
+    segments: int
+    from_client: int
+    data_segments: int
+    both_ways: int
+    payload_bytes: int
+    longest_pause_ms: float
+    first_to_last_ms: float
+    cause: str
+
+
+@lru_cache(maxsize=64)
+def facts_of(capture: Path) -> Facts:
+    """Counts in a capture, once for all submissions that are judged by one process.
+
+    Raises:
+        CaptureError: no such file, or it is not a capture.
+        KeyError: nothing is known of what made it.
+        ValueError: its client sends no data.
+    """
+    from tcplab.segments import from_file
+
+    rows = from_file(capture)
+    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    if not len(data):
+        raise ValueError(f"{capture}: its client sends no data; there is nothing to be found")
+    return Facts(
+        rows=rows,
+        data=data,
+        segments=len(rows),
+        from_client=int((rows["direction"] == 0).sum()),
+        data_segments=len(data),
+        both_ways=int((rows["payload_bytes"] > 0).sum()),
+        payload_bytes=int(data["payload_bytes"].sum()),
+        longest_pause_ms=max(pauses_ms(data), default=0.0),
+        first_to_last_ms=float(data["time_ns"][-1] - data["time_ns"][0]) / 1e6,
+        cause=cause_of(capture),
+    )
+
+
+def pauses_ms(rows: SegmentArray) -> list[float]:
+    """The times between segments that follow each other, in ms: one less than there are rows."""
+    between = rows["time_ns"][1:] - rows["time_ns"][:-1]
+    return [float(each) / 1e6 for each in between]
+
+
+def data_segments(
+    value: object, facts: Facts, *, name: str, wrong: str = "From the client, and with payload."
+) -> Verdict:
+    """Whether the client's data segments were counted, and only they.
+
+    Args:
+        value: the learner's answer, of any type.
+        facts: of the capture.
+        name: how the learner calls the answer.
+        wrong: what is said of a number that no known mistake gives.
+    """
+    return count(
+        value,
+        facts.data_segments,
+        name=name,
+        hints=[
+            Hint(facts.segments, "these are all segments, both ways, handshake and ACKs too."),
+            Hint(facts.from_client, "the client's SYN, ACKs and FIN are among them.", 0.5),
+            Hint(facts.both_ways, "the server's data segments are among them.", 0.5),
+        ],
+        wrong=wrong,
+    )
+
+
+def longest_pause(value: object, facts: Facts, *, name: str, hints: Sequence[Hint] = ()) -> Verdict:
+    """Whether the longest pause between two data segments of the client was found, in ms.
+
+    Args:
+        value: the learner's answer, of any type.
+        facts: of the capture.
+        name: how the learner calls the answer.
+        hints: more wrong answers than those that always occur.
+    """
+    return number(
+        value,
+        facts.longest_pause_ms,
+        name=name,
+        unit="ms",
+        within=0.05,
+        hints=[
+            Hint(facts.longest_pause_ms / 1e3, "this is in seconds.", 0.5),
+            Hint(facts.first_to_last_ms, "this is from the first data segment to the last.", 0.5),
+            *hints,
+        ],
+        wrong="Take the client's data segments alone, and the largest difference between the times"
+        " of two in a row.",
+    )
+
+
+# ---- making --------------------------------------------------------------------------------------
+
+
+class CallLog:
+    """The calls of a program that is recorded, with the capture's clock, one a line."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def note(self, name: str, value: int) -> None:
+        """A line for a call that is made now."""
+        self.calls.append(Call(time.time_ns(), name, value))
+
+    def save(self, path: Path) -> None:
+        """Writes them where calls_of reads them."""
+        lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
+        path.write_text("\n".join(lines) + "\n")
+
+
+def finish(connection: socket.socket) -> None:
+    """Ends our direction, and waits for the end of the other."""
+    import socket
+
+    connection.shutdown(socket.SHUT_WR)
+    while connection.recv(65536):
+        pass
+
+
+def record_connection(
+    lab: Lab,
+    path: Path,
+    client: Callable[[socket.socket], None],
+    server: Callable[[socket.socket], None],
+    *,
+    prepare: Callable[[socket.socket, socket.socket], None] | None = None,
+    port: int = 5001,
+    snaplen: int = 80,
+    patience_s: float = 60.0,
+) -> None:
+    """Saves what the client's interface sees of one connection.
+
+    Args:
+        lab: where.
+        path: of the capture.
+        client: what the client does with its socket, which is closed afterwards.
+        server: what the server does with its own, at the same time.
+        prepare: called before listen() and connect() with the listening and the client's socket,
+            for options.
+        port: of the server.
+        snaplen: bytes kept of each packet: the headers, so that captures stay small.
+        patience_s: for the server to end when the client has.
+
+    Raises:
+        LabError: the recorder lost packets, or the server did not end.
+        Exception: what client or server raised.
+    """
+    with lab.server.socket() as listener, lab.client.socket() as connection:
+        if prepare is not None:
+            prepare(listener, connection)
+        listener.bind(("", port))
+        listener.listen()
+        listener.settimeout(_ACCEPT_S)
+
+        failures: list[Exception] = []
+
+        def serve() -> None:
+            try:
+                accepted, _ = listener.accept()
+                with accepted:
+                    server(accepted)
+            except Exception as error:
+                failures.append(error)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        with lab.client.capture(snaplen=snaplen) as capture:
+            serving.start()
+            try:
+                connection.connect((lab.server.address, port))
+                client(connection)
+            finally:
+                connection.close()  # whatever happens, the server sees an end
+            serving.join(patience_s)
+            if serving.is_alive():
+                raise LabError(f"{path.name}: the server does not end within {patience_s:g} s")
+            if failures:
+                raise failures[0]
+            time.sleep(_AFTERWARDS_S)
+        if capture.drops:
+            raise LabError(f"the recorder lost {capture.drops} packets of {path.name}; try again")
+        capture.save(path)
+
+
+def make_captures(
+    script: str,
+    scenes: Mapping[str, S],
+    record: Callable[[Path, S], None],
+    causes: Mapping[str, str],
+    names: Sequence[str] | None = None,
+) -> None:
+    """The main program of a make_captures.py: all captures anew, or those that are named.
+
+    Args:
+        script: ASSIGNMENT/hidden/make_captures.py, from which the folders follow.
+        scenes: what to record, by the capture's name without its suffix.
+        record: makes one of them, and the log beside it where there is one.
+        causes: of each, by the same names.
+        names: only these; those of the command line unless given.
+
+    Raises:
+        ParameterError: there is no scene of that name (from the command line: exit status 2).
+    """
+    wanted = sys.argv[1:] if names is None else names
+    if unknown := sorted(set(wanted) - set(scenes)):
+        problem = f"no scene {', '.join(unknown)}; there are {', '.join(scenes)}"
+        if names is not None:
+            raise ParameterError(problem)
+        print(f"{Path(script).name}: {problem}", file=sys.stderr)
+        raise SystemExit(2)
+    hidden = Path(script).resolve().parent
+    captures = hidden.parent / "captures"
+    captures.mkdir(exist_ok=True)
+    for name, scene in scenes.items():
+        if not wanted or name in wanted:
+            record(captures / f"{name}.pcapng", scene)
+    told = {f"{name}.pcapng": cause for name, cause in causes.items()}
+    (hidden / "captures.json").write_text(json.dumps(told, indent=1) + "\n")

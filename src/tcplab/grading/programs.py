@@ -1,0 +1,144 @@
+"""What the checks of C programs share: that they compile, how they ended, and what left when.
+
+A check of a program looks like this, in task.py; the hidden judge calls it with other numbers::
+
+    @compiled("records.c")
+    def look_at_records(work: Work, records: int, rtt_ms: float) -> Verdict:
+        run = work.run_in_lab(work.compile("records.c"), [...], peer=[...], lab={"rtt_ms": rtt_ms})
+        if not run.outcome.ok:
+            return Verdict(0, f"{how_it_ended(run, 'records')}.")
+        ahead = sum(each.is_ahead for each in departures(run))
+        ...
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, NamedTuple, ParamSpec
+
+from tcplab.grading.checks import Verdict
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.work import LabRun, Work
+
+__all__ = ["Departure", "compiled", "departures", "how_it_ended", "run_into_file"]
+
+_P = ParamSpec("_P")
+_Check = Callable[Concatenate[Work, _P], Verdict]
+
+#: Of what a program said last, a message shows so much.
+_MOST_WORDS = 120
+
+
+def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
+    """Makes a check one that gives no points, and the compiler's words, to a file with errors.
+
+    Args:
+        name: of the C file, such as "records.c".
+    """
+
+    def decorate(check: _Check[_P]) -> _Check[_P]:
+        @functools.wraps(check)
+        def checked(work: Work, /, *args: _P.args, **kwargs: _P.kwargs) -> Verdict:
+            built = work.compile(name)
+            if built.binary is None:
+                return Verdict(0, f"{name} does not compile:\n{built.messages}")
+            return check(work, *args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def how_it_ended(run: LabRun, name: str) -> str:
+    """How the learner's program ended, and the last line of what it complained of."""
+    lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
+    said = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
+    words = f' and said "{said[:_MOST_WORDS]}"' if said else ""
+    return f"{name} {run.outcome.how_it_ended()}{words}"
+
+
+def run_into_file(
+    work: Work,
+    name: str,
+    arguments: Sequence[str],
+    *,
+    lab: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    limits: Limits,
+) -> tuple[LabRun, bytes]:
+    """The learner's program on the client, the course's filerecv on the server.
+
+    Args:
+        work: the submission.
+        name: of the C file, which compiles.
+        arguments: as in Work.run_in_lab, which takes the others, too.
+        lab: parameters of the Lab.
+        files: put beside the program.
+        limits: for the learner's program.
+
+    Returns:
+        The run, and the bytes that arrived: none when nobody connected.
+
+    Raises:
+        ValueError: the program does not compile.
+        LabError: no laboratory or sandbox can be made here.
+    """
+    with tempfile.TemporaryDirectory(prefix="tcplab-received-") as folder:
+        received = Path(folder) / "received"
+        run = work.run_in_lab(
+            work.compile(name),
+            arguments,
+            peer=["filerecv", "--json", "--port", "0", "-o", str(received)],
+            lab=lab,
+            files=files,
+            limits=limits,
+        )
+        return run, received.read_bytes() if received.is_file() else b""
+
+
+class Departure(NamedTuple):
+    """A data segment as it leaves its host for the first time. Bytes count from the stream's first.
+
+    Attributes:
+        start_bytes: how much of the stream is before it.
+        end_bytes: how much of the stream has left with it.
+        acked_bytes: how much of the stream was acknowledged by then.
+    """
+
+    start_bytes: int
+    end_bytes: int
+    acked_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Its payload."""
+        return self.end_bytes - self.start_bytes
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it left while something before it was un-ACKed: nothing made it wait for that.
+
+        On a wire whose round trip is long this tells "at once" from "late" by counting, on a slow
+        machine as well as on a fast one.
+        """
+        return self.acked_bytes < self.start_bytes
+
+
+def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
+    """The data segments of one direction in order, retransmissions left out.
+
+    As seen on the interface of the host that sent them.
+    """
+    rows = run.client_segments if from_client else run.server_segments
+    ours = 0 if from_client else 1
+    found, acked = [], 0
+    for row in rows:
+        if row["direction"] != ours:
+            acked = max(acked, int(row["ack"]) - 1)  # the SYN is 0, the first byte 1
+        elif row["payload_bytes"] and not row["is_retransmission"]:
+            start = int(row["seq"]) - 1
+            found.append(Departure(start, start + int(row["payload_bytes"]), acked))
+    return found

@@ -1,0 +1,133 @@
+"""What the checks of C programs share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tcplab.grading.checks import Verdict
+from tcplab.grading.programs import Departure, compiled, departures, how_it_ended, run_into_file
+from tcplab.grading.sandbox import Limits, Outcome
+from tcplab.grading.work import LabRun, Work
+from tcplab.segments import DTYPE, SegmentArray
+
+COPY_C = b"""
+#include "net.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+
+int main(int argc, char **argv) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
+    inet_pton(AF_INET, argv[1], &server.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (argc != 4 || connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
+        return 1;
+    while (sendfile(fd, open(argv[3], O_RDONLY), NULL, 100000) < 0)
+        ;
+    return 0;
+}
+"""
+
+
+def rows(*each: tuple[int, int, int, int, bool]) -> SegmentArray:
+    """direction, seq, ack, payload_bytes, is_retransmission of each segment."""
+    made = np.zeros(len(each), DTYPE)
+    for name, column in zip(
+        ("direction", "seq", "ack", "payload_bytes", "is_retransmission"),
+        zip(*each, strict=True),
+        strict=True,
+    ):
+        made[name] = column
+    return made.view(SegmentArray)
+
+
+def run_of(seen: SegmentArray, outcome: Outcome | None = None) -> LabRun:
+    ended = outcome or Outcome(0, None, None, 0, b"", b"", b"")
+    return LabRun(ended, None, None, seen, seen)
+
+
+def test_departures_tell_what_left_before_the_ack_of_what() -> None:
+    run = run_of(
+        rows(
+            (0, 0, 0, 0, False),  # SYN
+            (1, 0, 1, 0, False),  # SYN, ACK
+            (0, 1, 1, 100, False),
+            (0, 101, 1, 50, False),  # ahead: nothing is acknowledged
+            (0, 101, 1, 50, True),
+            (1, 1, 151, 2, False),  # the server's ACK, with data of its own
+            (0, 151, 3, 7, False),
+            (1, 3, 120, 0, False),  # an older ACK, late
+            (0, 158, 3, 1, False),
+        )
+    )
+    sent = departures(run)
+    assert sent == [(0, 100, 0), (100, 150, 0), (150, 157, 150), (157, 158, 150)]
+    assert [each.size_bytes for each in sent] == run.sent_sizes() == [100, 50, 7, 1]
+    assert [each.is_ahead for each in sent] == [False, True, False, True]
+    assert departures(run, from_client=False) == [Departure(0, 2, 0)]
+    assert departures(run_of(rows((1, 0, 1, 0, False)))) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome(0, None, None, 0, b"", b"", b""), "hello ended with exit status 0"),
+        (
+            Outcome(1, None, None, 0, b"", b"one\n\x1b[1mconnect: refused\n\n", b""),
+            'hello ended with exit status 1 and said "[1mconnect: refused"',
+        ),
+        (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV"),
+        (
+            Outcome(None, "SIGKILL", "wall", 0, b"", b"\xff" * 500, b""),
+            "hello did not end in the time it has and said",
+        ),
+    ],
+)
+def test_how_a_program_ended_fits_on_a_line(outcome: Outcome, words: str) -> None:
+    said = how_it_ended(run_of(rows((0, 0, 0, 0, False)), outcome), "hello")
+    assert said.startswith(words)
+    assert len(said) < 200
+    assert said.isprintable()
+
+
+def test_what_does_not_compile_is_not_run() -> None:
+    ran = []
+
+    @compiled("x.c")
+    def look(work: Work, times: int, *, more: int = 0) -> Verdict:
+        """Its own words."""
+        assert work.compile("x.c").binary
+        ran.append(times + more)
+        return Verdict(1, "compiled.")
+
+    assert look.__doc__ == "Its own words."
+    with Work("ada", {}, {}, {"x.c": b"int main(void) { return 0 }"}, unsafe=True) as work:
+        verdict = look(work, 2)
+    assert verdict.share == 0
+    assert verdict.message.startswith("x.c does not compile:\nx.c")
+    with Work("ada", {}, {}, {}, unsafe=True) as work:
+        assert look(work, 2).message == "x.c does not compile:\nx.c was not handed in."
+    assert ran == []
+    with Work("ada", {}, {}, {"x.c": b"int main(void) { return 0; }"}, unsafe=True) as work:
+        assert look(work, 2, more=5) == Verdict(1, "compiled.")
+    assert ran == [7]
+
+
+def test_what_arrived_comes_back() -> None:
+    data = np.random.default_rng(1).bytes(70_001)
+    with Work("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
+        run, received = run_into_file(
+            work,
+            "copy.c",
+            ["10.0.0.2", "{port}", "data"],
+            lab={"rtt_ms": 2},
+            files={"data": data},
+            limits=Limits(wall_s=60, cpu_s=5, processes=8),
+        )
+    assert run.outcome.ok
+    assert received == data
+    assert departures(run)[-1].end_bytes == len(data)
