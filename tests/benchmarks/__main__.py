@@ -3,8 +3,8 @@
     python -m tests.benchmarks [--only PART]... [--rounds N] [--repeats N] [--seconds S]
                                [--minutes M] [--output DIR]
 
-PART is programs, lab, wire, capture, reading or panels. Ends with exit status 0 whatever was
-measured: a missed goal is told in the document, and a slow machine is no mistake. Best run on a
+PART is programs, lab, wire, capture, reading, panels or grading. Ends with exit status 0 whatever
+was measured: a missed goal is told in the document, and a slow machine is no mistake. Best run on a
 machine that has nothing else to do; the peers that are not installed are named aloud. A result of
 some parts goes to another DIR than docs, where it would replace that of all.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.benchmarks import (
     bench_capture,
+    bench_grading,
     bench_lab,
     bench_panels,
     bench_programs,
@@ -33,7 +34,7 @@ from tcplab.experiments import provenance, wire_bench
 from tcplab.lab import Lab, LabError, helper_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PARTS = ("programs", "lab", "wire", "capture", "reading", "panels")
+PARTS = ("programs", "lab", "wire", "capture", "reading", "panels", "grading")
 
 
 def main() -> None:
@@ -115,6 +116,9 @@ def _measure(parts: tuple[str, ...] | list[str], rules: Rules) -> dict[str, Any]
     if "panels" in parts:
         results["panels"] = bench_panels.measure(rules)
         results["panels_goals"] = bench_panels.goals(results["panels"])
+    if "grading" in parts:
+        results["grading"] = bench_grading.measure(rules)
+        results["grading_goals"] = bench_grading.goals(results["grading"])
     return results
 
 

@@ -56,6 +56,11 @@ PANEL_COLUMNS = (
     Column("experiment", "experiment (ms)", ".0f"),
     Column("first", "first run, all of it (ms)", ".0f"),
 )
+GRADING_COLUMNS = (
+    Column("entrant", ""),
+    Column("submissions_per_min", "submissions a minute", ".1f"),
+    Column("range", "lowest–highest"),
+)
 GOAL_COLUMNS = (
     Column("what", "what"),
     Column("entrant", "ours"),
@@ -70,7 +75,7 @@ def write(results: Mapping[str, Any], directory: Path) -> None:
 
     Args:
         results: "provenance", and what was measured of "programs", "lab", "wire", "capture",
-            "reading" and "panels".
+            "reading", "panels" and "grading".
         directory: docs/, usually.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -107,6 +112,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         parts.append(_reading(reading))
     if panels := results.get("panels"):
         parts.append(_panels(panels))
+    if rows := results.get("grading"):
+        parts.append(_grading(rows))
     return "\n\n".join(parts) + "\n"
 
 
@@ -156,6 +163,7 @@ def _goals(results: Mapping[str, Any]) -> str:
     rows += [{"what": "recording", **goal} for goal in results.get("capture_goals", ())]
     rows += [{"what": "reading a capture", **goal} for goal in results.get("reading_goals", ())]
     rows += [{"what": "panels", **goal} for goal in results.get("panels_goals", ())]
+    rows += [{"what": "grading", **goal} for goal in results.get("grading_goals", ())]
     rows += [{"what": "the wire", **goal} for goal in results.get("wire_goals", ())]
     return "## Goals\n\n" + _github(GOAL_COLUMNS, [{**row, **_in_words(row)} for row in rows])
 
@@ -251,6 +259,15 @@ def _panels(panels: Mapping[str, Any]) -> str:
     if panels["absent"]:
         text += f"\n\n**The page is NOT MEASURED, the way ends in the kernel: {panels['absent']}.**"
     return f"{text}\n\n{_github(PANEL_COLUMNS, panels['rows'])}"
+
+
+def _grading(rows: Sequence[Row]) -> str:
+    text = "## Grading\n\nThe same twelve solved submissions of problem set 5, from the command's"
+    text += " start to its end. Ours run in sandboxes, each C program in a laboratory; nbgrader"
+    text += " runs the notebook and nothing else."
+    ranges = [f"{row['lowest']:.1f}–{row['highest']:.1f}" for row in rows]
+    shown = [{**row, "range": range_} for row, range_ in zip(rows, ranges, strict=True)]
+    return f"{text}\n\n{_github(GRADING_COLUMNS, shown)}"
 
 
 def _github(columns: Sequence[Column], rows: Sequence[Row]) -> str:

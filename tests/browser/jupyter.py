@@ -1,17 +1,30 @@
-"""A real JupyterLab on a free port, with a copy of the lessons and settings of its own."""
+"""A real JupyterLab on a free port, with a copy of the lessons and settings of its own.
+
+And how a page of it is opened and run, for the tests and for the benchmark of the panels.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 120.0
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -24,14 +37,16 @@ class Jupyter:
     """The server process.
 
     Args:
-        directory: an empty one; notebooks are in its subdirectory "lessons".
+        directory: an empty one.
+        serve: the folder to open; else a copy of the lessons, `directory`/lessons.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.lessons = directory / "lessons"
-        shutil.copytree(
-            ROOT / "lessons", self.lessons, ignore=shutil.ignore_patterns(".*", "*.json")
-        )
+    def __init__(self, directory: Path, serve: Path | None = None) -> None:
+        self.lessons = serve or directory / "lessons"
+        if serve is None:
+            shutil.copytree(
+                ROOT / "lessons", self.lessons, ignore=shutil.ignore_patterns(".*", "*.json")
+            )
         self._runtime = directory / "runtime"
         self._log = directory / "jupyter.log"
         environment = os.environ | {
@@ -50,13 +65,14 @@ class Jupyter:
             f"--ServerApp.root_dir={self.lessons}",
             "--IdentityProvider.token=",
             "--PasswordIdentityProvider.hashed_password=",
+            "--ServerApp.disable_check_xsrf=True",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterlab", *options],
                 env=environment,
-                cwd=directory,
+                cwd=serve or directory,  # nbgrader looks for its configuration here
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -72,6 +88,16 @@ class Jupyter:
                     return str(json.loads(text)["url"])
             time.sleep(0.1)
         raise RuntimeError(f"JupyterLab did not start:\n{self._log.read_text()[-2000:]}")
+
+    def end_kernel(self, notebook: str) -> None:
+        """Ends the kernel of a notebook, with all that it has started."""
+        with urllib.request.urlopen(f"{self.url}api/sessions", timeout=START_S) as answer:
+            sessions = json.load(answer)
+        for each in sessions:
+            if each["path"] == notebook:
+                path = f"{self.url}api/sessions/{each['id']}"
+                request = urllib.request.Request(path, method="DELETE")
+                urllib.request.urlopen(request, timeout=START_S).close()
 
     def close(self) -> None:
         """Ends the server and its kernels."""
@@ -89,3 +115,35 @@ def _write_settings(directory: Path) -> None:
         path = directory / package / f"{plugin}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
+
+
+def find_chromium() -> str | None:
+    """Its path; Playwright brings none of its own."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+def write_notebook(path: Path, lines: Iterable[str]) -> None:
+    """A notebook with a cell for each line, which finds `widgets` and `demos` imported."""
+    sources = [f"from tcplab import demos, widgets\n{line}" for line in lines]
+    notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = kernel
+    nbformat.write(notebook, path)
+
+
+def run_notebook(page: Page, jupyter: Jupyter, notebook: str) -> None:
+    """Opens it in the page and starts all its cells."""
+    page.goto(f"{jupyter.url}doc/tree/{notebook}")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
+    # A Lab that is asked to run before it knows its kernel asks back; the answer is the default.
+    question = page.locator(".jp-Dialog", has_text="Select Kernel")
+    page.add_locator_handler(question, lambda: page.keyboard.press("Enter"))
+    choose(page, "Run", "Run All Cells")
+
+
+def choose(page: Page, *words: str) -> None:
+    """A way through JupyterLab's menu."""
+    page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{words[0]}$")).click()
+    for word in words[1:]:
+        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{word}$")).first.click()

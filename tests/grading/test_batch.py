@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,10 @@ from tests.grading.hostile import ATTACKS
 from tcplab.cli import main
 from tcplab.grading.batch import Batch, grade
 from tcplab.grading.course import load_course
+from tcplab.grading.generate import release
+from tcplab.grading.judging import Judge
+from tcplab.grading.report import write_report
+from tcplab.grading.worker import _Grader
 from tcplab.lab import ParameterError
 
 #: student -> what was done to the submission, its score and whether a person has to look.
@@ -92,12 +99,60 @@ def test_the_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert rows["eve"]["flags"].startswith("link: 'stolen'")
     # What begins like a formula must not be run by a spreadsheet.
     assert "'=frank" in rows
-    moodle = (course / "reports" / "tiny" / "moodle.csv").read_text().splitlines()
-    assert moodle[0] == "username,tiny"
-    assert "ada,5" in moodle
-    canvas = (course / "reports" / "tiny" / "canvas.csv").read_text().splitlines()
-    assert canvas[0] == "Student,ID,SIS Login ID,Section,tiny"
-    assert canvas[1].strip() == "Points Possible,,,,7"
+
+
+def test_canvas_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) -> None:
+    """What canvas-lms/lib/gradebook_importer.rb asks of a file, and of the separator."""
+    assert batch.graded
+    with quiet(), gradebook(course) as book:
+        book.update_or_create_student(
+            "ada", first_name="Ada", last_name="Lovelace", lms_user_id="1815"
+        )
+    with quiet():
+        write_report(load_course(course)[0], "tiny", course, {})
+    text = (course / "reports" / "tiny" / "canvas.csv").read_bytes().decode("utf-8")
+    assert not text.startswith("\ufeff")
+    header, points, *people = csv.reader(text.splitlines())
+    assert header == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "tiny"]
+    assert "Points Possible" in points[0]
+    assert float(points[5]) == 7
+    assert {len(row) for row in people} == {len(header)} == {len(points)}
+    assert {row[3]: float(row[5]) for row in people} == {
+        "'=frank" if student == "=frank" else student: score
+        for student, (_, score) in CLASS.items()
+    }
+    assert people[1] == ["Lovelace, Ada", "1815", "", "ada", "", "5"]
+    assert people[2][:4] == ["bob", "", "", "bob"]
+    assert ";" not in text
+
+
+def test_moodle_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) -> None:
+    """What grade/import/csv asks for: UTF-8, named columns, users and numbers and nothing else."""
+    assert batch.graded
+    text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
+    header, *people = csv.reader(text.splitlines())
+    assert header == ["username", "tiny"]
+    assert {row[0] for row in people} == {"'=frank", *CLASS} - {"=frank"}
+    assert all(len(row) == 2 and 0 <= float(row[1]) <= 7 for row in people)
+
+
+def test_who_has_no_grade_is_in_the_report_and_not_in_the_files_for_the_lms(
+    course: Path, batch: Batch, tmp_path: Path
+) -> None:
+    assert batch.graded
+    config = load_course(course)[0]
+    with quiet():
+        page = write_report(config, "tiny", tmp_path, {"ada": "the disk was full", "zoe": "<b>"})
+    assert "the disk was full" in page.read_text()
+    assert "&lt;b&gt;" in page.read_text()
+    with (tmp_path / "reports" / "tiny" / "grades.csv").open(newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert (rows["ada"]["score"], rows["zoe"]["error"]) == ("", "<b>")
+    for name in ("moodle.csv", "canvas.csv"):
+        told = (tmp_path / "reports" / "tiny" / name).read_text()
+        assert "bob" in told
+        assert "ada" not in told
+        assert "zoe" not in told
 
 
 def test_the_feedback_tells_the_message_and_not_the_test(course: Path, batch: Batch) -> None:
@@ -128,6 +183,53 @@ def test_what_is_graded_and_unchanged_is_not_graded_again(course: Path, batch: B
     assert record["scores"] == {"q1": 0.0, "q2": 1.0, "q3": 2.0}
     with quiet(), gradebook(course) as book:
         assert book.find_submission("tiny", "ada").score == 3
+
+
+def test_what_a_person_marked_comes_into_report_and_feedback(course: Path, batch: Batch) -> None:
+    assert batch.graded
+    comment = "Two plus two is a good reason."
+    where = ("tiny", "tiny", "carla")
+    with quiet(), gradebook(course) as book:
+        grade_of_w1 = book.find_grade("w1", *where)
+        grade_of_w1.manual_score, grade_of_w1.needs_manual_grade = 1.5, False
+        book.find_comment("w1", *where).manual_comment = comment
+        book.db.commit()
+    with quiet():
+        first, second = (grade("tiny", course=course, jobs=2) for _ in range(2))
+    assert (first.graded, first.told, first.failed) == ([], ["carla"], {})
+    assert (second.graded, second.told, len(second.kept)) == ([], [], len(CLASS))
+    assert comment in (course / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
+    assert "carla,6.5" in (course / "reports" / "tiny" / "moodle.csv").read_text().split()
+
+
+def test_the_next_submission_is_judged_ahead_and_none_is_judged_twice(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    for student in ("ada", "bob"):
+        tiny.hand_in(course / "submitted" / student)
+    DAMAGES["notebook-in-a-folder-below"].do(course / "submitted" / "bob" / "tiny")
+    judged = []
+    judge = Judge.judge
+
+    def counted(self: Judge, student: str, *rest: Any, **options: Any) -> Any:
+        judged.append((student, threading.current_thread().name))
+        return judge(self, student, *rest, **options)
+
+    monkeypatch.setattr(Judge, "judge", counted)
+    words = argparse.Namespace(
+        course=course, assignment="tiny", unsafe_no_sandbox=False, no_feedback=True
+    )
+    with quiet(), ThreadPoolExecutor(2, thread_name_prefix="ahead") as pool:
+        release(load_course(course)[0], "tiny")
+        grader = _Grader(words, tmp_path / "staging", pool)
+        for student, then in (("ada", "bob"), ("bob", None)):
+            assert grader.do(student, True, then)["error"] is None
+            path = course / "reports" / "tiny" / "records" / f"{student}.json"
+            assert json.loads(path.read_text())["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
+    assert sorted(student for student, _ in judged) == ["ada", "bob"]
+    assert all(thread.startswith("ahead") for _, thread in judged)
 
 
 def test_what_was_handed_in_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> None:

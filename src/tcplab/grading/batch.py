@@ -2,12 +2,14 @@
 
 Workers grade one submission each at a time (tcplab.grading.worker). What was graded is remembered
 with a digest of the submission and of the assignment, so that a second run after Ctrl-C, SIGKILL or
-a late submission does only what is new. nbgrader's own commands work on the same folders before,
-between and after.
+a late submission does only what is new. What a person marked meanwhile is known by a second digest,
+and gives new feedback pages. nbgrader's own commands work on the same folders before, between and
+after.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import queue
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tcplab.grading.course import load_course
 from tcplab.grading.generate import release
@@ -32,8 +34,16 @@ __all__ = ["Batch", "grade"]
 #: A submission that takes longer than this is given up; its own limits should have ended it before.
 PATIENCE_S: Final = 900.0
 
-#: Called with each student who is graded.
-Done = Callable[[str], None]
+
+class _Task(NamedTuple):
+    """What a worker is asked for: grading and feedback, or feedback alone."""
+
+    student: str
+    grade: bool
+
+
+#: Called with each task that succeeded.
+Done = Callable[[_Task], None]
 
 
 @dataclass(slots=True)
@@ -43,6 +53,7 @@ class Batch:
     Attributes:
         graded: students graded in this run.
         kept: students whose grades were there already.
+        told: those of them whose feedback was made anew, since a person marked something.
         failed: student -> why no grade could be given.
         interrupted: whether Ctrl-C ended it.
         seconds: it took.
@@ -51,6 +62,7 @@ class Batch:
 
     graded: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
     seconds: float = 0.0
@@ -112,13 +124,21 @@ def grade(
     run = Batch()
     keys = {each: ledger.key(submitted / each / assignment) for each in todo}
     run.kept = [each for each in todo if not again and ledger.holds(each, keys[each])]
-    left = [each for each in todo if each not in run.kept]
+    marks = _marks_by_hand(folders, assignment)
+    left = [
+        _Task(each, each not in run.kept)
+        for each in todo
+        if each not in run.kept or (feedback and not ledger.tells(each, marks.get(each, NO_MARKS)))
+    ]
+
+    def done(task: _Task) -> None:
+        (run.graded if task.grade else run.told).append(task.student)
+        ledger.put(task.student, keys[task.student], marks.get(task.student, NO_MARKS) * feedback)
+
     options = ["--unsafe-no-sandbox"] * unsafe_no_sandbox + ["--no-feedback"] * (not feedback)
     with _scratch(reports) as scratch:
         crew = _Crew([str(course), assignment, *options], reports / "logs", scratch)
-        _work(
-            run, crew, left, jobs or os.cpu_count() or 1, lambda each: ledger.put(each, keys[each])
-        )
+        _work(run, crew, left, jobs or os.cpu_count() or 1, done)
     from tcplab.grading.report import write_report
 
     run.report = write_report(config, assignment, course, run.failed)
@@ -158,8 +178,39 @@ def _scratch(reports: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+#: The digest of a student for whom no person has marked anything.
+NO_MARKS: Final = "none"
+
+
+def _marks_by_hand(folders: Any, assignment: str) -> dict[str, str]:
+    """student -> digest of the scores and comments that persons gave; nobody else is in it."""
+    from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
+
+    given: dict[str, list[str]] = {}
+    with Gradebook(folders.db_url, folders.course_id) as gradebook:
+        known = gradebook.find_assignment(assignment).id
+        for table, columns in (
+            (Grade, (Grade.manual_score, Grade.extra_credit)),
+            (Comment, (Comment.manual_comment,)),
+        ):
+            rows = (
+                gradebook.db.query(SubmittedAssignment.student_id, table.cell_id, *columns)
+                .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+                .join(table, table.notebook_id == SubmittedNotebook.id)
+                .filter(SubmittedAssignment.assignment_id == known)
+            )
+            for student, *mark in rows:
+                if any(each is not None for each in mark[1:]):
+                    given.setdefault(student, []).append(repr(mark))
+    return {
+        student: hashlib.sha256("\n".join(sorted(marks)).encode()).hexdigest()
+        for student, marks in given.items()
+    }
+
+
 class _Ledger:
-    """Who is graded, by a digest of what was handed in and what it was graded with."""
+    """What was done for whom: a digest of what was handed in and what it was graded with, and one
+    of the marks by hand that the feedback tells (empty: there is none)."""
 
     def __init__(self, folder: Path, folders: Any, assignment: str, key_of_source: str) -> None:
         self._folder = folder
@@ -174,14 +225,24 @@ class _Ledger:
         graded = self._folders.format_path(
             self._folders.autograded_directory, student, self._assignment
         )
-        path = self._folder / student
-        return path.is_file() and path.read_text() == key and Path(graded).is_dir()
+        return self._lines(student)[0] == key and Path(graded).is_dir()
 
-    def put(self, student: str, key: str) -> None:
+    def tells(self, student: str, marks: str) -> bool:
+        page = self._folders.format_path(
+            self._folders.feedback_directory, student, self._assignment
+        )
+        return self._lines(student)[1] == marks and Path(page).is_dir()
+
+    def put(self, student: str, key: str, marks: str) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{student}.{os.getpid()}"
-        draft.write_text(key)
+        draft.write_text(f"{key}\n{marks}\n")
         draft.replace(self._folder / student)
+
+    def _lines(self, student: str) -> tuple[str, str]:
+        path = self._folder / student
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
 
 
 # ---- workers -------------------------------------------------------------------------------------
@@ -237,25 +298,24 @@ class _Crew:
             process.kill()
 
 
-def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Done) -> None:
-    """Hands the students out to threads with a worker each; takes the results in."""
+def _work(run: Batch, crew: _Crew, tasks: Sequence[_Task], jobs: int, done: Done) -> None:
+    """Hands the tasks out to threads with a worker each; takes the results in."""
     from tqdm import tqdm
 
     began_s = time.monotonic()
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[_Task] = queue.SimpleQueue()
     results: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    for each in students:
+    for each in tasks:
         waiting.put(each)
-    jobs = min(jobs, len(students))
+    jobs = min(jobs, len(tasks))
     # PR_SET_PDEATHSIG is of the *thread* that starts a process, so the main thread starts them all.
     desks = [_Desk(crew, number, waiting, results, crew.start(number)) for number in range(jobs)]
     threads = [threading.Thread(target=desk.sit, daemon=True) for desk in desks]
     for thread in threads:
         thread.start()
     busy = jobs
-    bar = tqdm(
-        total=len(students) + len(run.kept), initial=len(run.kept), unit="student", disable=None
-    )
+    there = len(run.kept) - sum(not task.grade for task in tasks)
+    bar = tqdm(total=len(tasks) + there, initial=there, unit="student", disable=None)
     try:
         while busy:
             result = results.get()
@@ -278,8 +338,7 @@ def _work(run: Batch, crew: _Crew, students: Sequence[str], jobs: int, done: Don
 
 def _note(run: Batch, result: dict[str, Any], done: Done) -> None:
     if result["error"] is None:
-        done(result["student"])
-        run.graded.append(result["student"])
+        done(_Task(result["student"], result["grade"]))
     else:
         run.failed[result["student"]] = result["error"]
 
@@ -291,7 +350,7 @@ class _Desk:
         self,
         crew: _Crew,
         number: int,
-        waiting: queue.SimpleQueue[str],
+        waiting: queue.SimpleQueue[_Task],
         results: queue.SimpleQueue[dict[str, Any] | None],
         worker: subprocess.Popen[str],
     ) -> None:
@@ -304,21 +363,29 @@ class _Desk:
 
     def sit(self) -> None:
         try:
-            while True:
-                try:
-                    student = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                self._results.put(self._grade(student))
+            task = self._take()
+            while task is not None:
+                then = self._take()
+                self._results.put(self._do(task, then))
+                task = then
         except LabError:  # the batch has ended
             pass
         finally:
             self._crew.dismiss(self._worker)
             self._results.put(None)
 
-    def _grade(self, student: str) -> dict[str, Any]:
-        for _ in range(2):
-            result = self._ask(student)
+    def _take(self) -> _Task | None:
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _do(self, task: _Task, then: _Task | None) -> dict[str, Any]:
+        """What came of the task. A worker that dies may have died of the next one's submission, so
+        the second attempt knows of no next one."""
+        words = {**task._asdict(), "then": then.student if then and then.grade else None}
+        for attempt in (words, task._asdict()):
+            result = self._ask(attempt)
             if result is not None:
                 return result
             self._crew.dismiss(self._worker, kill=True)
@@ -329,9 +396,9 @@ class _Desk:
                 self._worker = self.replacement.get(timeout=30)
             except queue.Empty:
                 raise LabError("the batch has ended") from None
-        return {"student": student, "error": "the grading process died twice", "seconds": 0.0}
+        return {**task._asdict(), "error": "the grading process died twice", "seconds": 0.0}
 
-    def _ask(self, student: str) -> dict[str, Any] | None:
+    def _ask(self, words: dict[str, Any]) -> dict[str, Any] | None:
         """None when the worker died, or had to be given up."""
         worker = self._worker
         assert worker.stdin is not None
@@ -339,7 +406,7 @@ class _Desk:
         watch = threading.Timer(PATIENCE_S, worker.kill)
         watch.start()
         try:
-            worker.stdin.write(json.dumps(student) + "\n")
+            worker.stdin.write(json.dumps(words) + "\n")
             worker.stdin.flush()
             line = worker.stdout.readline()
         except (OSError, ValueError):

@@ -64,6 +64,8 @@ def _grade(arguments: argparse.Namespace) -> int:
         f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} a minute),"
         f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
     )
+    if run.told:
+        print(f"{len(run.told)} feedback pages made anew, with what was marked by hand")
     if run.report:
         print(f"report: {os.path.relpath(run.report)}")
     if run.interrupted:

@@ -47,9 +47,11 @@ def configure(c: Any, root: Path) -> None:
         "nbgrader.preprocessors.SaveAutoGrades",
         "tcplab.grading.parts.SettleGrades",
         "nbgrader.preprocessors.AssignLatePenalties",
-        "nbgrader.preprocessors.CheckCellMetadata",
+        # No second CheckCellMetadata: it costs a sixth of the time, and nothing here since the
+        # first one, among the sanitize_preprocessors, touches metadata.
     ]
     # Outputs by a stranger: the pages that an instructor opens run none of their scripts.
+    c.GenerateFeedback.exporter_class = "tcplab.grading.parts.FeedbackExporter"
     c.GenerateFeedback.HTMLExporter.sanitize_html = True
     c.HTMLExporter.sanitize_html = True
 

@@ -57,7 +57,6 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
             release(config, name)
             shutil.rmtree(target / name, ignore_errors=True)
             shutil.copytree(course / "exercises" / name, target / name)
-            _end_with_newline(target / name / f"{name}.ipynb")
     return names
 
 
@@ -83,11 +82,6 @@ def release(config: Any, assignment: str) -> None:
     except (Exception, SystemExit) as error:
         words = " ".join(str(error).split()) or type(error).__name__
         raise LabError(f"nbgrader generate_assignment {assignment} failed: {words}") from None
-
-
-def _end_with_newline(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 ==========================  =======================================================================
 RepairingExporter           `c.Autograde.exporter_class`: reads submissions in whatever state
+FeedbackExporter            `c.GenerateFeedback.exporter_class`: compiles its templates once
 SandboxedExecute            `c.Autograde.autograde_preprocessors`, in the place of Execute
 SettleGrades                in the same list, after SaveAutoGrades
 release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
@@ -16,24 +17,37 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from jinja2.bccache import Bucket, BytecodeCache
+from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float
 
+from tcplab.grading import ahead
 from tcplab.grading.checks import Verdict, score
 from tcplab.grading.flags import harmless_markdown
 from tcplab.grading.judging import Judge, Record, parts_of, run_cells
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 from tcplab.grading.sandbox import SandboxError, why_no_sandbox
+from tcplab.grading.staging import content_key
 
-__all__ = ["RepairingExporter", "SandboxedExecute", "SettleGrades", "record_path", "release_files"]
+__all__ = [
+    "FeedbackExporter",
+    "RepairingExporter",
+    "SandboxedExecute",
+    "SettleGrades",
+    "record_path",
+    "release_files",
+]
 
 _UNSAFE_WARNING: Final = (
     "WARNING: graded with --unsafe-no-sandbox. Nothing kept this notebook from reading or changing"
@@ -93,6 +107,37 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         return nbformat.read(path, as_version=4) if path.is_file() else None
 
 
+# ---- feedback ------------------------------------------------------------------------------------
+
+
+class _Compiled(BytecodeCache):
+    """What Jinja made of the templates, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if made := self._made.get(bucket.key):
+            bucket.bytecode_from_string(made)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._made[bucket.key] = bucket.bytecode_to_string()
+
+
+_compiled: Final = _Compiled()
+
+
+class FeedbackExporter(HTMLExporter):
+    """nbgrader's pages; half of the time that one takes is the compiling of its templates."""
+
+    @property
+    def environment(self) -> Any:
+        """As in TemplateExporter."""
+        environment = super().environment
+        environment.bytecode_cache = _compiled
+        return environment
+
+
 # ---- running and judging -------------------------------------------------------------------------
 
 
@@ -120,11 +165,8 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         record.repairs = list(told.get("repairs", []))
         record.flags = list(told.get("flags", []))
         record.untouched_tasks = list(told.get("untouched_tasks", []))
-        if not self.unsafe_no_sandbox and (reason := why_no_sandbox()):
-            raise SandboxError(
-                f"submissions are not graded without a sandbox. {reason}"
-                " (or, if you trust them all: --unsafe-no-sandbox)"
-            )
+        if not self.unsafe_no_sandbox:
+            _insist_on_a_sandbox()
         course = _course_of(self)
         root = Path(course.root).resolve()
         source = Path(course.format_path(course.source_directory, ".", about["assignment"]))
@@ -138,19 +180,30 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         for index, cell in enumerate(nb.cells):
             if _make_harmless(cell):
                 record.flags.append(f"active-html: cell {index + 1} of the notebook")
-        record.seconds = round(time.monotonic() - began_s, 3)
+        record.seconds = round(max(record.seconds, time.monotonic() - began_s), 3)
         if self.unsafe_no_sandbox:
             _warn_in(nb)
         _write_json(record_path(root, record.assignment, record.student), record.as_dict())
         resources["tcplab"] = record.as_dict()
         return nb, resources
 
+    def judge_of(self, source: Path) -> Judge:
+        """The judge of an assignment's source folder, as the folder is now."""
+        with _loading:
+            return _judge_of(source, content_key(source), self.unsafe_no_sandbox)
+
     def _judge(self, nb: Any, source: Path, folder: Path, record: Record) -> None:
-        judge = Judge(source, unsafe=self.unsafe_no_sandbox)
         tests, cells = parts_of(nb)
-        ran, verdicts = judge.judge(
-            record.student, cells, list(tests), folder, cell_timeout_s=self.cell_timeout_s
+        judged = ahead.judge(
+            self.judge_of(source),
+            record.student,
+            cells,
+            list(tests),
+            folder,
+            cell_timeout_s=self.cell_timeout_s,
         )
+        ran, verdicts = judged.ran, judged.verdicts
+        record.seconds = judged.seconds
         for index, outputs in ran.outputs.items():
             if index in dict(cells):
                 _set_outputs(nb.cells[index], outputs)
@@ -193,6 +246,26 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             lost = [{"output_type": "error", "ename": "Stopped", "evalue": "", "traceback": []}]
             _set_outputs(nb.cells[index], ran.outputs.get(index, lost))
         record.flags += ran.flags
+
+
+@lru_cache(maxsize=1)
+def _insist_on_a_sandbox() -> None:
+    """Tries it once a process; a failure is tried again."""
+    if reason := why_no_sandbox():
+        raise SandboxError(
+            f"submissions are not graded without a sandbox. {reason}"
+            " (or, if you trust them all: --unsafe-no-sandbox)"
+        )
+
+
+#: Two threads may need the judge at once; it is loaded by one.
+_loading: Final = threading.Lock()
+
+
+@lru_cache(maxsize=4)
+def _judge_of(source: Path, key: str, unsafe: bool) -> Judge:  # noqa: ARG001  (the cache's)
+    """The judge of a source folder as it is now; what it computes of captures it keeps."""
+    return Judge(source, unsafe=unsafe)
 
 
 def _make_harmless(cell: Any) -> bool:
@@ -278,7 +351,8 @@ class SettleGrades(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noqa: ARG001
-    """After `nbgrader generate_assignment`: the learner's files, made of the reference solution.
+    """After `nbgrader generate_assignment`: the learner's files, made of the reference solution,
+    and a newline at the notebook's end, as git and editors like it.
 
     nbgrader calls it with the course's root as the working directory.
     """
@@ -288,3 +362,5 @@ def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noq
         target = course / "exercises" / assignment
         for name, data in released_files(source).items():
             (target / name).write_bytes(data)
+        released = target / Path(notebook).name
+        released.write_text(released.read_text(encoding="utf-8").rstrip("\n") + "\n", "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ class Line:
         seconds: the grading took.
         repairs, flags: see tcplab.grading.repair and .flags.
         error: why there is no grade.
+        name: "Last, First" where the gradebook knows it.
+        lms_id: the LMS's number of the student, likewise.
     """
 
     student: str
@@ -46,6 +49,8 @@ class Line:
     repairs: Sequence[str]
     flags: Sequence[str]
     error: str = ""
+    name: str = ""
+    lms_id: str = ""
 
 
 def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> list[Line]:
@@ -60,7 +65,8 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
         max_score = float(gradebook.find_assignment(assignment).max_score)
         for submission in gradebook.assignment_submissions(assignment):
-            student = submission.student.id
+            person = submission.student
+            student = person.id
             path = record_path(root, assignment, student)
             record = json.loads(path.read_text()) if path.is_file() else {}
             grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
@@ -75,6 +81,8 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
                     record.get("repairs", []),
                     record.get("flags", []),
                     failed.get(student, ""),
+                    ", ".join(filter(None, (person.last_name, person.first_name))),
+                    person.lms_user_id or "",
                 )
             )
     known = {line.student for line in found}
@@ -119,24 +127,40 @@ def write_report(config: Any, assignment: str, root: Path, failed: Mapping[str, 
             for line in listed
         ),
     )
-    scored = [line for line in listed if line.score is not None]
-    # Moodle's grade import asks which column is which; one that maps users, one a grade item.
-    _write_csv(
-        folder / "moodle.csv",
-        ["username", assignment],
-        ([line.student, f"{line.score:g}"] for line in scored),
-    )
-    # Canvas: these columns, in this order; the second row tells the points of the assignment.
     top = next((line.max_score for line in listed), 0.0)
-    _write_csv(
-        folder / "canvas.csv",
-        ["Student", "ID", "SIS Login ID", "Section", assignment],
-        [
-            ["    Points Possible", "", "", "", f"{top:g}"],
-            *([line.student, "", line.student, "", f"{line.score:g}"] for line in scored),
-        ],
-    )
+    scored = [(line, f"{line.score:g}") for line in listed if line.score is not None]
+    _write_csv(folder / "moodle.csv", *_for_moodle(assignment, scored))
+    _write_csv(folder / "canvas.csv", *_for_canvas(assignment, scored, top))
     return folder / "index.html"
+
+
+_Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def _for_moodle(assignment: str, scored: Sequence[tuple[Line, str]]) -> _Table:
+    """What Moodle's "Import > CSV file" reads: one column that tells who it is, one a grade item.
+
+    Its page then asks which column is which; UTF-8 and the comma are its defaults. A single line
+    with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so that whoever
+    has no grade is not in it.
+    """
+    return ["username", assignment], [[line.student, score] for line, score in scored]
+
+
+def _for_canvas(assignment: str, scored: Sequence[tuple[Line, str]], top: float) -> _Table:
+    """What Canvas's gradebook exports and imports: these five columns, in this order, and a second
+    row with the points (gradebook_importer.rb).
+
+    A student is known by Canvas's own number where nbgrader's gradebook has it (lms_user_id), else
+    by the login. The assignment is found by its title.
+    """
+    header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
+    points = ["    Points Possible", "", "", "", "", f"{top:g}"]
+    people = [
+        [line.name or line.student, line.lms_id, "", line.student, "", score]
+        for line, score in scored
+    ]
+    return header, [points, *people]
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -153,8 +177,8 @@ def _harmless(cell: str) -> str:
 
 
 def _page(assignment: str, listed: Sequence[Line], questions: Sequence[str]) -> str:
-    scores = sorted(line.score for line in listed if line.score is not None)
-    median = scores[len(scores) // 2] if scores else 0.0
+    scores = [line.score for line in listed if line.score is not None]
+    median = statistics.median(scores) if scores else 0.0
     top = next((line.max_score for line in listed), 0.0)
     flagged = sum(bool(line.flags) for line in listed)
     repaired = sum(bool(line.repairs) for line in listed)
@@ -167,7 +191,7 @@ def _page(assignment: str, listed: Sequence[Line], questions: Sequence[str]) -> 
 <h1>{html.escape(assignment)}: {len(listed)} submissions</h1>
 <p>Median {median:g} of {top:g} points · {repaired} repaired · {flagged} flagged ·
 {failed} without a grade · {sum(line.to_mark for line in listed)} to be marked by a person
-(<code>nbgrader formgrader</code>).</p>
+(<code>jupyter lab</code>, <em>Nbgrader → Formgrader</em>).</p>
 <p>A flag takes no points: it says where a person should look. A repair changed nothing of what the
 learner wrote.</p>
 <table><thead><tr><th>student</th><th class="number">score</th>{heads}<th>to mark</th>

@@ -2,8 +2,10 @@
 
     python -m tcplab.grading.worker COURSE ASSIGNMENT [--unsafe-no-sandbox] [--no-feedback]
 
-A line of JSON with a student's id comes in, a line with what came of it goes out. The worker ends
-with the process that started it, in whatever way that ends, and so does every sandbox.
+A line of JSON comes in, {"student": "ada", "grade": true, "then": "bob"}, a line with what came of
+it goes out. Where "grade" is false only the feedback is made anew; "then" is who will probably be
+next, and is judged already meanwhile. The worker ends with the process that started it, in whatever
+way that ends, and so does every sandbox.
 """
 
 from __future__ import annotations
@@ -21,16 +23,19 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.grading.course import load_course
-from tcplab.grading.staging import stage
+from tcplab.grading.staging import Staged, stage
 
 __all__ = ["main"]
 
 #: The gradebook may be locked by another worker for a moment.
 ATTEMPTS: Final = 3
+#: So many submissions are judged at a time: the one whose turn it is, and the next.
+AHEAD: Final = 2
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -50,11 +55,17 @@ def main(argv: list[str] | None = None) -> int:
     os.dup2(2, 1)
     # nbgrader calls alembic by its name.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
-        grader = _Grader(arguments, Path(staging))
+    # nbgrader sets and unsets NBGRADER_EXECUTION around each notebook, and by a slip looks for the
+    # old value under the new value's name. Found there it stays, since another thread may just be
+    # copying the environment.
+    os.environ["NBGRADER_EXECUTION"] = os.environ["autograde"] = "autograde"  # noqa: SIM112
+    with (
+        tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging,
+        ThreadPoolExecutor(AHEAD, thread_name_prefix="ahead") as pool,
+    ):
+        grader = _Grader(arguments, Path(staging), pool)
         for line in sys.stdin:
-            student = json.loads(line)
-            out.write(json.dumps(grader.grade(student)) + "\n")
+            out.write(json.dumps(grader.do(**json.loads(line))) + "\n")
     return 0
 
 
@@ -65,10 +76,14 @@ def _die_with(parent: int) -> None:
 
 
 class _Grader:
-    def __init__(self, arguments: argparse.Namespace, staging: Path) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, staging: Path, pool: ThreadPoolExecutor
+    ) -> None:
         self._assignment = arguments.assignment
         self._feedback = not arguments.no_feedback
         self._staging = staging
+        self._pool = pool
+        self._ahead: dict[str, Future[Staged]] = {}
         self._config, course = load_course(arguments.course)
         self._root = Path(course.root)
         self._submitted = Path(course.format_path(course.submitted_directory, ".", "."))
@@ -77,15 +92,18 @@ class _Grader:
         self._log = logging.getLogger("tcplab.worker")
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
 
-    def grade(self, student: str) -> dict[str, Any]:
-        """What came of one student: {"student", "error" (None if graded), "seconds"}."""
+    def do(self, student: str, grade: bool, then: str | None = None) -> dict[str, Any]:
+        """What came of one student: the request, "error" (None if all went well), "seconds"."""
         began_s = time.monotonic()
         print(f"---- {student}", file=sys.stderr)
-        error = self._try(self._autograde, student)
+        for each in (student if grade else None, then):
+            if each is not None and each not in self._ahead:
+                self._ahead[each] = self._pool.submit(self._begin, each)
+        error = self._try(self._autograde, student) if grade else None
         if error is None and self._feedback:
             error = self._try(self._give_feedback, student)
         seconds = round(time.monotonic() - began_s, 3)
-        return {"student": student, "error": error, "seconds": seconds}
+        return {"student": student, "grade": grade, "error": error, "seconds": seconds}
 
     def _try(self, step: Callable[[str], None], student: str) -> str | None:
         """None, or why the step failed every time."""
@@ -102,15 +120,36 @@ class _Grader:
         words = " ".join(str(error).split())
         return f"{type(error).__name__}: {words}"[:300]
 
+    def _begin(self, student: str) -> Staged:
+        """Takes a submission over and judges it, in whatever thread."""
+        from tcplab.grading.ahead import judge_ahead
+        from tcplab.grading.parts import SandboxedExecute
+
+        staged = stage(
+            self._submitted / student / self._assignment,
+            self._staging / student / self._assignment,
+            f"{self._assignment}.ipynb",
+        )
+        config, course = self._course_for(student)
+        source = Path(course.format_path(course.source_directory, ".", self._assignment)).resolve()
+        if (source / "hidden" / "judge.py").is_file():
+            execute = SandboxedExecute(config=config)
+            judge_ahead(
+                execute.judge_of(source),
+                course,
+                student,
+                self._staging / student / self._assignment,
+                cell_timeout_s=execute.cell_timeout_s,
+            )
+        return staged
+
     def _autograde(self, student: str) -> None:
         from nbgrader.converters import Autograde
 
         from tcplab.grading.parts import record_path
 
-        source = self._submitted / student / self._assignment
-        staged = stage(
-            source, self._staging / student / self._assignment, f"{self._assignment}.ipynb"
-        )
+        begun = self._ahead.pop(student, None)
+        staged = begun.result() if begun else self._begin(student)
         record = record_path(self._root, self._assignment, student)
         record.unlink(missing_ok=True)
         config, course = self._course_for(student, submitted=str(self._staging))
