@@ -353,8 +353,111 @@ _SENDFILE: Final = Demo(
     ),
 )
 
+_COPIES: Final = Demo(
+    "copies",
+    "01",
+    "How often is a byte copied?",
+    "copies",
+    (
+        Step(
+            "A file",
+            "dd | netcat sends zeros, which only have to be made. netcat < file sends a file that"
+            " is in memory. How many times as fast is the file?",
+            {},
+            _options("times", 0.5, 1, 1.7, 3, 10),
+            "Every program in a chain copies each byte in and out again. Without dd and its pipe"
+            " there are three copies instead of five.",
+        ),
+        Step(
+            "Four processes",
+            "Zeros again, and behind the receiver one more dd, which does nothing with them. What"
+            " is left of the rate?",
+            {"source": "zeros", "receiver": "dd", "block_bytes": 131_072},
+            _options("times", 0.2, 0.4, 0.7, 1),
+            "Seven copies instead of five. If a CPU is free for it, the fourth program costs less:"
+            " a chain is as fast as its slowest member.",
+        ),
+        Step(
+            "sendfile",
+            "The sender calls sendfile(), so that it copies nothing: one copy instead of five. How"
+            " many times as fast?",
+            {"sender": "splice"},
+            _options("times", 1, 2, 5, 10),
+            "Less than five times: the receiver still copies, and system calls, wake-ups and TCP"
+            " itself cost as much as before.",
+        ),
+        Step(
+            "No copy at all",
+            "And if the receiver throws the bytes away in the kernel? How many times as fast?",
+            {"sender": "splice", "receiver": "discard"},
+            _options("times", 1, 2, 5, 10, 30),
+            "What is left is the price of TCP alone. It was never the slow part.",
+        ),
+        Step(
+            "1 Gbit/s",
+            "The first step again, but between two hosts: a wire of 1 Gbit/s. How many times as"
+            " fast is the file now?",
+            {"place": "wire", "size_mb": 20},
+            _options("times", 0.6, 1, 1.7, 3),
+            "Both fill the wire: 117.7 MB/s are all that it carries. Copies cost CPU time all the"
+            " same; look at the table.",
+        ),
+    ),
+)
+
+_DIAGNOSIS: Final = Demo(
+    "diagnosis",
+    "08",
+    "Why is it slow?",
+    "diagnosis",
+    (
+        Step(
+            "request",
+            "A program asks a server 20 ms away, and waits for each answer. A round trip is all"
+            " that it needs. How many times as long does it take?",
+            {},
+            _options("times", 1, 2, 4, 10, 40),
+            "84 ms instead of 20. Look at a gap: who ends it, and what had he been waiting for?",
+        ),
+        Step(
+            "Who waits?",
+            "4 bytes, a gap of 64 ms, 100 bytes. No packet was lost, nobody computes. Who waits for"
+            " whom?",
+            {"show": "cause"},
+            (),
+            "The body waits for the ACK of the header, says Nagle. The server delays that ACK: it"
+            " has nothing to answer before it has the body. (Lesson 05.)",
+        ),
+        Step(
+            "backup",
+            "A backup over 50 Mbit/s, 20 ms away; the line is idle most of the time. How many times"
+            " as long does it take as it should?",
+            {"program": "backup"},
+            _options("times", 1, 2, 6, 20),
+            "A burst, then silence until the ACKs are back. The bursts have one size. Who sets it?",
+        ),
+        Step(
+            "Next room",
+            "The same program in the next room, 2 ms away. How many times as long as it should?",
+            {"program": "backup", "rtt_ms": 2.0, "show": "cause"},
+            _options("times", 1, 2, 6, 20),
+            "The window is as small as before, but this wire holds even less. Such a fault is not"
+            " found in one's own office. (Lesson 04.)",
+        ),
+        Step(
+            "ticker",
+            "A line of 39 bytes each millisecond, TCP_NODELAY is on. How many segments is a line?",
+            {"program": "ticker", "rtt_ms": 0.0, "show": "cause"},
+            (Option("1", 1), Option("2", 2), Option("8", 8), Option("39", 39)),
+            "Nearly one for each character: the program writes them one by one, and the option says"
+            " that each is a message of its own.",
+        ),
+    ),
+)
+
 DEMOS: Final[Mapping[str, Demo]] = {
-    each.name: each for each in (_WIRE, _UDP, _MTU, _BUFFERS, _NAGLE, _CORK, _SENDFILE)
+    each.name: each
+    for each in (_WIRE, _COPIES, _UDP, _MTU, _BUFFERS, _NAGLE, _CORK, _SENDFILE, _DIAGNOSIS)
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 from tcplab import figures
 from tcplab.cli import main
 from tcplab.experiments import as_json, diagnosis, recordings
+from tcplab.lab import LabError
 from tcplab.segments import DTYPE
 
 
@@ -101,6 +102,29 @@ def test_the_result_as_table_json_and_recording(capsys: pytest.CaptureFixture[st
     assert "none.c: no such file" in capsys.readouterr().err
 
 
+def test_another_wire_and_other_counts() -> None:
+    few = diagnosis.measure("request", rtt_ms=6, count=5)
+    assert (few.units, few.rtt_ms, few.segments_per_unit) == (5, 6, 2)
+    assert few.excess.taken > few.excess.needed >= 6  # no packet is faster than its wire
+    assert diagnosis.measure("backup", rtt_ms=4, count=32).bdp_bytes == 25_000
+    for count in (1, 10_001, 2.5):
+        with pytest.raises(ValueError, match=rf"count={count} must be a whole number from 2 to"):
+            diagnosis.measure("ticker", count=count)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_the_recorded_runs_have_a_symptom_and_a_cause(
+    program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    case = diagnosis.measure(program)
+    assert case.excess.times > 3
+    assert case.symptoms().caption.startswith("Recorded on")
+    for picture in (figures.symptom(case), figures.cause(case)):
+        assert picture.png().startswith(b"\x89PNG")
+        assert f"{case.excess.taken:,.0f}" in picture.alt or picture.title in picture.alt
+
+
 # ---- the judges, on captures made up ----
 
 
@@ -133,6 +157,26 @@ def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:
 def test_requests_that_do_not_wait_for_their_answer_are_told() -> None:
     together = made_up([(0, 1040, 0.1), (1, 20, 0.1)] * 4)
     assert "4 segments for 40 requests" in diagnosis._judge_request(together)
+
+
+def test_what_a_request_takes_and_what_it_needs() -> None:
+    held = [(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)]
+    case = made_up(held * diagnosis.REQUESTS)
+    assert list(case.excess) == ["time of a request (ms)", pytest.approx(80.2), pytest.approx(20)]
+    assert case.excess.times == pytest.approx(4.01)
+    assert case.longest_gap_ms == pytest.approx(60)
+    prompt = made_up([(0, 104, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
+    assert prompt.excess.times == pytest.approx(1.005)
+    with pytest.raises(LabError, match="fewer than two requests were answered"):
+        _ = made_up([(0, 104, 0.1), (1, 2, 20)]).excess
+
+
+def test_the_symptoms_tell_nothing_of_the_cause() -> None:
+    case = made_up([(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
+    words = f"{case.symptoms()} {figures.symptom(case).title} {figures.symptom(case).alt}".lower()
+    for telltale in ("nagle", "delayed", "window", "nodelay", "held", "buffer", "cork"):
+        assert telltale not in words
+    assert "40 requests" in str(case.evidence())
 
 
 def test_held_is_by_the_order_of_packets_not_by_time() -> None:

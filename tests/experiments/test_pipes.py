@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -220,3 +222,59 @@ def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:
                 port=port,
             )
     assert time.monotonic() - start < 50
+
+
+# ---- a way of one's own ----
+
+
+def test_every_composition_has_a_stage_a_command_and_a_copy_count() -> None:
+    for source, sender, receiver in itertools.product(
+        pipes.SOURCES, pipes.SENDERS, pipes.RECEIVERS
+    ):
+        way = pipes.compose(source, sender, receiver)
+        assert len(way.stages) == len(way.commands)
+        assert 0 <= way.cost.copies <= 7
+        assert "{" not in way.shown.replace("{host}", "").replace("{port}", "")
+    zeros = pipes.compose("zeros", "nc", "pv-copying", block_bytes=512)
+    assert zeros.shown == "dd bs=512 | nc → nc | pv -C"
+    assert zeros.stages == pipes.BY_KEY["dd-nc-pv-copying"].stages
+    assert pipes.compose("warm", "netcat").stages == pipes.BY_KEY["netcat-warm"].stages
+    assert pipes.compose("warm", "splice", "discard").stages == pipes.BY_KEY["no-copy"].stages
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"source": "tape"}, "source='tape' is not one of zeros, piped, warm, cold"),
+        ({"sender": "cat"}, "sender='cat' is not one of nc, netcat, splice"),
+        ({"receiver": "x"}, "receiver='x' is not one of null, pv, pv-copying, dd, discard"),
+        ({"block_bytes": 1}, "block_bytes=1 must be a number from 128 to 16777216"),
+    ],
+)
+def test_a_composition_of_unknown_parts_is_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        pipes.compose(**wrong)
+
+
+def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:
+    for block_bytes in (512, 50_000, 4_000_000):
+        _dd, *options = pipes.compose(block_bytes=block_bytes).sending[0]
+        words = ["dd", *(each.replace("{size}", "3") for each in options)]
+        made = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+        assert made == bytes(3_000_000)
+
+
+def test_what_is_composed_is_measured_and_recorded() -> None:
+    ways = (
+        pipes.compose("zeros", "netcat", "dd", block_bytes=50_000),
+        pipes.compose("piped", "splice", "discard", block_bytes=50_000),
+    )
+    for way in ways:
+        result = pipes.measure(("tcp-only", way), runs=1, size_mb=3)
+        assert [chain.way.key for chain in result.chains] == ["tcp-only", pipes.COMPOSED]
+        (run,) = result[pipes.COMPOSED].runs
+        assert [each.command.split()[0] for each in run.processes] == [
+            words.lower() for words in way.commands
+        ]
+        again = recordings.decode(recordings.encode(result))
+        assert again[pipes.COMPOSED].way == way

@@ -18,15 +18,15 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cast, get_args
 
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import mode, on_the_ladder
+from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
 from tcplab.lab import Host, Lab, LabError, helper_path, why_no_lab
 from tcplab.listings import source_path
-from tcplab.models import bdp_bytes
+from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
 from tcplab.segments import flag_names
 from tcplab.tables import Column, Table
@@ -38,7 +38,17 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.timeline import Timeline
 
-__all__ = ["PROGRAMS", "Diagnosis", "Program", "Verdict", "check", "copy", "measure"]
+__all__ = [
+    "PROGRAMS",
+    "Diagnosis",
+    "Excess",
+    "Program",
+    "Verdict",
+    "check",
+    "copy",
+    "line_of",
+    "measure",
+]
 
 SUMMARY = "three slow programs: what they do to the network, and whether a repair has mended it"
 
@@ -52,6 +62,8 @@ LINE_BYTES: Final = 39
 BACKUP_BYTES: Final = 2 << 20
 
 _BLOCK_BYTES: Final = 16384
+_MOST: Final = 10_000
+_FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
 _TIMEOUT_S: Final = 40.0
 _DEADLINE_S: Final = 10.0
 #: Longer than any round trip here, shorter than the 200 ms after which a cork is pulled (tcp(7)).
@@ -63,9 +75,10 @@ class _Setting:
     """How a program is run.
 
     Attributes:
-        unit: what it sends or receives.
-        count: how many of them.
-        peer: the command line of the program at the other end; {port} is the server's.
+        unit: what it sends or receives, and is counted by.
+        count: how many requests, blocks or lines.
+        peer: the command line of the program at the other end; {port} is the server's, {count}
+            the number.
         link: parameters of the laboratory's wire.
         listens: whether it waits for the other program, on the server, and receives.
     """
@@ -76,22 +89,50 @@ class _Setting:
     link: Mapping[str, float] = field(default_factory=dict)
     listens: bool = False
 
+    def with_(self, rtt_ms: float | None, count: int | None) -> _Setting:
+        """The same with another round-trip time, or more or fewer of them."""
+        link = self.link if rtt_ms is None else {**self.link, "rtt_ms": rtt_ms}
+        if count is None:
+            return replace(self, link=link)
+        if count != int(count) or not 2 <= count <= _MOST:
+            raise ValueError(f"count={count} must be a whole number from 2 to {_MOST}")
+        return replace(self, link=link, count=int(count))
+
 
 _SETTINGS: Final[Mapping[Program, _Setting]] = {
     "request": _Setting(
         unit="request",
         count=REQUESTS,
-        peer=f"tcp_nodelay_server 0 {REQUESTS} --writes 1 --size {REQUEST_BYTES}",
+        peer=f"tcp_nodelay_server 0 {{count}} --writes 1 --size {REQUEST_BYTES}",
     ),
     "backup": _Setting(
         unit="transfer",
-        count=1,
-        peer=f"tcpsource -p {{port}} -b auto -s {_BLOCK_BYTES} -c {BACKUP_BYTES // _BLOCK_BYTES}",
+        count=BACKUP_BYTES // _BLOCK_BYTES,
+        peer=f"tcpsource -p {{port}} -b auto -s {_BLOCK_BYTES} -c {{count}}",
         link={"rtt_ms": 20.0, "rate_mbit": 50.0},
         listens=True,
     ),
     "ticker": _Setting(unit="line", count=LINES, peer="tcpsink -p 0 -b auto"),
 }
+
+
+class Excess(NamedTuple):
+    """What a program takes, and what it needs for the same work on the same wire.
+
+    Attributes:
+        what: is counted, with its unit.
+        taken: as it was seen on the wire.
+        needed: time without the wait that could be spared, or the least number of segments.
+    """
+
+    what: str
+    taken: float
+    needed: float
+
+    @property
+    def times(self) -> float:
+        """The first over the second."""
+        return self.taken / self.needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +192,16 @@ class Diagnosis:
         return int(self.sent["payload_bytes"].sum())
 
     @property
+    def units(self) -> int:
+        """How many requests, transfers (always one) or lines there were."""
+        if self.program == "backup":
+            return 1
+        return int(self.provenance.get("count", _SETTINGS[self.program].count))
+
+    @property
     def segments_per_unit(self) -> float:
         """Data segments a request, a line, or the whole transfer."""
-        return len(self.sent) / _SETTINGS[self.program].count
+        return len(self.sent) / self.units
 
     @property
     def held_requests(self) -> int | None:
@@ -221,10 +269,120 @@ class Diagnosis:
     @property
     def bdp_bytes(self) -> int | None:
         """What the wire holds: its rate times its round-trip time; None if it has no such limit."""
-        link = _SETTINGS[self.program].link
-        if not link:
+        if not self._rate_mbit:
             return None
-        return round(bdp_bytes(link["rate_mbit"], link["rtt_ms"]))
+        return round(bdp_bytes(self._rate_mbit, self.rtt_ms))
+
+    @property
+    def rtt_ms(self) -> float:
+        """The wire's round-trip time."""
+        usual = _SETTINGS[self.program].link.get("rtt_ms", 0.0)
+        return float(self.provenance.get("rtt_ms", usual))
+
+    @property
+    def _rate_mbit(self) -> float | None:
+        return _SETTINGS[self.program].link.get("rate_mbit")
+
+    @property
+    def excess(self) -> Excess:
+        """The complaint as a ratio: time of a request or of the backup, segments of a line.
+
+        A request needs the time from its last segment to the answer, which the wire and the server
+        take; the backup slow start and then the goodput of the wire; a line one segment.
+
+        Raises:
+            LabError: fewer than two requests were answered, by a program that was changed.
+        """
+        if self.program == "ticker":
+            return Excess("data segments a line", self.segments_per_unit, 1)
+        if self.program == "request":
+            times = self._requests_ms()
+            if not times:
+                raise LabError("fewer than two requests were answered: nothing to compare")
+            taken, needed = zip(*times, strict=True)
+            what = "time of a request (ms)"
+            return Excess(what, statistics.median(taken), statistics.median(needed))
+        rows = self.segments
+        first, last = self.sent[0], rows[rows["direction"] == 1][-1]
+        taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
+        return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
+
+    def _needed_ms(self) -> float:
+        """Slow start from 10 segments (RFC 6928) until the wire is full, then its goodput."""
+        left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
+        while window < min(self.bdp_bytes or 0, left):
+            left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
+        return time_ms + left / goodput_mbyte_s(self._rate_mbit or 0) / 1e3
+
+    def _requests_ms(self) -> list[tuple[float, float]]:
+        """Of each request but the first: ms since the answer before, and since its last segment."""
+        times: list[tuple[float, float]] = []
+        answered_ns = sent_ns = 0
+        for row in self.segments[self.segments["payload_bytes"] > 0]:
+            now_ns = int(row["time_ns"])
+            if row["direction"] == 0:
+                sent_ns = now_ns
+                continue
+            if answered_ns:
+                times.append(((now_ns - answered_ns) / 1e6, (now_ns - sent_ns) / 1e6))
+            answered_ns = now_ns
+        return times
+
+    @property
+    def longest_gap_ms(self) -> float:
+        """The longest time without a packet on the sender's interface, in the middle of the run."""
+        times = self.segments["time_ns"]
+        middle = times[len(times) // 4 : -len(times) // 4]
+        return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
+
+    def symptoms(self) -> Table:
+        """What it takes and what it would need: nothing of why."""
+        what, taken, needed = self.excess
+        rows: list[tuple[str, float, float | None]] = [(what, taken, needed)]
+        if self.program == "backup":
+            rate, full = (8e-3 * self.payload_bytes / each for each in (taken, needed))
+            rows.append(("rate (Mbit/s)", rate, full))
+        if self.program == "request":
+            rows.append(("data segments a request", self.segments_per_unit, 1))
+        if self.program == "ticker":
+            usual, line = (self.payload_bytes / each for each in (len(self.sent), self.units))
+            rows.append(("data a segment, mean (bytes)", usual, line))
+            rows.append(("headers' share of the bytes (%)", _headers(usual), _headers(line)))
+        else:
+            rows.append(("longest gap between packets (ms)", self.longest_gap_ms, None))
+        shown = [(name, _digits(here), least and _digits(least)) for name, here, least in rows]
+        return self._captioned(Table.of(["symptom", "here", "needed"], shown))
+
+    def evidence(self) -> Table:
+        """What names the cause: what the capture, the kernel and the program's calls say."""
+        rows: list[tuple[str, str]] = []
+        if self.program == "request":
+            sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
+            rows = [
+                ("data in a segment (bytes)", " or ".join(map(str, sizes))),
+                ("a part left only after an ACK of the first", f"{self.held_requests} requests"),
+            ]
+        elif self.program == "backup":
+            info = self.peer_report["tcp_info"]
+            stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
+            rows = [
+                ("the receiver's window", f"{self.window_bytes:,.0f} bytes"),
+                ("what the wire holds", f"{self.bdp_bytes:,} bytes"),
+                ("the sender was stopped by the window", f"{stopped:.0%} of its time"),
+                ("receive buffer", f"{self.report['options']['rcvbuf_bytes']:,} bytes"),
+            ]
+        else:
+            calls = self.report.get("system_calls", 0)
+            nodelay = self.report["options"]["nodelay"]
+            rows = [
+                ("system calls", f"{calls / self.units:.3g} a line"),
+                ("data in a call", f"{self.payload_bytes / max(calls, 1):.3g} B"),
+                ("TCP_NODELAY", "on" if nodelay else "off"),
+            ]
+        return self._captioned(Table.of(["evidence", "says"], rows))
+
+    def _captioned(self, table: Table) -> Table:
+        return replace(table, caption=recorded_words(self.provenance))
 
     def packets(self, first: int = 20, count: int = 10) -> Table:
         """Some packets on the sender's interface, each with the time since the one before.
@@ -272,7 +430,7 @@ class Diagnosis:
             peer_log=self.peer_log or None,
             peer_segments=self.peer_segments,
             tcp_info=sender["tcp_info"],
-            rate_mbit=_SETTINGS[self.program].link.get("rate_mbit"),
+            rate_mbit=self._rate_mbit,
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -283,7 +441,7 @@ class Diagnosis:
                 "variant": self.program,
                 "source": self.source,
                 "unit": _SETTINGS[self.program].unit,
-                "units": _SETTINGS[self.program].count,
+                "units": self.units,
                 "payload_bytes": self.payload_bytes,
                 "system_calls": self.report.get("system_calls"),
                 "data_segments": len(self.sent),
@@ -297,6 +455,15 @@ class Diagnosis:
                 "wall_s": self.report.get("wall_s"),
             }
         ]
+
+
+def _headers(payload_bytes: float) -> float:
+    """Percent of an Ethernet frame with so much data that is headers."""
+    return 100 * _FRAME_HEADERS / (_FRAME_HEADERS + payload_bytes)
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +492,11 @@ class Verdict:
 
 @on_the_ladder("diagnosis")
 def measure(
-    program: Program = "request", source: str | None = None, place: Lab | None = None
+    program: Program = "request",
+    source: str | None = None,
+    place: Lab | None = None,
+    rtt_ms: float | None = None,
+    count: int | None = None,
 ) -> Diagnosis:
     """Runs one of the programs against its other half, and records both interfaces.
 
@@ -333,12 +504,15 @@ def measure(
         program: "request", "backup" or "ticker".
         source: a C file to compile and run instead of the shipped program.
         place: a laboratory of its own unless given; the wire is set as the program needs it.
+        rtt_ms: of the wire; the lesson's unless given.
+        count: requests, blocks of 16 KiB, or lines, 2 to 10 000; the lesson's number unless given.
 
     Raises:
-        ValueError: no such program or file, or it does not compile: one line.
+        ValueError: no such program or file, it does not compile, or a number is out of range: one
+            line.
         LabError: no laboratory can be made here, no compiler is installed, or a program failed.
     """
-    setting = _setting(program)
+    setting = _setting(program).with_(rtt_ms, count)
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         if source is None:
             binary = helper_path(f"faulty_{program}")
@@ -347,10 +521,10 @@ def measure(
         name = "as shipped" if source is None else Path(source).name
         if place is None:
             with Lab(**dict(setting.link)) as lab:  # type: ignore[arg-type]
-                return _run(program, name, binary, lab)[0]
+                return _run(program, setting, name, binary, lab)[0]
         place.link.update(rtt_ms=0, rate_mbit=0)
         place.link.update(**dict(setting.link))  # type: ignore[arg-type]
-        return _run(program, name, binary, place)[0]
+        return _run(program, setting, name, binary, place)[0]
 
 
 def _setting(program: str) -> _Setting:
@@ -395,14 +569,14 @@ def _without_folder(line: str, source: Path) -> str:
 
 
 def _run(
-    program: Program, source: str, binary: Path, lab: Lab, snaplen: int = 128
+    program: Program, setting: _Setting, source: str, binary: Path, lab: Lab, snaplen: int = 128
 ) -> tuple[Diagnosis, bytes]:
     """Runs it; also the bytes of the stream, if snaplen is large enough to record them."""
-    setting = _SETTINGS[program]
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
         common = ["--json", f"--congestion={lab.congestion}", f"--deadline={_DEADLINE_S:g}"]
-        mine, theirs = [str(binary), *common], [*setting.peer.split(), *common]
+        peer = setting.peer.replace("{count}", str(setting.count)).split()
+        mine, theirs = [str(binary), *common], [*peer, *common]
         address = lab.server.address
         if setting.listens:
             server, client = [*mine, "-p", "0", f"--bind={address}"], [*theirs, address]
@@ -429,6 +603,8 @@ def _run(
                     lab,
                     program=program,
                     source=source,
+                    count=setting.count,
+                    rtt_ms=setting.link.get("rtt_ms", 0.0),
                     congestion=lab.congestion,
                     capture_drops=(near.drops or 0) + (far.drops or 0),
                 ),
@@ -583,7 +759,7 @@ def check(source: str | os.PathLike[str], program: Program | None = None) -> Ver
             return Verdict(which, False, f"{error}.", {})
         with Lab(**dict(setting.link)) as lab:  # type: ignore[arg-type]
             try:
-                result, stream = _run(which, path.name, binary, lab, snaplen=2048)
+                result, stream = _run(which, setting, path.name, binary, lab, snaplen=2048)
             except LabError as error:
                 return Verdict(which, False, f"It does not run to its end: {error}.", {})
     counts = result.rows()[0]
@@ -633,10 +809,12 @@ def _requests() -> bytes:
 
 
 def _lines() -> bytes:
-    return b"".join(
-        b"tick %08d price %010d EUR/kg.\n" % (number, number * 7919 % 1_000_000)
-        for number in range(LINES)
-    )
+    return "".join(map(line_of, range(LINES))).encode()
+
+
+def line_of(number: int) -> str:
+    """What the ticker sends as its line of this number, from 0."""
+    return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
 
 
 def _checksum(stream: bytes) -> int:

@@ -30,7 +30,21 @@ from tcplab.models import ChainCost, chain_cost
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 from tcplab.tables import Column
 
-__all__ = ["BY_KEY", "WAYS", "CacheSteps", "Chain", "Pipes", "Way", "measure", "measure_cache"]
+__all__ = [
+    "BY_KEY",
+    "COMPOSED",
+    "RECEIVERS",
+    "SENDERS",
+    "SOURCES",
+    "WAYS",
+    "CacheSteps",
+    "Chain",
+    "Pipes",
+    "Way",
+    "compose",
+    "measure",
+    "measure_cache",
+]
 
 SUMMARY = "dd | nc, nc < file, pv and our own netcat: MB/s, CPU, and copies of each byte"
 
@@ -205,6 +219,133 @@ WAYS: Final = (
 BY_KEY: Final = {way.key: way for way in WAYS}
 
 
+# ---- a way of one's own --------------------------------------------------------------------------
+
+#: The key of a way from :func:`compose`.
+COMPOSED: Final = "composed"
+
+#: What of :func:`compose` the bytes come from.
+SOURCES: Final = {
+    "zeros": "dd makes zeros",
+    "piped": "dd reads a file in memory",
+    "warm": "a file in memory",
+    "cold": "a file on the disk only",
+}
+#: What of :func:`compose` sends them.
+SENDERS: Final = {
+    "nc": "nc, 16 KiB at a time",
+    "netcat": "netcat, 128 KiB at a time",
+    "splice": "netcat --splice, without a copy",
+}
+#: What of :func:`compose` becomes of them at the receiver.
+RECEIVERS: Final = {
+    "null": "written to /dev/null",
+    "pv": "piped to pv, which splices",
+    "pv-copying": "piped to pv -C, which copies",
+    "dd": "piped to dd, which copies",
+    "discard": "thrown away in the kernel",
+}
+#: The smallest and the largest block of dd.
+LEAST_BLOCK_BYTES: Final = 128
+MOST_BLOCK_BYTES: Final = 16 << 20
+
+_AS_MUCH: Final = ("iflag=count_bytes", "count={size}MB", "status=none")
+_ZEROS: Final = ("DD", "if=/dev/zero", "bs={block}", *_AS_MUCH)
+_THROUGH: Final = ("DD", "bs={block}", "status=none")
+
+
+class _Part(NamedTuple):
+    """What stands before the sender, or behind the receiver."""
+
+    words: Words
+    stage: str
+    shown: str
+
+
+_FEEDS: Final[Mapping[str, _Part | None]] = {
+    "zeros": _Part(_ZEROS, "dd /dev/zero", "dd bs={block} | "),
+    "piped": _Part(_THROUGH, "dd file", "dd bs={block} < file | "),
+    "warm": None,
+    "cold": None,
+}
+_TAILS: Final[Mapping[str, _Part | None]] = {
+    "null": None,
+    "pv": _Part(_PV, _PV_SPLICES, " | pv"),
+    "pv-copying": _Part((*_PV, "-C"), "pv > /dev/null", " | pv -C"),
+    "dd": _Part(_THROUGH, "dd > /dev/null", " | dd bs={block}"),
+    "discard": None,
+}
+_STATES: Final[Mapping[str, Source]] = {
+    "zeros": "made",
+    "piped": "warm",
+    "warm": "warm",
+    "cold": "cold",
+}
+
+
+def compose(
+    source: str = "zeros",
+    sender: str = "netcat",
+    receiver: str = "null",
+    *,
+    block_bytes: int = 1_000_000,
+    wire: bool = False,
+) -> Way:
+    """A way put together from its parts, for :func:`measure`; its key is COMPOSED.
+
+    Args:
+        source: one of SOURCES.
+        sender: one of SENDERS; nc and netcat also listen at the other end.
+        receiver: one of RECEIVERS.
+        block_bytes: of each dd, 128 to 16 MiB; without a dd nobody uses it.
+        wire: over the wire between two hosts, not within one machine.
+
+    Raises:
+        ValueError: an argument is none of these.
+    """
+    for name, value, known in (
+        ("source", source, SOURCES),
+        ("sender", sender, SENDERS),
+        ("receiver", receiver, RECEIVERS),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}")
+    if not LEAST_BLOCK_BYTES <= block_bytes <= MOST_BLOCK_BYTES:
+        limits = f"from {LEAST_BLOCK_BYTES} to {MOST_BLOCK_BYTES}"
+        raise ValueError(f"block_bytes={block_bytes} must be a number {limits}")
+    feed, tail = _FEEDS[source], _TAILS[receiver]
+    sends, name = {
+        "nc": (_NC, "nc"),
+        "netcat": (_NETCAT, "netcat"),
+        "splice": (_SPLICE, "netcat --splice"),
+    }[sender]
+    listens, takes = (_NC_IN, "nc") if sender == "nc" else (_NETCAT_IN, "netcat")
+    ends = _ON if tail else _SINK
+    if receiver == "discard":
+        listens, takes, ends = _DISCARD, "filerecv --discard", "discard"
+
+    def filled(text: str) -> str:
+        return text.replace("{block}", str(block_bytes))
+
+    begins = f"{'nc' if sender != 'splice' else name} {'from pipe' if feed else '< file'}"
+    shown = (feed.shown + name if feed else f"{name} < file", takes + (tail.shown if tail else ""))
+    return Way(
+        COMPOSED,
+        filled(" → ".join(shown)),
+        tuple(tuple(map(filled, words)) for words in ((feed.words, sends) if feed else (sends,))),
+        tuple(
+            tuple(map(filled, words)) for words in ((listens, tail.words) if tail else (listens,))
+        ),
+        (*([feed.stage] if feed else []), begins, ends, *([tail.stage] if tail else [])),
+        _STATES[source],
+        wire,
+    )
+
+
+def _way(way: str | Way) -> Way:
+    return BY_KEY[way] if isinstance(way, str) else way
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """One way, measured several times or not at all.
@@ -326,9 +467,9 @@ class Pipes:
         return [chain.row() for chain in self.chains]
 
 
-@on_the_ladder("pipes", on_loopback=lambda ways, **_: not all(BY_KEY[key].wire for key in ways))
+@on_the_ladder("pipes", on_loopback=lambda ways, **_: not all(_way(each).wire for each in ways))
 def measure(
-    ways: Sequence[str] = tuple(BY_KEY),
+    ways: Sequence[str | Way] = tuple(BY_KEY),
     runs: int = 5,
     size_mb: int = 256,
     wire_size_mb: int = 100,
@@ -340,7 +481,7 @@ def measure(
     possible, stays in the result with the reason.
 
     Args:
-        ways: keys of WAYS, in this order.
+        ways: keys of WAYS, or ways of one's own (:func:`compose`), in this order.
         runs: rounds.
         size_mb: how much goes through each way within one machine, 1 to 20 000, in 10^6 bytes.
         wire_size_mb: the same over the wire of 1 Gbit/s.
@@ -350,7 +491,7 @@ def measure(
         LabError: no laboratory can be made here, or a program failed.
     """
     _check(ways, size_mb, wire_size_mb)
-    chosen = [BY_KEY[key] for key in ways]
+    chosen = [_way(each) for each in ways]
     done: list[dict[str, _Run]] = []
     with _Bench(chosen, size_mb, wire_size_mb) as bench:
         with Rounds(runs, "pipes") as rounds:
@@ -464,9 +605,9 @@ def _free_port(place: Lab | Loopback) -> int:
         return int(probe.getsockname()[1])
 
 
-def _check(ways: Sequence[str], size_mb: int, wire_size_mb: int) -> None:
+def _check(ways: Sequence[str | Way], size_mb: int, wire_size_mb: int) -> None:
     for key in ways:
-        if key not in BY_KEY:
+        if isinstance(key, str) and key not in BY_KEY:
             raise ValueError(f"way {key!r} is not one of {', '.join(BY_KEY)}")
     if not ways:
         raise ValueError(f"ways is empty; give some of {', '.join(BY_KEY)}")

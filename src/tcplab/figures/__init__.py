@@ -17,6 +17,7 @@ from tcplab.figures.buffers import (
     bufferbloat,
     zero_window,
 )
+from tcplab.figures.copies import copy_path
 from tcplab.figures.cork import cork_scenarios, cork_ways, forgotten_cork
 from tcplab.figures.curves import in_flight, time_sequence
 from tcplab.figures.diagnosis import data_per_segment
@@ -28,6 +29,7 @@ from tcplab.figures.pipes import pipe_cpus, pipe_rates
 from tcplab.figures.records import quotes, records, write_matrix
 from tcplab.figures.send_file import file_methods, file_seconds, header_segments
 from tcplab.figures.style import Picture
+from tcplab.figures.symptoms import cause, symptom
 from tcplab.figures.tcp_vs_udp import batching, receive_buffers, tcp_vs_udp
 
 __all__ = [
@@ -37,7 +39,9 @@ __all__ = [
     "buffer_limits",
     "buffer_sweep",
     "bufferbloat",
+    "cause",
     "choose_message",
+    "copy_path",
     "cork_scenarios",
     "cork_ways",
     "data_per_segment",
@@ -58,6 +62,7 @@ __all__ = [
     "records",
     "segment_sizes",
     "sniffing_loss",
+    "symptom",
     "tcp_vs_udp",
     "time_sequence",
     "timeline",

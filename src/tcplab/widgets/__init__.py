@@ -20,7 +20,9 @@ from tcplab.widgets.panel import Panel
 __all__ = [
     "Panel",
     "buffers",
+    "copies",
     "cork",
+    "diagnosis",
     "mtu",
     "send_file",
     "small_writes",
@@ -35,9 +37,19 @@ def buffers(**values: Any) -> Panel:
     return Panel(load("buffers"), **values)
 
 
+def copies(**values: Any) -> Panel:
+    """A way through pipes, put together from its parts: copies and MB/s (lesson 01)."""
+    return Panel(load("copies"), **values)
+
+
 def cork(**values: Any) -> Panel:
     """A header and a body in pieces: cork, MSG_MORE, writev, TCP_NODELAY (lesson 06)."""
     return Panel(load("cork"), **values)
+
+
+def diagnosis(**values: Any) -> Panel:
+    """One of the three slow programs: its symptom, and the cause on request (lesson 08)."""
+    return Panel(load("diagnosis"), **values)
 
 
 def mtu(**values: Any) -> Panel:

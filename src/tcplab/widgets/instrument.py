@@ -26,7 +26,9 @@ __all__ = ["INSTRUMENTS", "Instrument", "Job", "Lane", "Shown", "load"]
 #: Name of an instrument -> its module, which has it under the name INSTRUMENT.
 INSTRUMENTS: Final[Mapping[str, str]] = {
     "buffers": "tcplab.widgets.panels.buffers",
+    "copies": "tcplab.widgets.panels.copies",
     "cork": "tcplab.widgets.panels.cork",
+    "diagnosis": "tcplab.widgets.panels.diagnosis",
     "mtu": "tcplab.widgets.panels.mtu",
     "send-file": "tcplab.widgets.panels.send_file",
     "small-writes": "tcplab.widgets.panels.small_writes",

@@ -32,6 +32,7 @@ from tcplab.experiments.instrument import turn
 from tcplab.experiments.ladder import mode
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, LabError
+from tcplab.lab.interfaces import import_early
 from tcplab.widgets.controls import checked
 from tcplab.widgets.instrument import Instrument, Shown, Values, load
 
@@ -167,14 +168,17 @@ class _Owner:
 
 
 def _warm_up() -> None:
-    """Imports what every run needs, so that the first one is as quick as the next."""
-    import pyroute2  # noqa: F401
-
+    """Does once what every run ends with, so that the first one is as quick as the next."""
+    from tcplab.figures import Picture
     from tcplab.figures.style import new_figure
+    from tcplab.tables import Table
 
+    import_early()
     figure = new_figure()
-    figure.text(0.5, 0.5, "warm")
-    figure.canvas.draw()  # finds the fonts
+    for number, weight in enumerate(("normal", "bold")):  # finds the fonts
+        figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
+    table = Table.of(["warm"], [[1]])
+    Shown.of("", None, Picture(figure, "", "", table), table, {})
 
 
 def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:

@@ -99,11 +99,13 @@ function makeControl(spec, id, changed, refused) {
   });
   const slider = make("input", {
     type: "range", name: `${spec.name}-slider`, "aria-label": `${spec.label}, slider`,
-    min: log ? 0 : spec.low, max: log ? SLIDER_STEPS : spec.high, step: log ? SLIDER_STEPS / 50 : spec.step,
+    min: log ? 0 : spec.low, max: log ? SLIDER_STEPS : spec.high, step: log ? "any" : spec.step,
   });
+  let typed = null; // a value lies exactly where it is, and is found there again: 65,536 stays that
   const bad = make("p", { class: "bad", id: `${id}-bad`, role: "alert" });
   const position = (value) => {
     slider.value = toSlider(spec, value);
+    typed = { value, at: Number(slider.value) };
     slider.setAttribute("aria-valuetext", amount(value, spec.unit));
   };
   const judge = (words) => {
@@ -117,17 +119,31 @@ function makeControl(spec, id, changed, refused) {
     position(Number(box.value));
     changed(spec.name, Number(box.value));
   });
-  slider.addEventListener("input", () => {
-    const value = fromSlider(spec, Number(slider.value));
+  const valueAt = (at) => (typed && Math.abs(at - typed.at) < 1e-3 ? typed.value : fromSlider(spec, at));
+  const slide = (value) => {
     box.value = value;
     slider.setAttribute("aria-valuetext", amount(value, spec.unit));
     judge("");
     changed(spec.name, value);
+  };
+  slider.addEventListener("input", () => slide(valueAt(Number(slider.value))));
+  const keys = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5 };
+  slider.addEventListener("keydown", (event) => {
+    const by = keys[event.key];
+    if (!log || !by) return;
+    event.preventDefault();
+    const before = Number(box.value);
+    slider.value = Number(slider.value) + (by * SLIDER_STEPS) / 50;
+    const value = valueAt(Number(slider.value));
+    if (value !== before) return slide(value);
+    // Among small whole numbers the next one is farther away than a step of the slider.
+    position(clamp(before + Math.sign(by) * spec.step, spec.low, spec.high));
+    slide(typed.value);
   });
   return {
     element: make("div", { class: "field" }, label, make("div", { class: "number" }, slider, box), bad),
     show: (value) => {
-      if (document.activeElement === box && Number(box.value) === value) return;
+      if (box.value !== "" && Number(box.value) === value) return; // it is where it was put
       box.value = value;
       position(value);
       judge("");
@@ -163,14 +179,14 @@ const short = (value) =>
   value >= 1e6 ? `${digits(value / 1e6)}M` : value >= 1e4 ? `${digits(value / 1e3)}k` : digits(value);
 
 /** The runs' numbers as bars, with the prediction and the model's number as marks. */
-function comparison(spec, runs, chosen, prediction, forecast) {
+function comparison(spec, runs, chosen, prediction, forecast, narrow) {
   const rows = runs.filter((run) => run.headline !== null);
   const marks = [];
   if (prediction !== null) marks.push({ value: prediction, words: "you", kind: "prediction" });
   if (forecast !== null && forecast !== undefined) marks.push({ value: forecast, words: "model", kind: "forecast" });
   const values = [...rows.map((run) => run.headline), ...marks.map((mark) => mark.value)].filter((value) => value > 0);
-  const width = 800, left = 64, right = 110, line = 26, top = 42;
-  const height = top + KEPT * line + 6;
+  const width = narrow ? 400 : 800, left = 64, right = 110, line = 26, top = narrow ? 22 : 42;
+  const height = top + (narrow ? Math.max(1, rows.length) : KEPT) * line + 6;
   const words = [
     ...rows.map((run) => `run ${run.number}: ${amount(run.headline, spec.unit)}`),
     ...marks.map((mark) => `${mark.words === "you" ? "your prediction" : "the model"}: ${amount(mark.value, spec.unit)}`),
@@ -184,16 +200,17 @@ function comparison(spec, runs, chosen, prediction, forecast) {
   const axis = log
     ? makeAxis({ low: low / 3, high: high * 1.15, scale: "log" }, width - left - right)
     : makeAxis({ low: 0, high: high * 1.1, scale: "linear" }, width - left - right);
-  svg.append(draw("text", { x: 0, y: 15, class: "heading" }, `${spec.predicts} (${spec.unit})${log ? ", logarithmic" : ""}`));
+  const heading = `${spec.predicts} (${spec.unit})${log ? ", logarithmic" : ""}`;
+  if (!narrow) svg.append(draw("text", { x: 0, y: 15, class: "heading" }, heading));
   marks.sort((one, other) => one.value - other.value);
   const apart = marks.length === 2 && Math.abs(axis.at(marks[0].value) - axis.at(marks[1].value)) < 110;
   marks.forEach((mark, index) => {
     const x = left + (mark.value > 0 ? axis.at(mark.value) : 0);
-    const before = (apart && index === 0) || x > width - right;
+    const text = `${mark.words} ${amount(mark.value, spec.unit)}`;
+    const before = (apart && index === 0) || x + 11 * text.length > width;
     svg.append(
-      draw("line", { x1: x, x2: x, y1: 22, y2: height, class: mark.kind }),
-      draw("text", { x: before ? x - 5 : x + 5, y: 35, class: mark.kind, "text-anchor": before ? "end" : "start" },
-        `${mark.words} ${amount(mark.value, spec.unit)}`),
+      draw("line", { x1: x, x2: x, y1: top - 20, y2: height, class: mark.kind }),
+      draw("text", { x: before ? x - 5 : x + 5, y: top - 7, class: mark.kind, "text-anchor": before ? "end" : "start" }, text),
     );
   });
   rows.forEach((run, index) => {
@@ -205,13 +222,15 @@ function comparison(spec, runs, chosen, prediction, forecast) {
       draw("text", { x: left + length + 6, y: y + 17, class: run.number === chosen ? "chosen" : "" }, amount(run.headline, spec.unit)),
     );
   });
-  return svg;
+  return narrow ? make("div", {}, make("p", { class: "what" }, heading), svg) : svg;
 }
 
 /** The model's curve, the runs' points over it, the prediction across. */
 function chart(spec, curve, runs, prediction) {
   const width = 960, height = 540, left = 84, right = 24, top = 22, bottom = 62;
-  const xs = makeAxis(curve.x, width - left - right), ys = makeAxis(curve.y, height - top - bottom);
+  // The legend has its place above the lines, also when all runs are there.
+  const room = curve.y.scale === "log" ? 1 : 1 + 0.05 * (curve.lines.length + KEPT - 2);
+  const xs = makeAxis(curve.x, width - left - right), ys = makeAxis({ ...curve.y, high: curve.y.high * room }, height - top - bottom);
   const X = (value) => left + clamp(xs.at(value), 0, width - left - right);
   const Y = (value) => height - bottom - clamp(ys.at(value), 0, height - top - bottom);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": curve.alt });
@@ -318,10 +337,6 @@ function strips(lanes) {
         pen.moveTo(x(mark.t), top);
         pen.lineTo(x(mark.t), bottom);
         pen.stroke();
-        if (index === 0) {
-          pen.font = `12px ${style.fontFamily}`;
-          pen.fillText(mark.words, x(mark.t) + 3, top + 10);
-        }
       }
       pen.setLineDash([]);
       pen.strokeStyle = style.getPropertyValue(`--tcplab-lane${index % 4}`) || ink;
@@ -329,6 +344,14 @@ function strips(lanes) {
       pen.beginPath();
       seen.forEach((sample, number) => pen[number ? "lineTo" : "moveTo"](x(sample.t), y(sample[each.key] ?? 0)));
       pen.stroke();
+      if (index > 0) return;
+      pen.font = `12px ${style.fontFamily}`;
+      pen.strokeStyle = style.getPropertyValue("--paper");
+      pen.lineWidth = 4;
+      for (const mark of marks.filter((one) => one.t >= end - STRIP_SECONDS)) {
+        pen.strokeText(mark.words, x(mark.t) + 3, bottom - 4);
+        pen.fillText(mark.words, x(mark.t) + 3, bottom - 4);
+      }
     });
   }
 
@@ -441,7 +464,6 @@ function lectern(steps, choose) {
     button.addEventListener("click", () => {
       now = index;
       choose(index);
-      show(null);
     });
     return button;
   });
@@ -498,6 +520,8 @@ function render({ model, el }) {
   const id = `tcplab-${Math.random().toString(36).slice(2)}`;
   const refusals = {};
   let chosen = null;
+  let clicked = null; // when Run was, until its picture is there
+  const waits = {}; // run's number -> seconds from the click to the picture, as seen in this page
 
   // Controls.
   const values = () => ({ ...model.get("values") });
@@ -537,18 +561,22 @@ function render({ model, el }) {
     make("div", { class: "field guess" }, make("label", { for: `${id}-prediction` }, `Your prediction: ${withinSentence(spec.predicts)} (${spec.unit})`), guess),
   ];
   const buttonsAndState = [make("div", { class: "actions" }, run, stop), progress, status];
+  const compare = make("div", { class: "compare" });
+  const fold = make("details", {}, make("summary", {}, "Settings"), ...fields);
   const demo = model.get("steps").length
     ? lectern(model.get("steps"), (index) => {
         const step = model.get("steps")[index];
         model.set("values", { ...values(), ...step.values });
         model.save_changes();
-        chosen = null;
+        // A step that the room has seen shows its result again.
+        chosen = model.get("runs").findLast((each) => demo.fits(each))?.number ?? null;
+        fold.open = spec.live && !step.options.length; // sliders to be moved meanwhile
         all();
       })
     : null;
   const form = make("form", { class: "controls", "aria-label": `Settings of ${spec.title}`, novalidate: true },
     ...(demo
-      ? [demo.ballot, ...buttonsAndState, demo.answer, make("details", {}, make("summary", {}, "Settings"), ...fields)]
+      ? [demo.ballot, ...buttonsAndState, demo.answer, compare, fold]
       : [...fields, ...buttonsAndState]));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -557,6 +585,7 @@ function render({ model, el }) {
     pending = {};
     model.save_changes();
     chosen = null;
+    clicked = performance.now();
     strip?.clear();
     // A change of state may still be on its way when this message arrives: so it carries its own.
     model.send({ do: "run", values: model.get("values"), prediction: model.get("prediction") });
@@ -567,7 +596,6 @@ function render({ model, el }) {
   const strip = spec.figure === "strip" ? strips(spec.lanes) : null;
   const steps = spec.figure === "stepper" ? stepper() : null;
   const frame = make("div", { class: "frame" });
-  const compare = make("div", { class: "compare" });
   const choice = make("div", { class: "choice", role: "radiogroup", "aria-label": "Which run is shown" });
   const table = make("div", { class: "table", role: "region", tabindex: "0", "aria-label": `Numbers of ${spec.title}` });
   const code = make("pre", { tabindex: "0" });
@@ -586,7 +614,7 @@ function render({ model, el }) {
   },
     // A demo is a page of its own, a panel a part of a lesson.
     make(demo ? "h1" : "h3", { id: `${id}-title` }, spec.title), make("p", { class: "summary" }, spec.summary), demo?.head,
-    make("div", { class: "body" }, form, make("div", { class: "output" }, choice, frame, compare, table, tools)));
+    make("div", { class: "body" }, form, make("div", { class: "output" }, choice, frame, demo ? null : compare, table, tools)));
 
   root.addEventListener("keydown", (event) => event.stopPropagation());
   copy.addEventListener("click", async () => {
@@ -598,8 +626,8 @@ function render({ model, el }) {
       document.execCommand("copy"); // a page that is not served over https
     }
     copy.textContent = "Copied";
-    setTimeout(() => (copy.textContent = "Copy"), 1500);
   });
+  copy.addEventListener("blur", () => (copy.textContent = "Copy"));
   capture.addEventListener("click", () => model.send({ do: "capture", number: shown().number }));
 
   const shown = () => {
@@ -643,7 +671,7 @@ function render({ model, el }) {
       if (old?.dataset.number !== String(now.number)) frame.replaceChildren(picture(now));
     } else frame.replaceChildren(make("p", { class: "empty" }, "The figure of the run stands here."));
     const last = now ?? { prediction: null, forecast: null };
-    compare.replaceChildren(comparison(spec, model.get("runs"), now?.number, prediction ?? last.prediction, demo && !demoFits(now) ? null : now ? last.forecast : null));
+    compare.replaceChildren(comparison(spec, model.get("runs"), now?.number, prediction ?? last.prediction, demo && !demoFits(now) ? null : now ? last.forecast : null, demo !== null));
   }
 
   // The room is to vote before it sees what the model says.
@@ -684,8 +712,13 @@ function render({ model, el }) {
     capture.hidden = !spec.saves_capture;
     capture.disabled = !now.capture;
     capture.title = now.capture ? "For Wireshark" : "Nothing was recorded in this run";
-    const seconds = now.seconds;
-    const time = `${digits(seconds.experiment)} s experiment + ${digits(seconds.overhead)} s panel (${digits(seconds.drawing)} s of it drawing)`;
+    sources(now);
+  }
+
+  function sources(now) {
+    const { experiment, drawing, picture } = now.seconds;
+    const wait = waits[now.number] ?? picture;
+    const time = `${digits(experiment)} s experiment + ${digits(wait - experiment)} s panel (${digits(drawing)} s of it drawing)`;
     const rows = Object.entries({ ...now.provenance, "click to picture": time });
     origin.replaceChildren(...rows.flatMap(([name, value]) => [
       make("dt", {}, name.replaceAll("_", " ")),
@@ -706,6 +739,20 @@ function render({ model, el }) {
     figure();
     details();
     demo?.show(shown() && demo.fits(shown()) ? shown() : null);
+  }
+
+  /** Takes the time when the new run's picture is on the screen. */
+  async function timed() {
+    const now = shown();
+    if (clicked === null || now === null) return;
+    const start = clicked;
+    clicked = null;
+    await frame.querySelector("img")?.decode().catch(() => {}); // one replaced meanwhile
+    requestAnimationFrame(() => setTimeout(() => {
+      waits[now.number] = (performance.now() - start) / 1000;
+      root.dataset.seconds = JSON.stringify({ ...now.seconds, wait: waits[now.number] });
+      if (shown() === now) sources(now);
+    }));
   }
 
   const hear = (words, buffers) => {
@@ -729,7 +776,7 @@ function render({ model, el }) {
     "change:phase": () => { state(); figure(); },
     "change:message": state,
     "change:progress": state,
-    "change:runs": () => { chosen = null; all(); },
+    "change:runs": () => { chosen = null; all(); timed(); },
     "change:model": figure,
     "msg:custom": hear,
   };

@@ -1,0 +1,66 @@
+"""The pictures of the panels of lessons 01 and 08: what they say, and that all can be read."""
+
+from __future__ import annotations
+
+import pytest
+from tests.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments import diagnosis
+from tcplab.experiments.pipes import BY_KEY, COMPOSED, RECEIVERS, SENDERS, Chain, Pipes, compose
+from tcplab.programs import ChainProcess, ChainResult
+
+
+def chain(way: object, mb_per_s: float, missing: str = "") -> Chain:
+    way = BY_KEY[way] if isinstance(way, str) else way
+    assert hasattr(way, "commands")
+    wall_s = 100 / mb_per_s
+    used = [ChainProcess(name.lower(), 0.1, 0.2, 10, 2, 16_384, None) for name in way.commands]
+    run = ChainResult(100_000_000, wall_s, 0.3 * len(used), mb_per_s, used)
+    runs = [] if missing else [run]
+    return Chain(way, 100, runs, [], missing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("receiver", RECEIVERS)
+@pytest.mark.parametrize("sender", SENDERS)
+def test_the_path_shows_every_copy_of_the_model(sender: str, receiver: str) -> None:
+    way = compose("zeros", sender, receiver, block_bytes=4 << 20)
+    picture = figures.copy_path(Pipes([chain("dd-netcat", 1500), chain(way, 900)], {}), COMPOSED)
+    assert_readable(picture)
+    written = {each.get_text() for each in picture.figure.axes[0].texts}
+    numbers = {int(text) for text in written if text.isdecimal()}
+    assert numbers == set(range(1, way.cost.copies + 1))
+    assert "0.6 times dd | netcat → netcat with 5 copies" in picture.title
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_every_way_of_the_text_has_a_path(key: str) -> None:
+    picture = figures.copy_path(Pipes([chain(key, 900)], {}), key)
+    written = {each.get_text() for each in picture.figure.axes[0].texts}
+    assert sum(text.isdecimal() for text in written) == BY_KEY[key].cost.copies
+    assert picture.alt.count(" to ") == BY_KEY[key].cost.copies or "no copy at all" in picture.alt
+
+
+def test_a_way_that_was_not_measured_says_why() -> None:
+    result = Pipes([chain("dd-nc", 1, missing="missing: nc")], {})
+    with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
+        figures.copy_path(result, "dd-nc")
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_symptom_and_cause_can_be_read(
+    program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    case = diagnosis.measure(program)
+    symptom, cause = figures.symptom(case), figures.cause(case)
+    assert_readable(symptom)
+    if program != "request":  # that one is the timeline, with tests of its own
+        assert_readable(cause)
+    words = {
+        "request": "held",
+        "backup": "the receiver allows only",
+        "ticker": "39 calls of send",
+    }
+    assert words[program] in cause.title
+    assert words[program] not in symptom.title + symptom.alt
