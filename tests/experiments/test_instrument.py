@@ -6,7 +6,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ print("done", flush=True)
 """
 
 Learner = subprocess.Popen[str]
+Start = Callable[[], Learner]
 
 
 @pytest.fixture
@@ -36,23 +37,36 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def learners(queue: Path) -> Iterator[list[Learner]]:
-    """Four who came one after the other; the first has the instrument."""
-    started = []
-    for number in range(4):
-        learner = subprocess.Popen(
-            [sys.executable, "-c", LEARNER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+def started(queue: Path) -> Iterator[Start]:
+    """Starts a learner."""
+    people = []
+
+    def start() -> Learner:
+        people.append(
+            subprocess.Popen(
+                [sys.executable, "-c", LEARNER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
-        started.append(learner)
-        assert said(learner) == (f"waits for {number}" if number else "works")
-    yield started
-    for learner in started:
+        return people[-1]
+
+    yield start
+    for learner in people:
         learner.kill()
         learner.communicate()
     assert os.environ["TCPLAB_INSTRUMENT"] == str(queue)
+
+
+@pytest.fixture
+def learners(started: Start) -> list[Learner]:
+    """Four who came one after the other; the first has the instrument."""
+    people = []
+    for number in range(4):
+        people.append(started())
+        assert said(people[-1]) == (f"waits for {number}" if number else "works")
+    return people
 
 
 def said(learner: Learner) -> str:
@@ -110,6 +124,46 @@ def test_without_a_queue_there_is_no_waiting(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("TCPLAB_INSTRUMENT", raising=False)
     with turn():
         pass
+
+
+def test_two_places_are_for_two_at_a_time_with_processors_of_their_own(
+    queue: Path, started: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpus = os.sched_getaffinity(0)
+    if len(cpus) < 2:
+        pytest.skip("two places need two processors")
+    monkeypatch.setenv("TCPLAB_INSTRUMENT_PLACES", "2")
+    people, shares = [], []
+    for _ in range(2):
+        people.append(started())
+        assert said(people[-1]) == "works"
+        shares.append(os.sched_getaffinity(people[-1].pid))
+    assert len(shares[0]) == len(shares[1]) == len(cpus) // 2
+    assert not shares[0] & shares[1]
+    for before in (1, 2):
+        people.append(started())
+        assert said(people[-1]) == f"waits for {before}"
+    first, second, third, fourth = people
+    second.kill()  # whichever place is free is the next one's
+    second.wait()
+    works(third)
+    assert os.sched_getaffinity(third.pid) == shares[1]
+    finish(first)
+    works(fourth)
+    assert os.sched_getaffinity(fourth.pid) == shares[0]
+    with monkeypatch.context() as alone:
+        alone.setenv("TCPLAB_INSTRUMENT", str(queue.parent))
+        with turn():
+            assert len(os.sched_getaffinity(0)) == len(cpus) // 2
+    assert os.sched_getaffinity(0) == cpus
+
+
+@pytest.mark.parametrize("places", ["0", "many", "100000", "-1", ""])
+def test_places_out_of_range(queue: Path, monkeypatch: pytest.MonkeyPatch, places: str) -> None:
+    monkeypatch.setenv("TCPLAB_INSTRUMENT_PLACES", places)
+    with pytest.raises(LabError, match=f"TCPLAB_INSTRUMENT_PLACES={places} must be"), turn():
+        pass
+    assert list(queue.iterdir()) == []
 
 
 def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ directory, experiments take turns: each waits until all who came before it are d
 The queue is first come, first served. It is made of locked files, one a learner, so the kernel
 itself removes from it who was killed, and it works between users who may not signal each other.
 
+A machine of many cores has room for several: ``TCPLAB_INSTRUMENT_PLACES`` says how many may measure
+at a time. Each of them then has processors of its own, an equal share of all.
+
 The directory belongs to the machine's administrator and is open to all (mode 1777); see
 deploy/jupyterhub.
 """
@@ -18,10 +21,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from tcplab.lab import LabError
 
 __all__ = ["turn"]
+
+#: How often who waits for one of several places looks whether there is one.
+LOOK_S: Final = 0.1
 
 _mine = threading.local()
 
@@ -37,24 +44,37 @@ def turn(waiting: Callable[[int], object] = bool) -> Iterator[None]:
         waiting: called with the number of those who are before us, whenever that has changed.
 
     Raises:
-        LabError: the directory cannot be used.
+        LabError: the directory cannot be used, or TCPLAB_INSTRUMENT_PLACES is no number of places.
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):
         yield
         return
+    places = _places()
     ticket, file = _take_ticket(Path(directory))
     try:
-        _await_those_before(ticket, waiting)
+        _await_those_before(ticket, places, waiting)
         _mine.holds = True
         try:
-            yield
+            with _own_processors(Path(directory), places):
+                yield
         finally:
             _mine.holds = False
     finally:
         with suppress(OSError):
             ticket.unlink()
         os.close(file)
+
+
+def _places() -> int:
+    words = os.environ.get("TCPLAB_INSTRUMENT_PLACES", "1")
+    most = len(os.sched_getaffinity(0))
+    if not words.isdecimal() or not 1 <= int(words) <= most:
+        raise LabError(
+            f"TCPLAB_INSTRUMENT_PLACES={words} must be a number from 1 to {most}, the processors"
+            " that there are; about a quarter of them is right"
+        )
+    return int(words)
 
 
 def _take_ticket(directory: Path) -> tuple[Path, int]:
@@ -79,13 +99,18 @@ def _take_ticket(directory: Path) -> tuple[Path, int]:
     return ticket, file
 
 
-def _await_those_before(ticket: Path, waiting: Callable[[int], object]) -> None:
+def _await_those_before(ticket: Path, places: int, waiting: Callable[[int], object]) -> None:
+    told = 0
     while before := sorted(each for each in ticket.parent.iterdir() if each.name < ticket.name):
         alive = [each for each in before if _is_held(each)]
-        if not alive:
+        if len(alive) < places:
             return
-        waiting(len(alive))
-        _await(alive[0])
+        if told != (told := len(alive) - places + 1):
+            waiting(told)
+        if places == 1:
+            _await(alive[0])
+        else:
+            time.sleep(LOOK_S)  # whichever of those who work ends first
 
 
 def _is_held(ticket: Path) -> bool:
@@ -112,3 +137,46 @@ def _await(ticket: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_SH)
         finally:
             os.close(file)
+
+
+@contextmanager
+def _own_processors(directory: Path, places: int) -> Iterator[None]:
+    """Within the with statement this thread, and what it starts, has the processors of a place."""
+    if places == 1:
+        yield
+        return
+    cpus = sorted(os.sched_getaffinity(0))
+    share = len(cpus) // places
+    number, file = _take_place(directory, places)
+    try:
+        os.sched_setaffinity(0, cpus[number * share : (number + 1) * share])
+        yield
+    finally:
+        os.sched_setaffinity(0, cpus)
+        os.close(file)
+
+
+def _take_place(directory: Path, places: int) -> tuple[int, int]:
+    """A place that nobody has, and the locked file that stands for it."""
+    while True:
+        for number in range(places):
+            file = _open_shared(directory / f"place-{number}")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+            else:
+                return number, file
+        time.sleep(LOOK_S)  # who had it was killed, and the kernel is not done with them
+
+
+def _open_shared(path: Path) -> int:
+    """A file that whoever came first has made; it stays (fs.protected_regular forbids O_CREAT)."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        with suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with suppress(FileExistsError):
+            file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+            os.fchmod(file, 0o644)
+            return file

@@ -1,0 +1,1 @@
+"""What `try-it` is made of: accounts, a hub, people at browsers, and somebody who looks on."""

@@ -1,0 +1,88 @@
+"""System users that are made for a try, and end with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+#: In the account's comment, with the process that made it: what a killed try left is known by it.
+MARK = "made by tcplab try-it"
+END_LIMIT_S = 20
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of the machine who can log in."""
+
+    name: str
+    password: str
+    home: Path
+    uid: int
+    gid: int
+
+
+@contextmanager
+def accounts(names: Iterable[str], homes: Path) -> Iterator[list[Account]]:
+    """Makes the users; removes them and all of their processes however it ends."""
+    remove_leftovers()
+    made: list[Account] = []
+    try:
+        for name in names:
+            made.append(_make(name, homes / name))
+        yield made
+    finally:
+        _remove([each.name for each in made], {each.uid for each in made})
+
+
+def remove_leftovers() -> None:
+    """Users whose try was killed (SIGKILL leaves nobody to remove them)."""
+    for user in pwd.getpwall():
+        mark, _, pid = user.pw_gecos.rpartition(" ")
+        if mark == MARK and not Path("/proc", pid).exists():
+            _remove([user.pw_name], {user.pw_uid})
+
+
+def _make(name: str, home: Path) -> Account:
+    password = secrets.token_urlsafe(12)
+    comment = f"{MARK} {os.getpid()}"
+    command = ["useradd", "--create-home", "--home-dir", str(home), "--comment", comment]
+    subprocess.run([*command, "--shell", "/bin/bash", name], check=True)
+    subprocess.run(["chpasswd"], input=f"{name}:{password}\n", text=True, check=True)
+    user = pwd.getpwnam(name)
+    return Account(name, password, home, user.pw_uid, user.pw_gid)
+
+
+def _remove(names: list[str], uids: set[int]) -> None:
+    deadline_s = time.monotonic() + END_LIMIT_S
+    while (left := processes_of(uids)) and time.monotonic() < deadline_s:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.05)
+    for name in names:
+        subprocess.run(["userdel", name], check=True, capture_output=True)
+
+
+def processes_of(uids: set[int]) -> dict[int, int]:
+    """PID -> real user id of the processes of these users."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            # Not the directory's owner: that of a process that may not be traced is root.
+            status = (entry / "status").read_text()
+        except OSError:  # ended meanwhile
+            continue
+        uid = int(status.partition("\nUid:")[2].split(maxsplit=1)[0])
+        if uid in uids and "\nState:\tZ" not in status:
+            found[int(entry.name)] = uid
+    return found

@@ -1,0 +1,148 @@
+"""Runs in every learner's kernel at once: a laboratory of one's own, and a try to get into others'.
+
+A cell gets this file's text. `open_up` makes a laboratory and records it, `talk` sends a secret
+through it, `intrude` tries what a curious neighbour would, `look` says what the recording holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tcplab import Lab
+
+#: Of a process under /proc: what it was told, its memory, files, directories and namespaces.
+PARTS = ("environ", "mem", "fd", "root", "cwd", "ns/user", "ns/net", "ns/mnt", "ns/pid")
+PTRACE_SEIZE = 0x4206
+PIDFD_GETFD = 438  # pidfd_getfd(2), the same number on all architectures
+ETH_P_ALL = 3
+PORT = 7777
+
+held: dict[str, Any] = {}
+
+
+def open_up() -> None:
+    """Makes the laboratory, and begins to record it."""
+    lab = Lab(rtt_ms=10)
+    recording = lab.client.capture(snaplen=2048)
+    recording.start()
+    held.update(lab=lab, recording=recording)
+
+
+def talk(secret: str) -> None:
+    """Sends the secret from host to host, 50 times, while everybody else does the same."""
+    lab = held["lab"]
+    with lab.server.socket() as listener, lab.client.socket() as client:
+        listener.bind((lab.server.address, PORT))
+        listener.listen()
+        client.connect((lab.server.address, PORT))
+        accepted, _ = listener.accept()
+        with accepted:
+            for _ in range(50):
+                client.sendall(secret.encode())
+                accepted.recv(len(secret), socket.MSG_WAITALL)
+
+
+def look(secrets: list[str]) -> dict[str, Any]:
+    """Which of all secrets the recording holds, and how many packets."""
+    with held.pop("lab"):
+        capture = held.pop("recording").stop()
+        data = capture.path.read_bytes()
+        seen = [each for each in secrets if each.encode() in data]
+        return {"seen": seen, "packets": len(capture), "drops": capture.drops}
+
+
+def intrude() -> dict[str, Any]:
+    """What this user could do to others ("entered"), and what was refused, by the kind of it.
+
+    The same things are tried on a child of one's own, where they must succeed ("control").
+    """
+    entered, refused = [], 0
+    for name, trial in _attempts():
+        if _succeeds(trial):
+            entered.append(name)
+        else:
+            refused += 1
+    with subprocess.Popen(["sleep", "60"]) as child:
+        control = [name for name, trial in _on_process(child.pid) if not _succeeds(trial)]
+        child.kill()
+    laboratories = len(_processes_of_others("lab_init"))
+    return {
+        "entered": entered,
+        "refused": refused,
+        "laboratories": laboratories,
+        "control_refused": control,
+    }
+
+
+def read_others(homes: list[str]) -> list[str]:
+    """Which of the others' course folders can be read, and whether what they hand in."""
+    folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
+    # Who cannot list it finds nothing in it: the names have a random part.
+    folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))
+    return [str(each) for each in folders if os.access(each, os.R_OK)]
+
+
+def _attempts() -> Iterator[tuple[str, partial[Any]]]:
+    packets = partial(socket.socket, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    yield "capture on the machine's own interfaces", packets
+    for pid in _processes_of_others():
+        yield from _on_process(pid)
+    for pid in _processes_of_others("lab_init"):
+        enter = ["nsenter", f"--target={pid}", "--user", "--net", "--preserve-credentials", "true"]
+        yield f"nsenter {pid}", partial(subprocess.run, enter, check=True, capture_output=True)
+
+
+def _on_process(pid: int) -> Iterator[tuple[str, partial[Any]]]:
+    for part in PARTS:
+        yield f"{part} of {pid}", partial(os.open, f"/proc/{pid}/{part}", os.O_RDONLY)
+    yield f"descriptor 0 of {pid}", partial(_take_descriptor, pid)
+    yield f"trace {pid}", partial(_call, "ptrace", PTRACE_SEIZE, pid, None, None)
+
+
+def _succeeds(trial: partial[Any]) -> bool:
+    try:
+        result = trial()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    if isinstance(result, int) and result > 2:
+        os.close(result)
+    return True
+
+
+def _take_descriptor(pid: int) -> int:
+    pidfd = os.pidfd_open(pid)
+    try:
+        return _call("syscall", PIDFD_GETFD, pidfd, 0, 0)
+    finally:
+        os.close(pidfd)
+
+
+def _call(function: str, *arguments: int | None) -> int:
+    result = int(getattr(_libc, function)(*arguments))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _processes_of_others(name: str = "") -> list[int]:
+    """Those of all other ordinary users."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (entry / "status").read_text()
+        except OSError:
+            continue
+        uid = int(status.partition("\nUid:")[2].split(maxsplit=1)[0])
+        if uid not in (0, os.getuid()) and status.startswith(f"Name:\t{name}"):
+            found.append(int(entry.name))
+    return found

@@ -1,0 +1,213 @@
+"""The hub of a department: its configuration by itself, and a small class where a hub can run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+ROOT = Path(__file__).resolve().parents[2]
+HUB = ROOT / "deploy" / "jupyterhub"
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A course's folder as a hub's users see it; its server only says that it was started."""
+    course = tmp_path / "course"
+    shutil.copytree(ROOT / "lessons", course / "lessons")
+    (course / "lessons" / "predictions.json").write_text("{}")
+    (course / ".venv" / "bin").mkdir(parents=True)
+    server = course / ".venv" / "bin" / "jupyterhub-singleuser"
+    server.write_text('#!/bin/sh\necho "started $* in $PWD, umask $(umask)"\n')
+    server.chmod(0o755)
+    monkeypatch.setenv("TCPLAB_COURSE", str(course))
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path / "run" / "instrument"))
+    monkeypatch.setenv("TCPLAB_EXCHANGE", str(tmp_path / "exchange"))
+    return course
+
+
+def hub_config() -> Config:
+    return PyFileConfigLoader("jupyterhub_config.py", path=str(HUB)).load_config()
+
+
+# ---- the configuration ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("course")
+def test_each_setting_is_one_that_jupyterhub_has() -> None:
+    hub = pytest.importorskip("jupyterhub.app", reason="HUB NOT TESTED: pip install jupyterhub")
+    config = hub_config()
+    for owner in (hub.JupyterHub, hub.Authenticator, hub.Spawner):
+        settings = config[owner.__name__]
+        assert settings
+        assert set(settings) <= set(owner.class_traits(config=True)), owner.__name__
+    lab_app = importlib.import_module("jupyterlab.labapp").LabApp
+    known = {"LabApp": lab_app, "MappingKernelManager": MappingKernelManager}
+    for argument in config.Spawner.args:
+        owner, setting = argument.removeprefix("--").partition("=")[0].split(".")
+        assert setting in known[owner].class_traits(config=True), argument
+
+
+def test_every_server_knows_the_queue_and_the_exchange(course: Path, tmp_path: Path) -> None:
+    environment = hub_config().Spawner.environment
+    assert environment["PATH"].startswith(f"{course}/.venv/bin:")
+    for name in ("TCPLAB_INSTRUMENT", "TCPLAB_EXCHANGE"):
+        shared = Path(environment[name])
+        assert shared.is_relative_to(tmp_path)
+        assert shared.stat().st_mode & 0o7777 == 0o1777
+    places = int(environment["TCPLAB_INSTRUMENT_PLACES"])
+    assert 1 <= places <= max(1, len(os.sched_getaffinity(0)) // 4)
+    (folder,) = environment["JUPYTER_CONFIG_PATH"].split(":")
+    nbgrader = PyFileConfigLoader("nbgrader_config.py", path=folder).load_config()
+    assert nbgrader.Exchange.root == environment["TCPLAB_EXCHANGE"]
+    graded_as = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    assert nbgrader.CourseDirectory.course_id == graded_as.CourseDirectory.course_id
+
+
+@pytest.mark.usefixtures("course")
+def test_a_class_that_comes_at_once_is_not_sent_away() -> None:
+    assert hub_config().JupyterHub.concurrent_spawn_limit >= 40
+
+
+@pytest.mark.parametrize("secret", ["solutions", ".git"])
+def test_solutions_that_learners_can_read_are_refused(course: Path, secret: str) -> None:
+    (course / secret).mkdir(mode=0o755)
+    with pytest.raises(SystemExit, match=f"chmod 700 {course}/{secret}"):
+        hub_config()
+    (course / secret).chmod(0o700)
+    assert hub_config()
+
+
+@pytest.mark.usefixtures("course")
+def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (command,) = hub_config().Spawner.cmd
+
+    def start() -> str:
+        environment = os.environ | {"HOME": str(home)}
+        done = subprocess.run(
+            [command, "--port=1"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
+    assert start() == f"started --port=1 in {home}/tcplab, umask 0077\n"
+    lessons = home / "tcplab" / "lessons"
+    given = {path.name for path in lessons.iterdir()}
+    assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
+    assert "predictions.json" not in given
+    assert (home / "tcplab").stat().st_mode & 0o077 == 0  # nobody else's to read
+    lesson = next(lessons.glob("05-*.ipynb"))
+    lesson.write_text("my notes")
+    next(lessons.glob("00-*.ipynb")).unlink()
+    start()
+    assert lesson.read_text() == "my notes"
+    assert not list(lessons.glob("00-*.ipynb"))
+    assert [path.name for path in home.iterdir()] == ["tcplab"]
+
+
+# ---- what try-it is made of ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def trying(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports a part of try-it by its name."""
+    monkeypatch.syspath_prepend(str(HUB))
+    yield lambda name: importlib.import_module(f"trying.{name}")
+    for name in [each for each in sys.modules if each.partition(".")[0] == "trying"]:
+        del sys.modules[name]
+
+
+def test_waits_and_turns_follow_from_when_tickets_were_there(trying: Any) -> None:
+    watch = trying("watch")
+    Ticket = watch.Ticket  # noqa: N806
+    # The second comes while the first works, the third when nobody does; the fourth is killed
+    # while it waits for the third, and the fifth waits for the third alone.
+    tickets = [Ticket(1, 0, 5), Ticket(2, 1, 7), Ticket(1, 9, 20), Ticket(2, 10, 12)]
+    tickets.append(Ticket(3, 11, 21))
+    told = watch.in_turn(tickets)
+    assert [each.began_s for each in told] == [0, 5, 9, 12, 20]
+    assert [each.waited_s for each in told] == [0, 4, 0, 2, 9]
+    assert [each.held_s for each in told] == [5, 2, 11, 0, 1]
+
+
+def test_a_class_hands_in_right_wrong_and_untouched_work(trying: Any) -> None:
+    found = trying("homework").hand_ins(ROOT / "solutions" / "ps1", 20)
+    names = [each.name for each in found]
+    assert names.count("reference") == names.count("untouched") == 5
+    assert len(set(names)) == 12  # ten different mistakes
+    assert {each.score for each in found if each.name == "reference"} == {18.0}
+    assert {each.score for each in found if each.name == "untouched"} == {0.0}
+    mistakes = [each for each in found if each.name not in ("reference", "untouched")]
+    assert all(0 < each.score < 18 for each in mistakes)
+    right = found[0]
+    assert all(each.cells != right.cells or each.files != right.files for each in mistakes)
+    assert any(each.files != right.files for each in mistakes)
+    assert any(each.cells != right.cells for each in mistakes)
+
+
+# ---- a hub ---------------------------------------------------------------------------------------
+
+
+def try_it(*options: str) -> str:
+    """What try-it says of a class of two, or why there can be none here."""
+    pytest.importorskip("jupyterhub", reason="HUB NOT TESTED: pip install jupyterhub")
+    if shutil.which("configurable-http-proxy") is None:
+        pytest.skip("HUB NOT TESTED: npm install --global configurable-http-proxy")
+    if os.getuid() != 0:
+        pytest.skip("HUB NOT TESTED: learners with accounts of their own need root")
+    done = subprocess.run(
+        [sys.executable, HUB / "try-it", "--learners=2", "--cells=5", *options],
+        capture_output=True,
+        text=True,
+        timeout=840,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 people with failures" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_learners_measure_and_cannot_get_at_each_other() -> None:
+    told = try_it("--assignment=")
+    assert "2 learners ran 10 cells" in told
+    assert "tries to get at somebody else's laboratory or processes were refused" in told
+
+
+@pytest.mark.classroom
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_learners_hand_in_and_get_their_marks(request: pytest.FixtureRequest) -> None:
+    if "classroom" not in request.config.getoption("markexpr"):
+        pytest.skip("takes minutes: pytest -m classroom tests/deploy")
+    told = try_it("--assignment=ps1")
+    assert "2 have a score, 2 of them the one that must come out" in told
+
+
+def test_bad_options_are_refused_in_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, HUB / "try-it", "--lesson=99"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("no such lesson; give a number such as 05")
