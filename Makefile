@@ -20,28 +20,33 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 C_FILES := $(wildcard src/helpers/*.[ch])
-SCRIPTS := .ci/run $(shell grep -l '^#!.*bash' tools/* tests/fuzz/run)
+# A student's bundle has neither tests nor .ci.
+SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises fuzz recordings book release test-class
+	bench exercises fuzz recordings book release test-class test-verdicts
 
 help: ## list these targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
 
+# By bash: some programs that unpack a zip drop the permission to execute.
 setup: ## make .venv: packages by their hashes, the C programs compiled
-	@tools/setup
+	@bash tools/setup
 
 setup-dev: ## the same, with what tests and checks need
-	@tools/setup --dev
+	@bash tools/setup --dev
 
 demo: setup ## run the flagship experiment in the terminal (15 s); NAME=nagle opens that demo in the browser
-	@if [ -n "$(NAME)" ]; then tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
+	@if [ -n "$(NAME)" ]; then bash tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
 
 lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
-	@tools/open-lab
+	@bash tools/open-lab
 
-test-class: setup-dev ## grade a class of 120, damaged and hostile submissions among them (minutes)
-	pytest -m classroom tests/grading $(ARGS)
+test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
+	pytest -m classroom tests/grading/test_classroom.py tests/deploy $(ARGS)
+
+test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
+	pytest -m classroom tests/grading/test_assignments.py $(ARGS)
 
 bench: setup-dev ## measure everything beside its peers, on a quiet machine (8 minutes); writes docs/benchmarks.md
 	python -m tests.benchmarks $(ARGS)
@@ -49,8 +54,11 @@ bench: setup-dev ## measure everything beside its peers, on a quiet machine (8 m
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
-test: setup-dev ## run all tests; the checks of `make lint` are among them
-	pytest $(ARGS)
+test: tests setup-dev ## run all tests; the checks of `make lint` are among them
+	pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+tests:
+	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2
 
 lint: lint-style lint-types lint-c lint-shell lint-analysis ## check style, types and warnings of the Python, C and shell code
 
@@ -75,8 +83,8 @@ lint-shell:
 fuzz: setup-dev ## look for input that breaks the parsers: make fuzz SECONDS_EACH=600
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## make anew what the lessons show where nothing can run live
-	tools/record-lessons
+recordings: setup-dev ## make anew what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos
+	tools/record-lessons $(ARGS)
 
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book
 	tools/make-book

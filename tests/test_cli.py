@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcplab.cli import main
+from tcplab.experiments import EXPERIMENTS
 from tcplab.segments import from_file
 
 
@@ -28,6 +29,11 @@ def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) 
     assert out[0].startswith("variant")
     assert [line.split()[0] for line in out[2:4]] == ["cork", "writev"]
     assert "packets the recorder lost: 0" in out[-1]
+
+
+def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPERIMENTS)
 
 
 def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# The first test waits for the build, which compiles every program twice.
+pytestmark = pytest.mark.timeout(400)
 
 
 def release(directory: Path) -> dict[str, Path]:
@@ -46,7 +50,6 @@ def names(path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_two_builds_are_equal_byte_for_byte(built: dict[str, Path], tmp_path: Path) -> None:
     again = release(tmp_path)
     assert again.keys() == built.keys()
@@ -75,6 +78,35 @@ def test_a_student_has_all_to_learn_and_no_answer(built: dict[str, Path]) -> Non
         for name in zipped.namelist():
             if not name.endswith((".py", "/Makefile")) and "/tools/" not in name:
                 assert not answers.search(zipped.read(name)), name
+
+
+def test_a_student_s_pages_link_to_nothing_that_is_left_out(built: dict[str, Path]) -> None:
+    bundle = of_kind(built, "-student.zip")
+    there = set(names(bundle))
+    pages = 0
+    with zipfile.ZipFile(bundle) as zipped:
+        for entry in zipped.namelist():
+            page = entry.partition("/")[2]
+            if not page.endswith(".md"):
+                continue
+            pages += 1
+            for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", zipped.read(entry).decode()):
+                linked = os.path.normpath(Path(page).parent / target)
+                assert linked in there or any(name.startswith(f"{linked}/") for name in there)
+    assert pages > 4
+
+
+def test_a_student_who_asks_for_the_tests_is_told(built: dict[str, Path], tmp_path: Path) -> None:
+    with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
+        zipped.extractall(tmp_path)
+    (bundle,) = tmp_path.iterdir()
+    ran = subprocess.run(["make", "test"], cwd=bundle, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    first, *_ = ran.stderr.splitlines()
+    assert first == (
+        "make: a student bundle has no tests; the repository and the instructor bundle have them"
+    )
+    assert not (bundle / ".venv").exists()
 
 
 def test_an_instructor_has_everything(built: dict[str, Path]) -> None:

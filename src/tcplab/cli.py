@@ -72,8 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--versions", action="store_true", help=versions)
     doctor.set_defaults(action=_doctor)
 
-    run = commands.add_parser("run", help="run an experiment and print its table")
-    experiments = run.add_subparsers(title="experiments", required=True, metavar="NAME")
+    words = "run an experiment and print its table; without a name, list them"
+    run = commands.add_parser("run", help=words, description=words)
+    run.set_defaults(action=_list_experiments)
+    experiments = run.add_subparsers(title="experiments", metavar="NAME")
     for name in EXPERIMENTS:
         module = load(name)
         experiment = experiments.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
@@ -222,6 +224,13 @@ def _segments(arguments: argparse.Namespace) -> int:
     from tcplab.segments import command
 
     command.print_segments(arguments, sys.stdout)
+    return 0
+
+
+def _list_experiments(_arguments: argparse.Namespace) -> int:
+    width = max(map(len, EXPERIMENTS))
+    for name in EXPERIMENTS:
+        print(f"{name:{width}}  {load(name).SUMMARY}")
     return 0
 
 
