@@ -218,7 +218,11 @@ def test_a_recording_can_name_nothing_but_data(coded: Any) -> None:
         recordings.decode(coded)
 
 
-@pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]")])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]")],
+    ids=["empty", "no gzip", "cut", "a list"],
+)
 def test_a_damaged_recording_says_so(
     damage: bytes, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
 ) -> None:
