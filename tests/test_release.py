@@ -87,7 +87,7 @@ def test_a_student_s_pages_link_to_nothing_that_is_left_out(built: dict[str, Pat
     with zipfile.ZipFile(bundle) as zipped:
         for entry in zipped.namelist():
             page = entry.partition("/")[2]
-            if not page.endswith(".md"):
+            if not page.endswith(".md") or page.startswith("docs/book/"):  # those move to the top
                 continue
             pages += 1
             for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", zipped.read(entry).decode()):
