@@ -55,7 +55,7 @@ exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
 test: tests setup-dev ## run all tests; the checks of `make lint` are among them
-	pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+	pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2
