@@ -98,7 +98,8 @@ def _relative_numbers(
     offset = (seq[starts] - base[stream[starts]]).astype(np.int32)
     relative = _unwrap(seq, new) + np.repeat(offset, np.diff(np.append(starts, len(seq))))
     rows["seq"][order] = relative
-    rows["ack"][order] = 0
+    if len(acks) < len(order):
+        rows["ack"][order] = 0
     if len(acks):
         starts = np.flatnonzero(new_ack)
         offset = (ack[first_ack] - base[other]).astype(np.int32)
@@ -111,6 +112,8 @@ def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -
     """Scales `window`: only if every SYN that was seen has the option (RFC 7323, section 2.2)."""
     is_syn = rows["flags"][order] & SYN != 0
     syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that the first SYN has the last word
+    if not len(syns):
+        return  # nothing is known: the windows stay as they are, their shift -1
     option = rows["wscale"][order[syns]]
     shift = np.full(streams, -1, np.int64)
     shift[stream[syns]] = option
@@ -127,6 +130,8 @@ def _super_segments(rows: Array, order: Int64Array, stream: Int64Array, streams:
     """`gso_count`: by the smaller MSS of the SYNs, less the options (RFC 9293, section 3.7.1)."""
     mss = np.full(streams // 2, np.iinfo(np.int64).max)
     told = np.flatnonzero(rows["mss"][order])
+    if not len(told):
+        return  # nobody told an MSS
     np.minimum.at(mss, stream[told] // 2, rows["mss"][order[told]].astype(np.int64))
     mss = mss[stream // 2]
     payload = rows["payload_bytes"][order].astype(np.int64)
