@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from hypothesis import settings
+
+#: A busy machine may stall any example: how long one takes is no verdict.
+settings.register_profile("tcplab", deadline=None)
+settings.load_profile("tcplab")
 
 ROOT = Path(__file__).resolve().parent.parent
 NOBODY = 65534
@@ -32,6 +37,7 @@ class Run(Protocol):
 def tool() -> Callable[[str], str]:
     """Finds a program of the machine, or skips the test and says which package brings it."""
     packages = {
+        "ip": "iproute2",
         "nc": "netcat-openbsd",
         "nc.openbsd": "netcat-openbsd",
         "capinfos": "wireshark-common",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,23 @@ def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = ROOT / "build/sanitized"
     if not os.access(ROOT, os.W_OK):
         build = tmp_path_factory.mktemp("sanitized")
-    elif not was_made_here(build):
+    with one_at_a_time(build):
+        build_sanitized(cmake, build, path)
+    return build
+
+
+@contextlib.contextmanager
+def one_at_a_time(build: Path) -> Iterator[None]:
+    """Test processes that run side by side (pytest-xdist) share the build: one makes it."""
+    build.parent.mkdir(parents=True, exist_ok=True)
+    with build.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_sanitized(cmake: str, build: Path, path: str) -> None:
+    """Configures and compiles what has changed."""
+    if build.exists() and not was_made_here(build):
         shutil.rmtree(build, ignore_errors=True)
     configure = [cmake, "-S", str(ROOT), "-B", str(build), "-DTCPLAB_SANITIZE=ON"]
     configure += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-O1"]
@@ -41,7 +60,6 @@ def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if "cannot find -lasan" in output or "cannot find libasan" in output:
             pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
         assert done.returncode == 0, output
-    return build
 
 
 def was_made_here(build: Path) -> bool:
