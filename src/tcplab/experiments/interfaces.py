@@ -176,29 +176,24 @@ def measure(place: Lab | Loopback | None = None) -> Interfaces:
     with at_place(place) as place:
         found = [Interface("bsd (the text)", "Ed0", TEXT["Ed0"], "ethernet", "172.30", "bsd")]
         found += [Interface("bsd (the text)", "lo0", TEXT["lo0"], "loopback", "127", "localhost")]
-        machine = _interfaces("the machine", _machine_netlink)
+        machine = _interfaces("the machine", None)
         if isinstance(place, Lab):
             for host in (place.client, place.server):
-                found += _interfaces(host.name, _netlink_of(host), addresses=True)
+                found += _interfaces(host.name, host, addresses=True)
         return Interfaces(found + machine, _ways(place, machine), provenance(place))
 
 
-def _interfaces(
-    host: str, netlink: Callable[[], socket.socket], *, addresses: bool = False
-) -> list[Interface]:
-    def ask() -> list[Interface]:
-        from pyroute2 import IPRoute
+def _interfaces(name: str, host: Host | None, *, addresses: bool = False) -> list[Interface]:
+    def ask(kernel: Any) -> list[Interface]:
+        networks: dict[int, IPv4Interface] = {}
+        if addresses:
+            for each in kernel.get_addr(family=socket.AF_INET):
+                text = f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}"
+                networks[each["index"]] = IPv4Interface(text)
+        return [_interface(name, link, networks) for link in kernel.get_links()]
 
-        with netlink() as opened, IPRoute(fileno=opened.detach()) as kernel:
-            networks: dict[int, IPv4Interface] = {}
-            if addresses:
-                for each in kernel.get_addr(family=socket.AF_INET):
-                    text = f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}"
-                    networks[each["index"]] = IPv4Interface(text)
-            found = [_interface(host, link, networks) for link in kernel.get_links()]
-        return sorted(found, key=lambda each: (each.kind != "loopback", each.name))
-
-    return _in_a_thread(ask)
+    found = with_route_socket(host, ask)
+    return sorted(found, key=lambda each: (each.kind != "loopback", each.name))
 
 
 def _interface(host: str, link: Any, networks: Mapping[int, IPv4Interface]) -> Interface:
@@ -231,42 +226,45 @@ def _ways(place: Lab | Loopback, machine: Sequence[Interface]) -> list[Way]:
         "its own address": place.client.address,
         "the other host": place.server.address,
     }
-    netlink = _netlink_of(place.client)
-    return _in_a_thread(lambda: [_way(netlink, *target) for target in targets.items()])
+    return with_route_socket(
+        place.client, lambda kernel: [_way(kernel, *target) for target in targets.items()]
+    )
 
 
-def _way(netlink: Callable[[], socket.socket], to: str, address: str) -> Way:
+def _way(kernel: Any, to: str, address: str) -> Way:
     """What `ip route get ADDRESS` says."""
-    from pyroute2 import IPRoute
-
-    with netlink() as opened, IPRoute(fileno=opened.detach()) as kernel:
-        (route,) = kernel.route("get", dst=address)
-        index = route.get_attr("RTA_OIF")
-        (link,) = kernel.get_links(index)
-        mtu_bytes = link.get_attr("IFLA_MTU")
-        packet_bytes = min(mtu_bytes, _MAX_IP_PACKET_BYTES)
-        name = link.get_attr("IFLA_IFNAME")
-        return Way(to, address, name, mtu_bytes, announced_mss_bytes(packet_bytes))
-
-
-def _machine_netlink() -> socket.socket:
-    return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
-
-
-def _netlink_of(host: Host) -> Callable[[], socket.socket]:
-    def open_socket() -> socket.socket:
-        return host.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
-
-    return open_socket
-
-
-def _in_a_thread(work: Callable[[], T]) -> T:
-    """pyroute2 drives an event loop, and in a notebook's thread one is running already."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
+    (route,) = kernel.route("get", dst=address)
+    index = route.get_attr("RTA_OIF")
+    (link,) = kernel.get_links(index)
+    mtu_bytes = link.get_attr("IFLA_MTU")
+    packet_bytes = min(mtu_bytes, _MAX_IP_PACKET_BYTES)
+    name = link.get_attr("IFLA_IFNAME")
+    return Way(to, address, name, mtu_bytes, announced_mss_bytes(packet_bytes))
 
 
 # ---- what other experiments need of an interface -------------------------------------------------
+
+
+def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
+    """What work returns or raises, called with a pyroute2.IPRoute.
+
+    In a thread: pyroute2 drives an event loop, and in a notebook's thread one is running already.
+
+    Args:
+        host: whose network it is to see; None for the machine's own.
+        work: is called once.
+    """
+
+    def run() -> T:
+        from pyroute2 import IPRoute
+
+        open_socket = socket.socket if host is None else host.socket
+        opened = open_socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
+        with opened, IPRoute(fileno=opened.detach()) as kernel:
+            return work(kernel)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
 
 def one_host(lab: Lab) -> Pair:
@@ -315,23 +313,16 @@ def set_offload(host: Host, on: bool) -> None:
     Raises:
         LabError: the kernel refuses it.
     """
+    from pyroute2.ethtool.ioctl import IoctlEthtool
 
-    def switch() -> None:
-        from pyroute2.ethtool.ioctl import IoctlEthtool
-
-        ethtool = IoctlEthtool()
-        ethtool.close()
+    ethtool = IoctlEthtool()
+    ethtool.close()
+    try:
         # The library opens its socket here, in the wrong namespace.
-        ethtool.sock = host.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
+        with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as ethtool.sock:
             ethtool.change_ifname(host.interface)
             for name in _SEGMENTATION:
                 ethtool.set_offload_flag(name, int(on))
-        finally:
-            ethtool.close()
-
-    try:
-        _in_a_thread(switch)
     except OSError as error:
         raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None
 

@@ -14,7 +14,6 @@ limit.
 from __future__ import annotations
 
 import argparse
-import socket
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Result, datagrams, provenance, spread
-from tcplab.experiments.interfaces import one_host, set_mtu, set_offload
+from tcplab.experiments.interfaces import one_host, set_mtu, set_offload, with_route_socket
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Host, Lab, LabError, Pair
@@ -559,22 +558,15 @@ def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protoco
     on_the_wire, known = (each.wire_bytes(payload_bytes) for each in around)
     rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
 
-    def attach() -> None:
-        from pyroute2 import IPRoute
-
-        opened = host.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
-        with opened, IPRoute(fileno=opened.detach()) as kernel:
-            index = kernel.link_lookup(ifname=host.interface)[0]
-            rate = f"{rate_bit}bit"
-            kernel.tc(
-                "replace", "tbf", index=index, handle="1:", rate=rate, burst=3000, latency="50ms"
-            )
+    def attach(kernel: Any) -> None:
+        index = kernel.link_lookup(ifname=host.interface)[0]
+        rate = f"{rate_bit}bit"
+        kernel.tc("replace", "tbf", index=index, handle="1:", rate=rate, burst=3000, latency="50ms")
 
     from pyroute2 import NetlinkError
 
     try:
-        with ThreadPoolExecutor(1) as pool:  # in a notebook's thread runs an event loop already
-            pool.submit(attach).result()
+        with_route_socket(host, attach)
     except NetlinkError as error:
         raise LabError(
             f"this kernel has no queue of a given rate (tbf: {error}): 'sudo modprobe sch_tbf', or"

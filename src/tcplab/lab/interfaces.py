@@ -41,8 +41,9 @@ Attributes = Sequence[tuple[str, Any]]
 
 
 def import_early() -> None:
-    """Begins to import what :class:`Interfaces` needs, which takes a tenth of a second."""
-    threading.Thread(target=_messages).start()
+    """Begins to import what :class:`Interfaces` needs, which takes a tenth of a second once."""
+    if not _import_messages.cache_info().currsize:
+        threading.Thread(target=_messages).start()
 
 
 def _messages() -> SimpleNamespace:

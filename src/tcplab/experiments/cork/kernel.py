@@ -11,7 +11,6 @@ import socket
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,8 +24,9 @@ from tcplab.experiments.cork.scripts import (
     run_lengths,
     segments_of,
 )
+from tcplab.experiments.interfaces import with_route_socket
 from tcplab.experiments.ladder import on_the_ladder
-from tcplab.lab import Lab, LabError
+from tcplab.lab import Host, Lab, LabError
 from tcplab.models.checks import within
 from tcplab.tables import Column
 
@@ -106,9 +106,7 @@ def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
     runs, lost = [], 0
     with Lab() as lab:
-        # pyroute2 drives an event loop, and a notebook's is running in this thread.
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(_slow_interface, lab).result()
+        _slow_interface(lab.client)
         for on in (True, False):
             lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
             before = _autocorked(lab)
@@ -128,21 +126,21 @@ def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
         )
 
 
-def _slow_interface(lab: Lab) -> None:
-    """A token bucket on the client's own interface: packets wait there before they leave."""
-    from pyroute2 import IPRoute
+def _slow_interface(host: Host) -> None:
+    """A token bucket on the host's own interface: packets wait there before they leave."""
     from pyroute2.netlink.exceptions import NetlinkError
 
-    opened = lab.client.socket(socket.AF_NETLINK, socket.SOCK_DGRAM)
-    with opened, IPRoute(fileno=opened.detach()) as route:
-        index = route.link_lookup(ifname=lab.client.interface)[0]
-        try:
-            route.tc("add", "tbf", index, rate="1mbit", burst=1600, latency="500ms")
-        except NetlinkError as error:
-            raise LabError(
-                f"this kernel has no token bucket (sch_tbf: {error.args[-1]}); to load it:"
-                " sudo modprobe sch_tbf"
-            ) from None
+    def attach(kernel: Any) -> None:
+        index = kernel.link_lookup(ifname=host.interface)[0]
+        kernel.tc("add", "tbf", index, rate="1mbit", burst=1600, latency="500ms")
+
+    try:
+        with_route_socket(host, attach)
+    except NetlinkError as error:
+        raise LabError(
+            f"this kernel has no token bucket (sch_tbf: {error.args[-1]}); to load it:"
+            " sudo modprobe sch_tbf"
+        ) from None
 
 
 def _autocorked(lab: Lab) -> int:
