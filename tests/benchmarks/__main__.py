@@ -25,6 +25,7 @@ from tests.benchmarks import (
     bench_panels,
     bench_programs,
     bench_segments,
+    bench_wire,
     report,
     tools,
 )
@@ -104,8 +105,8 @@ def _measure(parts: tuple[str, ...] | list[str], rules: Rules) -> dict[str, Any]
         results["lab_goals"] = bench_lab.goals(results["lab"])
     if "wire" in parts:
         found = wire_bench.measure(seconds=2 * rules.seconds, rounds=rules.rounds, progress=tell)
-        results["wire"] = found.as_data()
-        results["wire_goals"] = _wire_goals(results["wire"])
+        results["wire"] = {**found.as_data(), "forwarders": bench_wire.measure(rules)}
+        results["wire_goals"] = bench_wire.goals(results["wire"])
     if "capture" in parts:
         results["capture"] = bench_capture.measure(rules)
         results["capture_goals"] = bench_capture.goals(results["capture"])
@@ -128,38 +129,6 @@ def _compiler() -> str:
         rb"(GCC: \([^\0]*|clang version [^\0]*)", helper_path("tcpsource").read_bytes()
     )
     return found.group().decode(errors="replace") if found else "an unknown compiler"
-
-
-def _wire_goals(wire: dict[str, Any]) -> list[dict[str, Any]]:
-    """The issue's, as limits."""
-    fast = [row for row in wire["delay"] if row["road"] == "the wire" and row["pps"] == 10_000]
-    rates = [row for row in wire["rate"] if row["road"] == "the wire"]
-    slow = [row for row in rates if row["rate_mbit"] <= 500]
-    through = {row["offload"]: row["gbit_per_s"] for row in wire["throughput"]}
-    at_most = [
-        ("RTT error p50 at 10 000 packets/s, µs", 50.0, max(row["error_us_p50"] for row in fast)),
-        ("RTT error p99 at 10 000 packets/s, µs", 300.0, max(row["error_us_p99"] for row in fast)),
-        (
-            "rate error up to 500 Mbit/s, %",
-            0.5,
-            max(abs(row["rate_error_percent"]) for row in slow),
-        ),
-        ("goodput error, %", 1.0, max(abs(row["goodput_error_percent"]) for row in rates)),
-    ]
-    at_least = [
-        ("Gbit/s, offloads off", 5.0, through["off"]),
-        ("Gbit/s, offloads off, as a wish", 8.0, through["off"]),
-        ("Gbit/s, offloads on", 20.0, through["on"]),
-    ]
-    told = [
-        {"entrant": name, "of": f"at most {limit:g}", "was": value, "reached": value <= limit}
-        for name, limit, value in at_most
-    ]
-    told += [
-        {"entrant": name, "of": f"at least {limit:g}", "was": value, "reached": value >= limit}
-        for name, limit, value in at_least
-    ]
-    return [{"factor": None, **each} for each in told]
 
 
 if __name__ == "__main__":

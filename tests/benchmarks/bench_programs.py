@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.benchmarks import tools
-from tests.benchmarks.quiet import Entrant, Measured, Rules, against_best, contest, summary
+from tests.benchmarks.quiet import (
+    Entrant,
+    Measured,
+    Rules,
+    against_best,
+    contest,
+    median_interval,
+    summary,
+)
 from tests.benchmarks.tools import UDP_BUFFER_BYTES, Setting
 
 from tcplab.lab import Host, Lab, Pair
@@ -286,8 +294,9 @@ def _judge(
 ) -> dict[str, Any]:
     """Whether a goal was reached; "reached" is None where there was nothing to compare with.
 
-    Judged by the median of the rounds' ratios, to the peer that did best against ours. "in_spread"
-    says that the goal was reached in some round: missed, but not for sure.
+    Judged by the median of the rounds' ratios, to the peer that did best against ours. "interval"
+    is where that median lies with 95 % confidence: a goal inside it is neither surely reached nor
+    surely missed.
     """
     told = {"entrant": goal.entrant, "factor": goal.factor, "of": None, "was": None}
     names = [goal.of] if goal.of else [name for name in rows if not is_ours(name)]
@@ -296,5 +305,5 @@ def _judge(
     peers = {name: rows[name]["values"] for name in names}
     of, ratios = against_best(rows[goal.entrant]["values"], peers)
     was = statistics.median(ratios)
-    in_spread = max(ratios) >= goal.factor
-    return {**told, "of": of, "was": was, "reached": was >= goal.factor, "in_spread": in_spread}
+    interval = median_interval(ratios)
+    return {**told, "of": of, "was": was, "interval": interval, "reached": was >= goal.factor}

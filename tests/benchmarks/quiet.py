@@ -162,6 +162,21 @@ def against_best(
     return best, ratios[best]
 
 
+def median_interval(values: Sequence[float]) -> list[float]:
+    """Lower and upper end of where the median lies with 95 % confidence, by order statistics.
+
+    Of fewer than six values, the lowest and the highest (of five: 94 %, of three: 75 %).
+
+    Source: Conover, Practical Nonparametric Statistics, confidence intervals for a quantile.
+    """
+    ordered, count = sorted(values), len(values)
+    outside, chance = 0, 0.5**count  # that the median is below the lowest value
+    while chance + math.comb(count, outside + 1) * 0.5**count <= 0.025:
+        outside += 1
+        chance += math.comb(count, outside) * 0.5**count
+    return [ordered[outside], ordered[-1 - outside]]
+
+
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
     """Median and spread of an entrant's samples, and how they came about."""
     values = [sample.measured.value for sample in samples]

@@ -39,6 +39,13 @@ CAPTURE_COLUMNS = (
     Column("stopped_by", "what stopped it there"),
     Column("floods", "floods", "d"),
 )
+FORWARDER_COLUMNS = (
+    Column("entrant", "what is between the hosts"),
+    Column("median", "Gbit/s, median", ".2f"),
+    Column("lowest", "lowest", ".2f"),
+    Column("highest", "highest", ".2f"),
+    Column("wire_cpu_s_per_gb", "its CPU (s/GB)", ".2f"),
+)
 READING_COLUMNS = (
     Column("reader", "reader"),
     Column("seconds", "s, median", ".3f"),
@@ -128,7 +135,8 @@ def _head(results: Mapping[str, Any]) -> str:
         "# Benchmarks",
         "",
         "Made by `make bench`. The numbers are one machine's; the ratios are what carries over:",
-        "an entrant's to the peer that did best beside it, as the median of the rounds' ratios.",
+        "an entrant's to the peer that did best beside it, as the median of the rounds' ratios,",
+        "and in brackets where that median lies with 95 % confidence.",
         "",
         f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",
@@ -173,8 +181,10 @@ def _in_words(goal: Row) -> Row:
     was = "–" if goal["was"] is None else f"{goal['was']:.3g}"
     if goal["factor"] is None:
         return {"goal": goal["of"], "measured": was, "verdict": _verdict(goal)}
-    wanted = f"{goal['factor']:g} × {goal['of'] or 'the best peer'}"
-    return {"goal": wanted, "measured": f"{was} ×", "verdict": _verdict(goal)}
+    wanted = f"{goal['factor']:.3g} × {goal['of'] or 'the best peer'}"
+    low, high = goal.get("interval") or (None, None)
+    error = "" if low is None else f" ({low:.2f}–{high:.2f})"
+    return {"goal": wanted, "measured": f"{was} ×{error}", "verdict": _verdict(goal)}
 
 
 def _verdict(goal: Row) -> str:
@@ -182,7 +192,8 @@ def _verdict(goal: Row) -> str:
         return "nothing to compare with"
     if goal["reached"]:
         return "reached"
-    return "missed, within the spread" if goal.get("in_spread") else "**missed**"
+    within = "interval" in goal and goal["interval"][1] >= goal["factor"]
+    return "missed, within the error" if within else "**missed**"
 
 
 def _figures(value: float) -> str:
@@ -231,6 +242,10 @@ def _wire(wire: Mapping[str, Any]) -> str:
     parts = ["## The wire\n\nThe same as `tcplab bench wire` prints."]
     parts += [f"### {title}\n\n{_github(columns, rows)}" for title, columns, rows in tables]
     parts += [f"Not compared with {each}." for each in wire["absent"]]
+    if rows := wire["forwarders"]:
+        text = "Offloads off, in turn with two that know of no link (tests/benchmarks/forward.c)"
+        parts.append(f"### Throughput beside mere forwarders\n\n{text}:\n\n")
+        parts[-1] += _github(FORWARDER_COLUMNS, rows)
     return "\n\n".join(parts)
 
 

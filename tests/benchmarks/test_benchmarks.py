@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.benchmarks import bench_capture, bench_programs, quiet, report, tools
-from tests.benchmarks.quiet import DISTURBED, Measured, Others, Rules, contest, summary
+from tests.benchmarks import bench_capture, bench_programs, bench_wire, quiet, report, tools
+from tests.benchmarks.quiet import (
+    DISTURBED,
+    Measured,
+    Others,
+    Rules,
+    contest,
+    median_interval,
+    summary,
+)
 from tests.benchmarks.tools import Setting
 
 from tcplab.lab import Host, LabError, Loopback, Pair
@@ -171,11 +179,11 @@ def test_what_a_peer_prints_is_understood(
     [
         # The machine grew faster from round to round: the medians differ, the ratios don't.
         ((8.0, 9.5, 20.0), "reached"),
-        ((8.1, 9.4, 19.0), "missed, within the spread"),
+        ((8.1, 9.4, 19.0), "missed, within the error"),
         ((5.0, 6.0, 7.0), "**missed**"),
     ],
 )
-def test_a_goal_is_judged_round_by_round_and_the_spread_is_told(
+def test_a_goal_is_judged_round_by_round_and_the_error_is_told(
     ours: tuple[float, ...], verdict: str
 ) -> None:
     values = {"tcplab": ours, "qperf": (8.0, 9.5, 20.0), "nuttcp": (1.0, 9.6, 2.0)}
@@ -187,6 +195,17 @@ def test_a_goal_is_judged_round_by_round_and_the_spread_is_told(
     alone = {"tcplab": rows["tcplab"]}
     told = bench_programs._judge(wanted, alone, bench_programs._is_ours)
     assert report._verdict(told) == "nothing to compare with"
+
+
+@pytest.mark.parametrize(
+    ("count", "outside"),
+    [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)],  # tables of the sign test
+)
+def test_the_interval_of_a_median_leaves_out_as_many_as_the_binomial_allows(
+    count: int, outside: int
+) -> None:
+    values = [float(number) for number in range(count)]
+    assert median_interval(values) == [outside, count - 1 - outside]
 
 
 def test_a_recorder_climbs_until_it_loses_twice() -> None:
@@ -241,6 +260,38 @@ def test_the_file_methods_are_measured_and_written_down(
     assert "not there to compare with: netperf" in text
     assert json.loads((tmp_path / "benchmarks.json").read_text())["programs"] == [found]
     assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
+
+
+# ---- the wire ----
+
+
+def test_the_wire_carries_beside_forwarders_that_know_of_no_link(
+    tool: Callable[[str], str],
+) -> None:
+    tool("cc")
+    rows = bench_wire.measure(Rules(rounds=1, repeats=0))
+    assert [row["entrant"] for row in rows] == [bench_wire.WIRE, *bench_wire.MODES]
+    assert all(row["median"] > 0 and row["wire_cpu_s_per_gb"] > 0 for row in rows)
+
+
+def test_the_wires_goals_take_the_best_round_and_the_median() -> None:
+    road = {"road": bench_wire.WIRE}
+    rows = {"the wire": (9.0, 9.0, 9.0), **dict.fromkeys(bench_wire.MODES, (6.0, 5.0, 9.5))}
+    wire = {
+        "delay": [{**road, "pps": 10_000, "error_us_p50": 51, "error_us_p99": 299}],
+        "rate": [
+            {**road, "rate_mbit": 500, "rate_error_percent": -0.6, "goodput_error_percent": 0.1},
+            {**road, "rate_mbit": 1000, "rate_error_percent": 9, "goodput_error_percent": 0.2},
+        ],
+        "throughput": [
+            {"offload": "off", "gbit_per_s": 4.9, "highest": 5.1},
+            {"offload": "on", "gbit_per_s": 20.0, "highest": 21.0},
+        ],
+        "forwarders": [{"entrant": name, "values": values} for name, values in rows.items()],
+    }
+    reached = [goal["reached"] for goal in bench_wire.goals(wire)]
+    assert reached == [False, True, False, True, True, False, True, True, False, True]
+    assert len(bench_wire.goals({**wire, "forwarders": []})) == 8
 
 
 def test_the_routes_of_a_pair_name_its_own_network() -> None:

@@ -36,7 +36,7 @@ from tcplab.lab import Host, Lab, LabError, Pair, ParameterError
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column, Table
 
-__all__ = ["DELAYS", "RATES_MBIT", "WireBench", "echo_errors_us", "measure"]
+__all__ = ["DELAYS", "RATES_MBIT", "WireBench", "echo_errors_us", "measure", "transfer"]
 
 SUMMARY = "how exact and how fast the wire is, beside netem, tbf and mahimahi where present"
 
@@ -472,7 +472,7 @@ def throughput(seconds: float, rounds: int, progress: Progress = lambda _line: N
         for number in range(rounds):
             for lab in (plain, whole):
                 progress(f"throughput, offloads {_switch(lab.offload)}, round {number + 1}")
-                taken[lab.offload].append(_transfer(lab, seconds))
+                taken[lab.offload].append(transfer(lab, seconds))
     return [
         {
             "offload": _switch(offload),
@@ -491,8 +491,16 @@ def _switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _transfer(lab: Lab, seconds: float) -> tuple[float, float, int]:
-    """Gbit/s of payload, the wire's CPU seconds per 10^9 bytes, and retransmissions."""
+def transfer(lab: Lab, seconds: float) -> tuple[float, float, int]:
+    """TCP as fast as it goes from client to server.
+
+    Args:
+        lab: whose wire carries it.
+        seconds: how long.
+
+    Returns:
+        Gbit/s of payload, the wire's CPU seconds per 10^9 bytes, and retransmissions.
+    """
     before_s = _cpu_s(lab)
     # Both ends on one processor: the wire is what is measured, and has another one to itself.
     ends_cpu = min(os.sched_getaffinity(0))
