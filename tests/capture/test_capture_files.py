@@ -337,7 +337,6 @@ def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> 
 
 fuzzed = settings(
     max_examples=150,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -311,7 +311,7 @@ def test_a_window_above_the_picture_is_said_and_not_in_the_legend() -> None:
         assert not [each for each in words if each.endswith("peer's window")]
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=100, database=None)
 @given(
     st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
 )

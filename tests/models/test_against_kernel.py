@@ -89,7 +89,6 @@ def made_up(count: int, gaps_ms: list[float], most_bytes: int) -> list[tuple[Cal
         max_examples=3 * count,
         phases=[Phase.generate],
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(schedules(gaps_ms))

@@ -211,7 +211,7 @@ def test_a_race_has_several_outcomes_and_a_settled_case_one() -> None:
     assert len(outcomes(race, path)) > 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.builds(

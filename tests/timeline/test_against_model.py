@@ -60,7 +60,7 @@ def _event(call: Call) -> str:
     return call.kind
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150, database=None)
 @given(calls)
 def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> None:
     if not any(call.kind in ("write", "more") for call in schedule):

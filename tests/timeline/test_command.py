@@ -238,7 +238,6 @@ lines = st.one_of(
 
 @settings(
     max_examples=150,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

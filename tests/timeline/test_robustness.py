@@ -53,7 +53,7 @@ samples = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=300, database=None)
 @given(
     st.lists(packets, max_size=25),
     st.none() | st.lists(events, max_size=15),

@@ -69,7 +69,6 @@ def test_one_that_differs_stays_as_it_is(bench: Bench, odd: dict[str, int]) -> N
 
 @settings(
     max_examples=60,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -77,7 +77,6 @@ def compare(recorded: list[Packet], side: int, link: Settings) -> None:
 
 @settings(
     max_examples=200,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -23,6 +23,8 @@ from typing import Any, ClassVar, Final, TypeVar
 from tcplab.experiments import Result, provenance
 from tcplab.experiments.ladder import at_place, on_the_ladder
 from tcplab.lab import Host, Lab, LabError, Loopback, Pair, ParameterError
+from tcplab.lab.interfaces import SEGMENTATION
+from tcplab.lab.interfaces import Interfaces as Configured
 from tcplab.models import announced_mss_bytes, mss_bytes
 from tcplab.tables import Column, Table
 
@@ -300,11 +302,6 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
 
 
 _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
-_SEGMENTATION: Final = (
-    "tcp-segmentation-offload",
-    "generic-segmentation-offload",
-    "generic-receive-offload",
-)
 
 
 def set_offload(host: Host, on: bool) -> None:
@@ -313,16 +310,9 @@ def set_offload(host: Host, on: bool) -> None:
     Raises:
         LabError: the kernel refuses it.
     """
-    from pyroute2.ethtool.ioctl import IoctlEthtool
-
-    ethtool = IoctlEthtool()
-    ethtool.close()
     try:
-        # The library opens its socket here, in the wrong namespace.
-        with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as ethtool.sock:
-            ethtool.change_ifname(host.interface)
-            for name in _SEGMENTATION:
-                ethtool.set_offload_flag(name, int(on))
+        with Configured(host.socket) as own:
+            own.set_offloads(host.interface, SEGMENTATION, on=on)
     except OSError as error:
         raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None
 

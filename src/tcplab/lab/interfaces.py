@@ -22,17 +22,17 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
-__all__ = ["Interfaces", "import_early"]
+__all__ = ["SEGMENTATION", "Interfaces", "import_early"]
 
-#: What a veth pair does for speed on one machine and no network card does on a wire: frames larger
-#: than the MTU, and TCP checksums left for a later that never comes when a program forwards the
-#: frame.
-_OFFLOADS: Final = (
+#: What makes frames larger than the MTU: TSO, GSO and GRO.
+SEGMENTATION: Final = (
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
     "generic-receive-offload",
-    "tx-checksumming",
 )
+#: What a veth pair does for speed on one machine and no network card does on a wire: these, and TCP
+#: checksums left for a later that never comes when a program forwards the frame.
+_OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 _REPLY_BYTES: Final = 1 << 16
 _IMPORTING: Final = threading.Lock()
@@ -152,16 +152,20 @@ class Interfaces:
 
     def switch_offloads_off(self, name: str) -> None:
         """TSO, GSO, GRO and the checksums of what is sent."""
+        self.set_offloads(name, _OFFLOADS, on=False)
+
+    def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:
+        """Switches what `ethtool -k` lists under these names."""
         ethtool = self._library.ethtool.IoctlEthtool()
         ethtool.close()
         # The library opens its socket here, in the wrong namespace; all else about it is right.
         ethtool.sock = self._device
         ethtool.change_ifname(name)
-        for offload in _OFFLOADS:
+        for offload in offloads:
             try:
-                ethtool.set_offload_flag(offload, 0)
+                ethtool.set_offload_flag(offload, int(on))
             except self._library.ethtool.EthtoolError as error:
-                what = f"switching off {offload} of {name}"
+                what = f"switching {offload} of {name} {'on' if on else 'off'}"
                 raise OSError(errno.EOPNOTSUPP, f"{what}: {type(error).__name__}") from None
 
     def index(self, name: str) -> int:
