@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab.listings import listing, source_path
+from tcplab.listings import listing, shared_sources, source_path
 
 
 def test_a_listing_is_the_real_file_s_text() -> None:
@@ -31,6 +31,14 @@ def test_what_does_not_exist_is_named() -> None:
         listing("nothing.c")
     with pytest.raises(ValueError, match=r"no function 'nothing' in wire\.c"):
         listing("wire.c", "nothing")
+
+
+def test_what_the_programs_share_is_what_net_h_includes() -> None:
+    shared = shared_sources()
+    assert {"net.c", "command_line.c", "json.c"} <= {path.name for path in shared}
+    for path in shared:
+        assert "int main(" not in path.read_text()
+        assert path.with_suffix(".h").is_file()
 
 
 def test_a_notebook_shows_it_with_line_numbers() -> None:

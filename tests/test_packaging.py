@@ -23,12 +23,15 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from tcplab.lab import helper_path
+from tcplab.listings import shared_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+# What is no program of its own, but linked with every one.
+SHARED = {path.stem for path in shared_sources()}
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
 
 
@@ -181,7 +184,7 @@ def needed_packages(top: str, extras: set[str]) -> set[str]:
 
 
 def test_every_program_is_built_and_found() -> None:
-    sources = {path.stem for path in (ROOT / "src" / "helpers").glob("*.c")} - {"net"}
+    sources = {path.stem for path in (ROOT / "src" / "helpers").glob("*.c")} - SHARED
     assert sources
     for name in sources:
         assert os.access(helper_path(name), os.X_OK)
@@ -228,7 +231,7 @@ def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None
         sys.executable,
     ]
     run_checked([*install, "--target", str(site), str(wheel)])
-    programs = {each.stem for each in (ROOT / "src" / "helpers").glob("*.c")} - {"net"}
+    programs = {each.stem for each in (ROOT / "src" / "helpers").glob("*.c")} - SHARED
     assert programs == {each.name for each in (site / "tcplab" / "bin").iterdir()}
     assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in programs)
     for source in (ROOT / "src" / "helpers").glob("*.[ch]"):

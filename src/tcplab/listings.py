@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Listing", "listing", "source_path"]
+__all__ = ["Listing", "listing", "shared_sources", "source_path"]
 
 _PACKAGE: Final = Path(__file__).parent
 # In a checkout the sources stand beside the package; a wheel carries a copy inside it.
@@ -56,6 +56,18 @@ def source_path(file: str) -> Path:
             return path
     known = sorted({path.name for each in _DIRECTORIES for path in each.glob("*.c")})
     raise FileNotFoundError(f"no C source {file!r}; there are {', '.join(known) or 'none'}")
+
+
+def shared_sources() -> list[Path]:
+    """What a program that includes "net.h" is linked with: net.c, and the .c of each .h in net.h.
+
+    Beside each of them is its header. CMakeLists.txt reads the same list.
+
+    Raises:
+        FileNotFoundError: the course's sources are not installed.
+    """
+    names = re.findall(r'^#include "(\w+)\.h"$', source_path("net.h").read_text(), re.MULTILINE)
+    return [source_path(f"{name}.c") for name in (*names, "net")]
 
 
 def listing(file: str, *functions: str) -> Listing:

@@ -1,7 +1,7 @@
 /*
  * fuzz.h - what the fuzz targets share.
  *
- * A target includes net.c and, where it needs one, a program, as they are; only exit() is another
+ * A target includes what the programs share and, where it needs one, a program, as they are; only exit() is another
  * here: it ends the run of one input, not the fuzzer. So fail() and usage_error() are results like
  * others, and everything else that ends the process is a finding.
  */
@@ -38,10 +38,18 @@ static _Noreturn void end_run(int status) {
 
 #define exit(status) end_run(status)
 #define main program_main
-/* net.c lets only the first failure of the process speak; here each input may have one. */
+/* process.c lets only the first failure of the process speak; here each input may have one. */
 #undef atomic_flag_test_and_set
 #define atomic_flag_test_and_set(flag) ((void)(flag), false)
 
+#include "../../src/helpers/cached_file.c"
+#include "../../src/helpers/command_line.c"
+#include "../../src/helpers/event_log.c"
+#include "../../src/helpers/json.c"
 #include "../../src/helpers/net.c"
+#include "../../src/helpers/process.c"
+#include "../../src/helpers/result.c"
+#include "../../src/helpers/socket_options.c"
+#include "../../src/helpers/tcp_info.c"
 
 #endif

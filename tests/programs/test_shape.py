@@ -10,6 +10,8 @@ import pytest
 from tests.programs.harness import ROOT
 from tests.programs.test_command_line import ARGUMENTS
 
+from tcplab.listings import shared_sources
+
 HELPERS = ROOT / "src/helpers"
 
 
@@ -39,11 +41,26 @@ def test_a_program_is_one_short_file(program: str) -> None:
 
 
 def test_functions_are_short_on_the_whole() -> None:
-    paths = [*(HELPERS / f"{program}.c" for program in ARGUMENTS), HELPERS / "net.c"]
+    paths = [*(HELPERS / f"{program}.c" for program in ARGUMENTS), *shared_sources()]
     lengths = [length for path in paths for length in functions(path).values()]
     assert len(lengths) > 150
     assert statistics.median(lengths) <= 10
     assert max(lengths) <= 60
+
+
+@pytest.mark.parametrize("path", shared_sources(), ids=lambda path: path.name)
+def test_what_is_shared_is_in_short_files_of_one_subject(path: Path) -> None:
+    header = path.with_suffix(".h").read_text()
+    assert header.startswith(f"/*\n * {path.stem}.h - ")
+    assert path.read_text().startswith(f"/* {path.name} - see {path.stem}.h. */\n")
+    assert path.read_text().count("\n") <= 300
+
+
+def test_net_h_says_what_is_where() -> None:
+    text = (HELPERS / "net.h").read_text()
+    manual = text[: text.index("*/")]
+    said = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
+    assert said == {path.stem for path in shared_sources()} - {"net"}
 
 
 @pytest.mark.parametrize("path", sorted(HELPERS.glob("*.[ch]")), ids=lambda path: path.name)

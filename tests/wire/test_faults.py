@@ -18,6 +18,7 @@ from tests.wire.test_model import compare
 
 from tcplab import Lab
 from tcplab.experiments import provenance
+from tcplab.listings import shared_sources
 
 HELPERS = Path(__file__).resolve().parents[2] / "src" / "helpers"
 
@@ -33,10 +34,11 @@ def build_sanitized(source: Path, program: Path) -> Path:
     """Compiles with the sanitizers for addresses and undefined behaviour: a fault ends it."""
     flags = ["-std=c17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command = [compiler(), *flags, "-Wno-unused-function", f"-I{HELPERS}", str(source)]
-    command += [str(HELPERS / "net.c"), "-o", str(program), "-lm", "-lpthread"]
+    command += [*map(str, shared_sources()), "-o", str(program), "-lm", "-lpthread"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if built.returncode:
-        pytest.skip(f"no sanitizers for C here: {built.stderr.strip().splitlines()[-1]}")
+    if "cannot find -lasan" in built.stderr or "cannot find libasan" in built.stderr:
+        pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+    assert built.returncode == 0, built.stderr
     program.parent.chmod(0o755)
     return program
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cas
 from tcplab.experiments import provenance
 from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
 from tcplab.lab import Host, Lab, LabError, helper_path, why_no_lab
-from tcplab.listings import source_path
+from tcplab.listings import shared_sources, source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
 from tcplab.segments import flag_names
@@ -534,7 +534,7 @@ def _setting(program: str) -> _Setting:
 
 
 def _compile(source: Path, directory: Path) -> Path:
-    """The learner's file and net.c as a program.
+    """The learner's file and what the course's programs share, as one program.
 
     Raises:
         ValueError: no such file, or the compiler's first error.
@@ -545,11 +545,11 @@ def _compile(source: Path, directory: Path) -> Path:
     compiler = shlex.split(os.environ.get("CC") or "cc")
     if shutil.which(compiler[0]) is None:
         raise LabError(f"no C compiler {compiler[0]!r}; apt install gcc libc6-dev, or set CC")
-    helpers = source_path("net.c").parent
+    shared = shared_sources()
     binary = directory / source.stem
-    options = ["-O2", "-std=gnu17", "-Wall", f"-I{helpers}", "-lm", "-pthread", "-o", str(binary)]
+    options = ["-O2", "-std=gnu17", "-Wall", f"-I{shared[0].parent}", "-lm", "-pthread"]
     built = subprocess.run(
-        [*compiler, str(source.resolve()), str(helpers / "net.c"), *options],
+        [*compiler, str(source.resolve()), *map(str, shared), *options, "-o", str(binary)],
         capture_output=True,
         text=True,
         errors="replace",

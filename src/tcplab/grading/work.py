@@ -16,13 +16,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.lab import Host, Lab, LabError
-from tcplab.listings import source_path
+from tcplab.listings import shared_sources
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -34,6 +35,41 @@ _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
 _FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
+
+
+def _cc(words: Sequence[str], given: Mapping[str, bytes], unsafe: bool) -> Outcome:
+    """Runs the compiler in the sandbox; what it makes is the outcome's output."""
+    with _folder(given) as folder:
+        # What is compiled comes out like all else: as bytes on a stream.
+        script = '"$@" >&2 && cat compiled'
+        return sandbox.run(
+            ["/bin/sh", "-c", script, "sh", "cc", *_FLAGS, "-o", "compiled", *words],
+            given=folder,
+            limits=_COMPILE_LIMITS,
+            unsafe=unsafe,
+        )
+
+
+def _shared_headers() -> dict[str, bytes]:
+    headers = [each.with_suffix(".h") for each in shared_sources()]
+    return {each.name: each.read_bytes() for each in headers}
+
+
+@cache
+def _shared_object(unsafe: bool) -> bytes:
+    """What the course's programs share, compiled once for all submissions of this process.
+
+    Raises:
+        LabError: it does not compile here.
+        SandboxError: no sandbox can be made here.
+    """
+    sources = shared_sources()
+    given = _shared_headers() | {each.name: each.read_bytes() for each in sources}
+    outcome = _cc(["-r", "-nostdlib", *(each.name for each in sources)], given, unsafe)
+    if not outcome.ok or not outcome.output.startswith(b"\x7fELF"):
+        said = outcome.errors.decode(errors="replace").strip().splitlines()
+        raise LabError(f"net.c does not compile here: {(said or ['no message'])[0]}")
+    return outcome.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +159,7 @@ class Work:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compiles a C file of the submission; the second time what came of the first.
 
-        A source that includes "net.h" is linked with the course's net.c.
+        A source that includes "net.h" is linked with what the course's programs share.
 
         Raises:
             SandboxError: no sandbox can be made here.
@@ -138,18 +174,9 @@ class Work:
         given = {"program.c": self.files[name].replace(b"\r\n", b"\n")}
         sources = ["program.c"]
         if b'"net.h"' in self.files[name]:
-            given |= {each: source_path(each).read_bytes() for each in ("net.h", "net.c")}
-            sources.append("net.c")
-        command = ["cc", *_FLAGS, *flags, "-o", "program", *sources, "-lm", "-pthread"]
-        with _folder(given) as folder:
-            # What is compiled comes out like all else: as bytes on a stream.
-            script = '"$@" >&2 && cat program'
-            outcome = sandbox.run(
-                ["/bin/sh", "-c", script, "sh", *command],
-                given=folder,
-                limits=_COMPILE_LIMITS,
-                unsafe=self.unsafe,
-            )
+            given |= _shared_headers() | {"shared.o": _shared_object(self.unsafe)}
+            sources.append("shared.o")
+        outcome = _cc([*flags, *sources, "-lm", "-pthread"], given, self.unsafe)
         messages = outcome.errors.decode(errors="replace").replace("program.c", name)
         shown = "\n".join(line[:200] for line in messages.strip().splitlines()[:20])
         if not outcome.ok or not outcome.output.startswith(b"\x7fELF"):

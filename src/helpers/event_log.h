@@ -1,0 +1,27 @@
+/*
+ * event_log.h - a record of what the program did and when, kept in memory until the end.
+ *
+ * The file has a line of "#" comment, then lines of CLOCK_REALTIME ns, event, bytes.
+ */
+#ifndef TCPLAB_EVENT_LOG_H
+#define TCPLAB_EVENT_LOG_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct event_log {
+    FILE *file; /* NULL: nobody asked, and log_event costs one comparison */
+    struct event *events;
+    size_t count, capacity;
+};
+
+struct event_log open_log(const char *path);
+void append_event(struct event_log *events, const char *event, size_t bytes);
+void close_log(struct event_log *events);
+
+static inline void log_event(struct event_log *events, const char *event, size_t bytes) {
+    if (events->file)
+        append_event(events, event, bytes);
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* json.c - see json.h. */
+#include "json.h"
+
+#include "process.h"
+
+#include <math.h>
+
+static void write_quoted(FILE *out, const char *text) {
+    fputc('"', out);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fprintf(out, "\\%c", *c);
+        else if (*c < 0x20)
+            fprintf(out, "\\u%04x", *c);
+        else
+            fputc(*c, out);
+    }
+    fputc('"', out);
+}
+
+/* The comma before a member, and its key. */
+static void begin_member(struct json *j, const char *key) {
+    if (j->needs_comma)
+        fputs(", ", j->out);
+    if (key) {
+        write_quoted(j->out, key);
+        fputs(": ", j->out);
+    }
+    j->needs_comma = true;
+}
+
+static void open_bracket(struct json *j, const char *key, char bracket) {
+    begin_member(j, key);
+    fputc(bracket, j->out);
+    j->needs_comma = false;
+}
+
+static void close_bracket(struct json *j, char bracket) {
+    fputc(bracket, j->out);
+    j->needs_comma = true;
+}
+
+struct json json_start(FILE *out) {
+    return (struct json){.out = out};
+}
+
+void json_object(struct json *j, const char *key) {
+    open_bracket(j, key, '{');
+}
+
+void json_end_object(struct json *j) {
+    close_bracket(j, '}');
+}
+
+void json_array(struct json *j, const char *key) {
+    open_bracket(j, key, '[');
+}
+
+void json_end_array(struct json *j) {
+    close_bracket(j, ']');
+}
+
+void json_string(struct json *j, const char *key, const char *value) {
+    begin_member(j, key);
+    write_quoted(j->out, value);
+}
+
+void json_int(struct json *j, const char *key, int64_t value) {
+    begin_member(j, key);
+    fprintf(j->out, "%lld", (long long)value);
+}
+
+void json_double(struct json *j, const char *key, double value) {
+    begin_member(j, key);
+    if (isfinite(value))
+        fprintf(j->out, "%.9g", value);
+    else
+        fputs("null", j->out);
+}
+
+void json_bool(struct json *j, const char *key, bool value) {
+    begin_member(j, key);
+    fputs(value ? "true" : "false", j->out);
+}
+
+void json_null(struct json *j, const char *key) {
+    begin_member(j, key);
+    fputs("null", j->out);
+}
+
+void json_finish(struct json *j) {
+    fputc('\n', j->out);
+    finish_output(j->out);
+    j->needs_comma = false;
+}

@@ -1,0 +1,31 @@
+/*
+ * json.h - writes one JSON value to a stream, member by member; the commas look after themselves.
+ */
+#ifndef TCPLAB_JSON_H
+#define TCPLAB_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+    FILE *out;
+    bool needs_comma;
+};
+
+struct json json_start(FILE *out);
+/* key is NULL for an element of an array and for the outermost value. */
+void json_object(struct json *j, const char *key);
+void json_end_object(struct json *j);
+void json_array(struct json *j, const char *key);
+void json_end_array(struct json *j);
+void json_string(struct json *j, const char *key, const char *value);
+void json_int(struct json *j, const char *key, int64_t value);
+/* A value that is not finite is written as null: JSON has no word for it. */
+void json_double(struct json *j, const char *key, double value);
+void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
+/* Ends the line and flushes; a closed or full output is a failure, not a silence. */
+void json_finish(struct json *j);
+
+#endif

@@ -1,0 +1,112 @@
+/* process.c - see process.h. */
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- starting ---- */
+
+/* In a signal handler: only what signal-safety(7) allows, no printf and no exit handlers. */
+static _Noreturn void exit_from_handler(const char *what) {
+    char line[128] = "";
+    strncat(line, program_invocation_short_name, 64);
+    strcat(strcat(line, what), "\n");
+    ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+    (void)ignored;
+    _exit(1);
+}
+
+static void take_signal(int number) {
+    exit_from_handler(number == SIGINT    ? ": stopped by SIGINT"
+                      : number == SIGTERM ? ": stopped by SIGTERM"
+                                          : ": stopped by SIGHUP");
+}
+
+/* Without this the next socket would be number 1, and the result would go to the peer. */
+static void occupy_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        bool closed = fcntl(fd, F_GETFD) < 0;
+        if (closed && open("/dev/null", O_RDWR) != fd)
+            fail("/dev/null");
+        if (closed && fd == STDOUT_FILENO)
+            fail_because("standard output is closed, so the result has nowhere to go");
+    }
+}
+
+void start_program(void) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        signal(ends[i], take_signal);
+    occupy_standard_streams();
+}
+
+/* ---- failing ---- */
+
+/* When two threads fail at once, one has the word: two lines would be one too many, and two calls
+ * of exit() are undefined. */
+static void be_the_only_one(void) {
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&taken))
+        pause();
+}
+
+static void complain(const char *format, va_list args) {
+    be_the_only_one();
+    fflush(stdout);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    vfprintf(stderr, format, args);
+}
+
+void fail(const char *format, ...) {
+    int error = errno;
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    const char *name = strerrorname_np(error);
+    fprintf(stderr, ": %s: %s\n", name ? name : "unknown error", strerror(error));
+    exit(1);
+}
+
+void fail_because(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void usage_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    fputs(" (try --help)\n", stderr);
+    exit(2);
+}
+
+/* ---- memory ---- */
+
+void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count, size);
+    if (!memory)
+        fail("%zu x %zu bytes of memory", count, size);
+    return memory;
+}
+
+/* ---- ending ---- */
+
+void finish_output(FILE *out) {
+    if (fflush(out) == EOF || ferror(out))
+        fail("writing the result");
+}

@@ -1,0 +1,147 @@
+/* socket_options.c - see socket_options.h. */
+#define _GNU_SOURCE
+#include "socket_options.h"
+
+#include "command_line.h"
+#include "process.h"
+
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+void set_option(int fd, int level, int option, int64_t value, const char *name) {
+    int number = (int)value;
+    if (setsockopt(fd, level, option, &number, sizeof number) < 0)
+        fail("%s = %d", name, number);
+}
+
+int get_option(int fd, int level, int option, const char *name) {
+    int value;
+    socklen_t size = sizeof value;
+    if (getsockopt(fd, level, option, &value, &size) < 0)
+        fail("reading %s", name);
+    return value;
+}
+
+/* ---- congestion control ---- */
+
+/* TCP_CA_NAME_MAX, which the kernel's headers for programs lack. */
+enum { CONGESTION_NAME_MAX = 16 };
+
+static void read_names(const char *which, char *names, int size) {
+    char path[96];
+    snprintf(path, sizeof path, "/proc/sys/net/ipv4/tcp_%s_congestion_control", which);
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(names, size, file))
+        snprintf(names, (size_t)size, "?");
+    names[strcspn(names, "\n")] = '\0';
+    if (file)
+        fclose(file);
+}
+
+static _Noreturn void fail_congestion(const char *wanted) {
+    int error = errno;
+    char names[256];
+    if (error == EPERM) {
+        read_names("allowed", names, sizeof names);
+        fail_because(
+            "--congestion %s: only root may choose it here, others: %s; to allow it, as root: "
+            "sysctl -w net.ipv4.tcp_allowed_congestion_control='%s %s'",
+            wanted, names, names, wanted);
+    }
+    read_names("available", names, sizeof names);
+    errno = error;
+    fail("--congestion %s (this kernel offers: %s; others are modules for root to load)", wanted,
+         names);
+}
+
+void choose_congestion(int fd) {
+    const char *wanted = common.congestion;
+    if (wanted &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
+        fail_congestion(wanted);
+}
+
+static void read_congestion(int fd, char name[CONGESTION_NAME_MAX]) {
+    socklen_t size = CONGESTION_NAME_MAX;
+    memset(name, 0, CONGESTION_NAME_MAX);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) < 0)
+        fail("reading TCP_CONGESTION");
+}
+
+void insist_on_congestion(int fd) {
+    char name[CONGESTION_NAME_MAX];
+    read_congestion(fd, name);
+    if (common.congestion && strcmp(name, common.congestion) != 0)
+        choose_congestion(fd);
+}
+
+/* ---- what the kernel granted ---- */
+
+static bool is_stream(int fd) {
+    return get_option(fd, SOL_SOCKET, SO_TYPE, "SO_TYPE") == SOCK_STREAM;
+}
+
+static void name_address(int (*get)(int, struct sockaddr *, socklen_t *), int fd, char *text,
+                         size_t size) {
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[64], port[8];
+    snprintf(text, size, "none");
+    if (get(fd, (struct sockaddr *)&address, &length) < 0)
+        return;
+    if (getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        /* An IPv4 peer of a socket for both families shows as ::ffff:10.0.0.1. */
+        snprintf(text, size, "%s port %s", strncmp(host, "::ffff:", 7) ? host : host + 7, port);
+}
+
+struct socket_options read_options(int fd) {
+    struct socket_options options = {
+        .is_tcp = is_stream(fd),
+        .sndbuf_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"),
+        .rcvbuf_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF"),
+    };
+    if (options.is_tcp) {
+        read_congestion(fd, options.congestion);
+        options.mss = get_option(fd, IPPROTO_TCP, TCP_MAXSEG, "TCP_MAXSEG");
+        options.nodelay = get_option(fd, IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY");
+    }
+    name_address(getsockname, fd, options.local, sizeof options.local);
+    name_address(getpeername, fd, options.peer, sizeof options.peer);
+    return options;
+}
+
+void print_options(FILE *out, const struct socket_options *options) {
+    fputs("options: ", out);
+    if (options->is_tcp)
+        fprintf(out, "congestion %s, MSS %d, TCP_NODELAY %s, ", options->congestion, options->mss,
+                options->nodelay ? "on" : "off");
+    fprintf(out, "SO_SNDBUF %d, SO_RCVBUF %d, ", options->sndbuf_bytes, options->rcvbuf_bytes);
+    if (common.cpu < 0)
+        fputs("any CPU\n", out);
+    else
+        fprintf(out, "CPU %lld\n", (long long)common.cpu);
+}
+
+void print_buffer(FILE *out, const char *which, int64_t requested_bytes, int granted_bytes) {
+    char requested[32] = "auto";
+    if (requested_bytes)
+        snprintf(requested, sizeof requested, "%lld bytes", (long long)requested_bytes);
+    fprintf(out, "%s buffer: %s requested, %d granted\n", which, requested, granted_bytes);
+}
+
+/* ---- acknowledgements ---- */
+
+const char *const quickack_names[] = {"on", "off", "always", NULL};
+
+/* "This flag is not permanent" (tcp(7)). */
+int set_quickack(int fd, int when) {
+    if (when == QUICKACK_ON)
+        return 0;
+    set_option(fd, IPPROTO_TCP, TCP_QUICKACK, when == QUICKACK_ALWAYS, "TCP_QUICKACK");
+    return 1;
+}

@@ -1,0 +1,46 @@
+/*
+ * socket_options.h - setting a socket's options, and reading back what the kernel granted.
+ */
+#ifndef TCPLAB_SOCKET_OPTIONS_H
+#define TCPLAB_SOCKET_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* setsockopt and getsockopt for options that are an int; name is for the message. */
+void set_option(int fd, int level, int option, int64_t value, const char *name);
+int get_option(int fd, int level, int option, const char *name);
+
+/*
+ * The congestion control of --congestion, if any: chosen before connect(), and looked at again
+ * afterwards, because a route with "congctl" overrides it.
+ */
+void choose_congestion(int fd);
+void insist_on_congestion(int fd);
+
+/* What the kernel granted, as opposed to what was asked for. */
+struct socket_options {
+    bool is_tcp;
+    char congestion[16];
+    int mss, nodelay; /* of TCP only */
+    int sndbuf_bytes, rcvbuf_bytes;
+    char local[96], peer[96]; /* "10.0.0.1 port 9000" */
+};
+
+struct socket_options read_options(int fd);
+void print_options(FILE *out, const struct socket_options *options);
+
+/* "send buffer: 32768 bytes requested, 65536 granted"; a request of 0 is "auto". */
+void print_buffer(FILE *out, const char *which, int64_t requested_bytes, int granted_bytes);
+
+/*
+ * When a receiver acknowledges: as its kernel likes, as late as it may, or at
+ * once. The latter two last only until the kernel changes its mind, so they are
+ * set anew after every read. Returns the number of system calls made: 0 or 1.
+ */
+enum quickack { QUICKACK_ON, QUICKACK_OFF, QUICKACK_ALWAYS };
+extern const char *const quickack_names[];
+int set_quickack(int fd, int when);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * tcp_info.h - what the kernel knows of a connection: TCP_INFO in tcp(7).
+ */
+#ifndef TCPLAB_TCP_INFO_H
+#define TCPLAB_TCP_INFO_H
+
+#include "json.h"
+
+#include <linux/tcp.h> /* newer than netinet/tcp.h: the whole of struct tcp_info */
+
+/* Linux fills the fields it knows and leaves the rest 0. */
+struct tcp_info read_tcp_info(int fd);
+
+/* Every field of struct tcp_info; times and sizes named with their unit. */
+void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info);
+
+#endif
