@@ -14,7 +14,6 @@ import json
 import os
 import queue
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tcplab.grading.course import load_course
+from tcplab.grading.crew import Crew, Worker
 from tcplab.grading.generate import release
 from tcplab.grading.staging import content_key
 from tcplab.lab import LabError, ParameterError
@@ -44,6 +44,8 @@ class _Task(NamedTuple):
 
 #: Called with each task that succeeded.
 Done = Callable[[_Task], None]
+#: Gives a worker to the desk of that number.
+Hire = Callable[[int], Worker]
 
 
 @dataclass(slots=True)
@@ -99,46 +101,53 @@ def grade(
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one a processor)")
     course = course.resolve()
-    config, folders = load_course(course)
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
-    if not source.is_dir():
-        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
-    if not unsafe_no_sandbox and (reason := why_no_sandbox()):
-        raise LabError(
-            f"submissions are not graded without a sandbox. {reason}"
-            " (or, if you trust them all: --unsafe-no-sandbox)"
-        )
-    _release(config, folders, assignment)
-    submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
-    everybody = sorted(
-        path.parent.name for path in submitted.glob(f"*/{assignment}") if path.is_dir()
-    )
-    todo = [each for each in everybody if not students or each in students]
-    if unknown := sorted(set(students) - set(everybody)):
-        raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
-    if not todo:
-        raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
-    reports = course / "reports" / assignment
-    key_of_source = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
-    ledger = _Ledger(reports / "graded", folders, assignment, key_of_source)
-    run = Batch()
-    keys = {each: ledger.key(submitted / each / assignment) for each in todo}
-    run.kept = [each for each in todo if not again and ledger.holds(each, keys[each])]
-    marks = _marks_by_hand(folders, assignment)
-    left = [
-        _Task(each, each not in run.kept)
-        for each in todo
-        if each not in run.kept or (feedback and not ledger.tells(each, marks.get(each, NO_MARKS)))
-    ]
-
-    def done(task: _Task) -> None:
-        (run.graded if task.grade else run.told).append(task.student)
-        ledger.put(task.student, keys[task.student], marks.get(task.student, NO_MARKS) * feedback)
-
     options = ["--unsafe-no-sandbox"] * unsafe_no_sandbox + ["--no-feedback"] * (not feedback)
-    with _scratch(reports) as scratch:
-        crew = _Crew([str(course), assignment, *options], reports / "logs", scratch)
-        _work(run, crew, left, jobs or os.cpu_count() or 1, done)
+    with Crew([str(course), assignment, *options]) as crew:
+        config, folders = load_course(course)
+        source = Path(folders.format_path(folders.source_directory, ".", assignment))
+        if not source.is_dir():
+            raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
+        if not unsafe_no_sandbox and (reason := why_no_sandbox()):
+            raise LabError(
+                f"submissions are not graded without a sandbox. {reason}"
+                " (or, if you trust them all: --unsafe-no-sandbox)"
+            )
+        _release(config, folders, assignment)
+        submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
+        everybody = sorted(
+            path.parent.name for path in submitted.glob(f"*/{assignment}") if path.is_dir()
+        )
+        todo = [each for each in everybody if not students or each in students]
+        if unknown := sorted(set(students) - set(everybody)):
+            raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
+        if not todo:
+            raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
+        reports = course / "reports" / assignment
+        key_of_source = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
+        ledger = _Ledger(reports / "graded", folders, assignment, key_of_source)
+        run = Batch()
+        keys = {each: ledger.key(submitted / each / assignment) for each in todo}
+        run.kept = [each for each in todo if not again and ledger.holds(each, keys[each])]
+        marks = _marks_by_hand(folders, assignment)
+        left = [
+            _Task(each, each not in run.kept)
+            for each in todo
+            if each not in run.kept
+            or (feedback and not ledger.tells(each, marks.get(each, NO_MARKS)))
+        ]
+
+        def done(task: _Task) -> None:
+            (run.graded if task.grade else run.told).append(task.student)
+            ledger.put(
+                task.student, keys[task.student], marks.get(task.student, NO_MARKS) * feedback
+            )
+
+        with _scratch(reports) as scratch:
+
+            def hire(number: int) -> Worker:
+                return crew.start(reports / "logs" / f"worker-{number}.log", scratch)
+
+            _work(run, crew, hire, left, jobs or os.cpu_count() or 1, done)
     from tcplab.grading.report import write_report
 
     run.report = write_report(config, assignment, course, run.failed)
@@ -245,60 +254,12 @@ class _Ledger:
         return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
 
 
-# ---- workers -------------------------------------------------------------------------------------
+# ---- handing out ---------------------------------------------------------------------------------
 
 
-class _Crew:
-    """Starts workers, and ends all that it started."""
-
-    def __init__(self, arguments: Sequence[str], logs: Path, scratch: Path) -> None:
-        self._arguments = list(arguments)
-        self._logs = logs
-        self._environment = {**os.environ, "TMPDIR": str(scratch)}
-        self._running: set[subprocess.Popen[str]] = set()
-        self._lock = threading.Lock()
-        self.ended = False
-
-    def start(self, number: int) -> subprocess.Popen[str]:
-        self._logs.mkdir(parents=True, exist_ok=True)
-        with self._lock, (self._logs / f"worker-{number}.log").open("a") as log:
-            if self.ended:
-                raise LabError("the batch has ended")
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tcplab.grading.worker",
-                    *self._arguments,
-                    f"--parent={os.getpid()}",
-                ],
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,  # Ctrl-C is for us; we tell the workers
-            )
-            self._running.add(process)
-        return process
-
-    def dismiss(self, process: subprocess.Popen[str], kill: bool = False) -> None:
-        if kill:
-            process.kill()
-        with process:  # closes its input, which ends it
-            pass
-        with self._lock:
-            self._running.discard(process)
-
-    def end(self) -> None:
-        with self._lock:
-            self.ended = True
-            running = list(self._running)
-        for process in running:
-            process.kill()
-
-
-def _work(run: Batch, crew: _Crew, tasks: Sequence[_Task], jobs: int, done: Done) -> None:
+def _work(
+    run: Batch, crew: Crew, hire: Hire, tasks: Sequence[_Task], jobs: int, done: Done
+) -> None:
     """Hands the tasks out to threads with a worker each; takes the results in."""
     from tqdm import tqdm
 
@@ -308,8 +269,8 @@ def _work(run: Batch, crew: _Crew, tasks: Sequence[_Task], jobs: int, done: Done
     for each in tasks:
         waiting.put(each)
     jobs = min(jobs, len(tasks))
-    # PR_SET_PDEATHSIG is of the *thread* that starts a process, so the main thread starts them all.
-    desks = [_Desk(crew, number, waiting, results, crew.start(number)) for number in range(jobs)]
+    # The main thread hires them all: whoever asks for one gets the next one's handle.
+    desks = [_Desk(crew, number, waiting, results, hire(number)) for number in range(jobs)]
     threads = [threading.Thread(target=desk.sit, daemon=True) for desk in desks]
     for thread in threads:
         thread.start()
@@ -322,7 +283,7 @@ def _work(run: Batch, crew: _Crew, tasks: Sequence[_Task], jobs: int, done: Done
             if result is None:
                 busy -= 1
             elif "replace" in result:
-                desks[result["replace"]].replacement.put(crew.start(result["replace"]))
+                desks[result["replace"]].replacement.put(hire(result["replace"]))
             else:
                 _note(run, result, done)
                 bar.update()
@@ -348,18 +309,18 @@ class _Desk:
 
     def __init__(
         self,
-        crew: _Crew,
+        crew: Crew,
         number: int,
         waiting: queue.SimpleQueue[_Task],
         results: queue.SimpleQueue[dict[str, Any] | None],
-        worker: subprocess.Popen[str],
+        worker: Worker,
     ) -> None:
         self._crew = crew
         self._number = number
         self._waiting = waiting
         self._results = results
         self._worker = worker
-        self.replacement: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
+        self.replacement: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
     def sit(self) -> None:
         try:
@@ -401,8 +362,6 @@ class _Desk:
     def _ask(self, words: dict[str, Any]) -> dict[str, Any] | None:
         """None when the worker died, or had to be given up."""
         worker = self._worker
-        assert worker.stdin is not None
-        assert worker.stdout is not None
         watch = threading.Timer(PATIENCE_S, worker.kill)
         watch.start()
         try:

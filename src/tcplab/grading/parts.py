@@ -1,10 +1,12 @@
-"""nbgrader's own extension points, filled: nothing of nbgrader is forked or patched.
+"""nbgrader's own extension points, filled: nothing of nbgrader is forked, and nothing patched but
+what a worker of `tcplab grade` keeps (tcplab.grading.worker.keep_engines).
 
 ==========================  =======================================================================
 RepairingExporter           `c.Autograde.exporter_class`: reads submissions in whatever state
 FeedbackExporter            `c.GenerateFeedback.exporter_class`: compiles its templates once
+CheckForeignMetadata        `c.Autograde.sanitize_preprocessors`, for CheckCellMetadata
 SandboxedExecute            `c.Autograde.autograde_preprocessors`, in the place of Execute
-SettleGrades                in the same list, after SaveAutoGrades
+SaveGrades                  in the same list, in the place of SaveAutoGrades
 release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
 ==========================  =======================================================================
 
@@ -28,7 +30,7 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.preprocessors import CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool, Float
 
 from tcplab.grading import ahead
@@ -41,10 +43,11 @@ from tcplab.grading.sandbox import SandboxError, why_no_sandbox
 from tcplab.grading.staging import content_key
 
 __all__ = [
+    "CheckForeignMetadata",
     "FeedbackExporter",
     "RepairingExporter",
     "SandboxedExecute",
-    "SettleGrades",
+    "SaveGrades",
     "record_path",
     "release_files",
 ]
@@ -105,6 +108,15 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         folder = course.format_path(course.release_directory, ".", assignment)
         path = Path(folder) / Path(filename).name
         return nbformat.read(path, as_version=4) if path.is_file() else None
+
+
+class CheckForeignMetadata(CheckCellMetadata):  # type: ignore[misc]
+    """A notebook that was rebuilt has the released one's metadata, which nbgrader wrote itself; to
+    check them once more is a sixth of the time that a conversion takes."""
+
+    def preprocess(self, nb: Any, resources: Any) -> Any:
+        """As in CheckCellMetadata, for a notebook that was taken as it came."""
+        return (nb, resources) if "tcplab" in nb.metadata else super().preprocess(nb, resources)
 
 
 # ---- feedback ------------------------------------------------------------------------------------
@@ -322,29 +334,43 @@ def _write_json(path: Path, document: Any) -> None:
     draft.replace(path)
 
 
-# ---- what nbgrader's own score rules don't know --------------------------------------------------
+# ---- saving --------------------------------------------------------------------------------------
 
 
-class SettleGrades(NbGraderPreprocessor):  # type: ignore[misc]
-    """After SaveAutoGrades: what could not be judged is for a person, no answer gives 0."""
+class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
+    """SaveAutoGrades in one transaction, and two rules that it does not know.
+
+    It commits after each cell, and each time waits for the disk while nobody else may write. The
+    rules: what could not be judged is for a person, no answer to a task gives 0.
+    """
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
         """Changes the gradebook only."""
-        record = resources.get("tcplab")
-        if record is None:
-            return nb, resources
         about = resources["nbgrader"]
         where = (about["notebook"], about["assignment"], about["student"])
-        with Gradebook(about["db_url"]) as gradebook:
-            for question, earned in record["scores"].items():
-                if earned is None:
-                    gradebook.find_grade(question, *where).needs_manual_grade = True
-            for task in record["untouched_tasks"]:
-                grade = gradebook.find_grade(task, *where)
-                grade.auto_score, grade.needs_manual_grade = 0.0, False
-                gradebook.find_comment(task, *where).auto_comment = "No response."
-            gradebook.db.commit()
+        self.notebook_id, self.assignment_id, self.student_id = where
+        with (
+            Gradebook(about["db_url"]) as self.gradebook,
+            # The session's commits take effect with the transaction that it joins.
+            self.gradebook.engine.begin() as connection,
+        ):
+            self.gradebook.db.remove()
+            self.gradebook.db.configure(bind=connection)
+            nb, resources = NbGraderPreprocessor.preprocess(self, nb, resources)
+            self._settle(resources.get("tcplab"), where)
+            self.gradebook.db.commit()
         return nb, resources
+
+    def _settle(self, record: Any, where: tuple[str, str, str]) -> None:
+        if record is None:
+            return
+        for question, earned in record["scores"].items():
+            if earned is None:
+                self.gradebook.find_grade(question, *where).needs_manual_grade = True
+        for task in record["untouched_tasks"]:
+            grade = self.gradebook.find_grade(task, *where)
+            grade.auto_score, grade.needs_manual_grade = 0.0, False
+            self.gradebook.find_comment(task, *where).auto_comment = "No response."
 
 
 # ---- releasing -----------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """Grades submissions one after the other in one process: nbgrader is loaded once, not 300 times.
 
-    python -m tcplab.grading.worker COURSE ASSIGNMENT [--unsafe-no-sandbox] [--no-feedback]
+    python -m tcplab.grading.worker COURSE ASSIGNMENT --orders=FD [--unsafe-no-sandbox] …
 
-A line of JSON comes in, {"student": "ada", "grade": true, "then": "bob"}, a line with what came of
-it goes out. Where "grade" is false only the feedback is made anew; "then" is who will probably be
-next, and is judged already meanwhile. The worker ends with the process that started it, in whatever
-way that ends, and so does every sandbox.
+loads nbgrader, and then forks a worker for each message on the socket FD: {"tmpdir": …} with the
+worker's standard input, output and error. A descriptor of the worker's process comes back
+(pidfd_open(2)). tcplab.grading.crew is the other end.
+
+To a worker a line of JSON comes in, {"student": "ada", "grade": true, "then": "bob"}, a line with
+what came of it goes out. Where "grade" is false only the feedback is made anew; "then" is who will
+probably be next, and is judged already meanwhile. Everything here ends with the process that
+started it, in whatever way that ends, and so does every sandbox.
 """
 
 from __future__ import annotations
@@ -17,17 +21,20 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.grading.course import load_course
+from tcplab.grading.course import import_nbgrader, load_course
 from tcplab.grading.staging import Staged, stage
 
 __all__ = ["main"]
@@ -40,25 +47,84 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Grades whom standard input names until it ends."""
+    """Forks workers until nobody is there to want one; in a worker, grades until its input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("course", type=Path)
     parser.add_argument("assignment")
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--orders", type=int, required=True)
     parser.add_argument("--unsafe-no-sandbox", action="store_true")
     parser.add_argument("--no-feedback", action="store_true")
     arguments = parser.parse_args(argv)
     _die_with(arguments.parent)
     warnings.simplefilter("ignore")  # of the libraries; our own words go into the records
+    with socket.socket(fileno=arguments.orders) as orders:
+        _load()
+        return _fork_workers(orders, arguments)
+
+
+def _die_with(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit("worker: the process that started it has ended")
+
+
+def _load() -> None:
+    """All that grading imports, so that no worker has to. No thread is left: they don't fork."""
+    import_nbgrader()
+    import nbgrader.converters  # noqa: F401
+
+    import tcplab.grading.captures
+    import tcplab.grading.parts  # noqa: F401
+    from tcplab.lab.interfaces import import_early
+
+    import_early()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+def _fork_workers(orders: socket.socket, arguments: argparse.Namespace) -> int:
+    me = os.getpid()
+    while True:
+        words, fds, _, _ = socket.recv_fds(orders, 1 << 16, 3)
+        if not words:
+            return 0
+        pid = os.fork()
+        if pid == 0:
+            _die_with(me)
+            orders.close()
+            return _work(arguments, fds, **json.loads(words))
+        for fd in fds:
+            os.close(fd)
+        handle = os.pidfd_open(pid)
+        socket.send_fds(orders, [str(pid).encode()], [handle])
+        os.close(handle)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+
+
+def _work(arguments: argparse.Namespace, fds: list[int], tmpdir: str) -> int:
+    """Grades whom standard input names until it ends."""
+    os.setsid()  # Ctrl-C is for who started us, and tells us
+    lines, answers, complaints = fds
+    os.dup2(lines, 0)
     # What a library prints must not be taken for a result.
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
+    os.dup2(complaints, 1)
+    os.dup2(complaints, 2)
+    os.close(lines)
+    os.close(complaints)
+    os.set_inheritable(answers, False)
+    out = os.fdopen(answers, "w", buffering=1)
+    os.environ["TMPDIR"] = tempfile.tempdir = tmpdir
     # nbgrader calls alembic by its name.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # nbgrader sets and unsets NBGRADER_EXECUTION around each notebook, and by a slip looks for the
     # old value under the new value's name. Found there it stays, since another thread may just be
     # copying the environment.
     os.environ["NBGRADER_EXECUTION"] = os.environ["autograde"] = "autograde"  # noqa: SIM112
+    keep_engines()
     with (
         tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging,
         ThreadPoolExecutor(AHEAD, thread_name_prefix="ahead") as pool,
@@ -69,10 +135,15 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _die_with(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit("worker: the process that started it has ended")
+def keep_engines() -> None:
+    """Lets nbgrader use one database engine for all the gradebooks that it opens in this process.
+
+    It opens ten a submission, each with an engine of its own that knows no statement yet: their
+    compiling would be a third of a conversion. An engine may be used again after its dispose().
+    """
+    from nbgrader import api
+
+    api.create_engine = cache(api.create_engine)
 
 
 class _Grader:
