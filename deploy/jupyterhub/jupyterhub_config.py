@@ -60,6 +60,10 @@ c.Spawner.args = [
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     # A class opens the lesson all at once, too: on two cores twenty kernels need a minute to start.
     "--MappingKernelManager.kernel_info_timeout=300",
+    # Kernels listen on sockets in the user's own folder (see start-server). Of TCP ports a kernel
+    # gets five that were free a moment ago: of twenty that start at once, one finds a port taken
+    # and dies. And nobody else on the machine can connect to a file that is not theirs.
+    "--KernelManager.transport=ipc",
 ]
 c.Spawner.environment = {
     # nbgrader and the lessons call programs of the environment by name.

@@ -7,10 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -27,12 +33,21 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (course / "lessons" / "predictions.json").write_text("{}")
     (course / ".venv" / "bin").mkdir(parents=True)
     server = course / ".venv" / "bin" / "jupyterhub-singleuser"
-    server.write_text('#!/bin/sh\necho "started $* in $PWD, umask $(umask)"\n')
+    server.write_text(
+        '#!/bin/sh\necho "started $* in $PWD, umask $(umask), sockets in $JUPYTER_RUNTIME_DIR"\n'
+    )
     server.chmod(0o755)
     monkeypatch.setenv("TCPLAB_COURSE", str(course))
     monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path / "run" / "instrument"))
     monkeypatch.setenv("TCPLAB_EXCHANGE", str(tmp_path / "exchange"))
     return course
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home directory of usual length: a socket's path has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
 
 
 def hub_config() -> Config:
@@ -51,10 +66,72 @@ def test_each_setting_is_one_that_jupyterhub_has() -> None:
         assert settings
         assert set(settings) <= set(owner.class_traits(config=True)), owner.__name__
     lab_app = importlib.import_module("jupyterlab.labapp").LabApp
-    known = {"LabApp": lab_app, "MappingKernelManager": MappingKernelManager}
+    known = {
+        "LabApp": lab_app,
+        "KernelManager": KernelManager,
+        "MappingKernelManager": MappingKernelManager,
+    }
     for argument in config.Spawner.args:
         owner, setting = argument.removeprefix("--").partition("=")[0].split(".")
         assert setting in known[owner].class_traits(config=True), argument
+
+
+@pytest.mark.usefixtures("course")
+def test_systemds_unit_has_limits_of_its_own() -> None:
+    spawners = pytest.importorskip(
+        "systemdspawner", reason="SYSTEMD NOT TESTED: pip install jupyterhub-systemdspawner"
+    )
+    config = hub_config()
+    traits = set(spawners.SystemdSpawner.class_traits(config=True))
+    assert set(config.SystemdSpawner) | set(config.Spawner) <= traits
+    # A value of a wrong type is refused here.
+    user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={})
+    spawner = spawners.SystemdSpawner(config=config, user=user)
+    assert (spawner.mem_limit, spawner.cpu_limit) == (2**30, None)
+    assert spawner.isolate_tmp
+    assert spawner.isolate_devices
+    assert spawner.disable_user_sudo
+    assert all(isinstance(each, str) for each in spawner.unit_extra_properties.values())
+    assert Path(spawner.cmd[0]).samefile(HUB / "start-server")
+
+
+def kubernetes_values() -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((HUB / "values.yaml").read_text())
+    return values
+
+
+def test_each_setting_of_kubernetes_is_one_that_kubespawner_has() -> None:
+    kube = pytest.importorskip(
+        "kubespawner", reason="KUBERNETES NOT TESTED: pip install jupyterhub-kubespawner"
+    )
+    hub = kubernetes_values()["hub"]["config"]
+    assert set(hub["KubeSpawner"]) <= set(kube.KubeSpawner.class_traits(config=True))
+
+
+def test_a_pod_starts_like_a_server_of_the_department(course: Path, home: Path) -> None:
+    values = kubernetes_values()["singleuser"]
+    environment = values["extraEnv"]
+    # What is not on the volume is gone with the pod.
+    assert environment["HOME"] == values["storage"]["homeMountPath"]
+    # What the image is made of says where things are in it.
+    dockerfile = (ROOT / "deploy/container/Dockerfile").read_text()
+    folder = environment["TCPLAB_COURSE"]
+    assert f"WORKDIR {folder}\n" in dockerfile
+    assert f"--create-home --shell /bin/bash {Path(environment['HOME']).name}" in dockerfile
+    assert environment["PATH"].startswith(f"{folder}/.venv/bin:")
+    command = ROOT / Path(values["cmd"]).relative_to(folder)
+    done = subprocess.run(
+        [command],
+        env={"HOME": str(home), "PATH": environment["PATH"], "TCPLAB_COURSE": str(course)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith(f"started  in {home}/tcplab")
+    assert values["defaultUrl"] == "/lab/tree/lessons"
+    assert (home / "tcplab" / "lessons").is_dir()
+    assert "limit" not in values["cpu"]
 
 
 def test_every_server_knows_the_queue_and_the_exchange(course: Path, tmp_path: Path) -> None:
@@ -88,9 +165,7 @@ def test_solutions_that_learners_can_read_are_refused(course: Path, secret: str)
 
 
 @pytest.mark.usefixtures("course")
-def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
+def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(home: Path) -> None:
     (command,) = hub_config().Spawner.cmd
 
     def start() -> str:
@@ -106,7 +181,8 @@ def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(tmp_path: Path) ->
         return done.stdout + done.stderr
 
     # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
-    assert start() == f"started --port=1 in {home}/tcplab, umask 0077\n"
+    told = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab\n"
+    assert start() == told
     lessons = home / "tcplab" / "lessons"
     given = {path.name for path in lessons.iterdir()}
     assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
@@ -119,6 +195,34 @@ def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(tmp_path: Path) ->
     assert lesson.read_text() == "my notes"
     assert not list(lessons.glob("00-*.ipynb"))
     assert [path.name for path in home.iterdir()] == ["tcplab"]
+
+
+@pytest.mark.usefixtures("course")
+def test_kernels_take_no_ports_and_their_sockets_have_room(home: Path) -> None:
+    config = hub_config()
+    assert "--KernelManager.transport=ipc" in config.Spawner.args
+
+    def start(longer: int) -> subprocess.CompletedProcess[str]:
+        place = home / ("x" * (longer - len(str(home)) - 1))
+        place.mkdir()
+        return subprocess.run(
+            config.Spawner.cmd,
+            env=os.environ | {"HOME": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    fits = start(49)
+    assert fits.returncode == 0
+    runtime = fits.stdout.rstrip().rpartition(" ")[2]
+    # As jupyter_client names them; sockaddr_un has room for 107 bytes and the final zero.
+    assert len(f"{runtime}/kernel-{uuid.uuid4()}-ipc-1") <= 107
+    too_long = start(50)
+    assert too_long.returncode == 1
+    assert too_long.stderr.startswith("start-server: the home directory ")
+    assert len(too_long.stderr.splitlines()) == 1
 
 
 # ---- what try-it is made of ----------------------------------------------------------------------

@@ -17,7 +17,9 @@ STOP_LIMIT_S = 120
 
 
 @contextmanager
-def running_hub(work: Path, course: Path, log: IO[str], *, queue: bool = True) -> Iterator[str]:
+def running_hub(
+    work: Path, course: Path, log: IO[str], *, queue: bool = True, spawner: str = "localprocess"
+) -> Iterator[str]:
     """Starts the hub; its URL. Ends it, and it ends its users' servers.
 
     Args:
@@ -25,6 +27,7 @@ def running_hub(work: Path, course: Path, log: IO[str], *, queue: bool = True) -
         course: as the hub's users see it: with .venv and lessons.
         log: where it says what it does.
         queue: whether measurements take turns.
+        spawner: what starts the users' servers, by JupyterHub's name for it.
     """
     port, api_port, hub_port = _free_ports(3)
     url = f"http://127.0.0.1:{port}"
@@ -33,8 +36,7 @@ def running_hub(work: Path, course: Path, log: IO[str], *, queue: bool = True) -
         "TCPLAB_INSTRUMENT": str(work / "instrument"),
         "TCPLAB_EXCHANGE": str(work / "exchange"),
         "TCPLAB_HUB_URL": url,
-        # No systemd is needed for a try.
-        "TCPLAB_HUB_SPAWNER": "localprocess",
+        "TCPLAB_HUB_SPAWNER": spawner,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     lines = [

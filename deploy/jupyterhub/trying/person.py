@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import httpx
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, WebSocketError, websocket_connect
 
 CELL_LIMIT_S = 3600
 #: Pictures come in one message each.
@@ -139,10 +139,13 @@ class Person:
             "Sec-Fetch-Mode": "websocket",
         }
         address = self.url.replace("http", "ws", 1) + path
-        channel = await websocket_connect(
-            HTTPRequest(address, headers=headers, connect_timeout=300, request_timeout=300),
-            max_message_size=MAX_MESSAGE_BYTES,
-        )
+        try:
+            channel = await websocket_connect(
+                HTTPRequest(address, headers=headers, connect_timeout=300, request_timeout=300),
+                max_message_size=MAX_MESSAGE_BYTES,
+            )
+        except (HTTPClientError, WebSocketError) as error:
+            raise TroubleError(f"the kernel does not answer: {error}") from error
         return Kernel(self, session["id"], channel)
 
 
