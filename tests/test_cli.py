@@ -28,7 +28,8 @@ def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("variant")
     assert [line.split()[0] for line in out[2:4]] == ["cork", "writev"]
-    assert "packets the recorder lost: 0" in out[-1]
+    # A note that the machine was busy may follow.
+    assert any("packets the recorder lost: 0" in line for line in out[4:])
 
 
 def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[str]) -> None:

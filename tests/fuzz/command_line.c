@@ -46,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char name[] = "command_line";
     char *words = malloc(size + 1), *argv[MAX_WORDS + 2] = {name};
     int argc = 1;
+    CHECK(words);
     memcpy(words, data, size);
     words[size] = '\0';
     for (char *word = strtok(words, "\n"); word && argc <= MAX_WORDS; word = strtok(NULL, "\n"))

@@ -1,4 +1,5 @@
 /* Runs a fuzz target on the files given, without a fuzzer: for a compiler that brings none. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +13,19 @@ int main(int argc, char **argv) {
             perror(argv[i]);
             return 1;
         }
+        long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
         /* Exactly as large as the input, so that reading behind its end is noticed. */
-        fseek(file, 0, SEEK_END);
-        size_t size = (size_t)ftell(file);
-        rewind(file);
-        uint8_t *data = malloc(size ? size : 1);
-        if (!data || fread(data, 1, size, file) != size) {
+        uint8_t *data = size < 0 ? NULL : malloc(size ? (size_t)size : 1);
+        bool read = data && fseek(file, 0, SEEK_SET) == 0 &&
+                    fread(data, 1, (size_t)size, file) == (size_t)size;
+        if (read)
+            LLVMFuzzerTestOneInput(data, (size_t)size);
+        else
             perror(argv[i]);
-            return 1;
-        }
-        fclose(file);
-        LLVMFuzzerTestOneInput(data, size);
         free(data);
+        fclose(file);
+        if (!read)
+            return 1;
     }
     return 0;
 }
