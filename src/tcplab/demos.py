@@ -12,7 +12,9 @@ The room votes before the lecturer presses Run; its votes stand beside what was 
 from __future__ import annotations
 
 import math
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -527,7 +529,7 @@ def _one_step(
     demo: Demo, number: int, panel: Panel, asks: bool, say: Callable[[str], None]
 ) -> None:
     step = demo.steps[number - 1]
-    say(f"\n{demo.title} · {number} of {len(demo.steps)} · {step.title}\n\n{step.ask}\n")
+    say(f"\n{demo.title} · {number} of {len(demo.steps)} · {step.title}\n\n{_lines(step.ask)}\n")
     for each in step.options:
         say(f"    {each.label}")
     votes = _votes(len(step.options)) if asks else []
@@ -541,7 +543,13 @@ def _one_step(
     say(f"\n{run['text']}\n")
     if run["headline"] is not None:
         say(_verdict(step, votes, run["headline"], panel.instrument))
-    say(f"{run['alt']}\n\n{step.explain}")
+    say(f"{_lines(run['alt'])}\n\n{_lines(step.explain)}")
+
+
+def _lines(text: str) -> str:
+    """Broken between words where the terminal ends; where there is none, at 80 columns."""
+    width = min(max(shutil.get_terminal_size().columns, 40), 100)  # longer ones are hard to read
+    return textwrap.fill(text, width, break_on_hyphens=False)
 
 
 def _votes(options: int) -> list[int]:

@@ -191,6 +191,20 @@ def keep_panel(panel: Locator, name: str) -> None:
         page.set_viewport_size({"width": 1280, "height": 720})
 
 
+def keep_notebook(tab: Page, name: str) -> None:
+    """The notebook from top to bottom, in as many pictures as it takes to read them."""
+    scroller = tab.locator(".jp-WindowedPanel-outer").first
+    height = scroller.evaluate("it => it.scrollHeight")
+    tab.set_viewport_size({"width": 1280, "height": 1600})
+    try:
+        step = scroller.evaluate("it => it.clientHeight")
+        for number, top in enumerate(range(0, height, step), 1):
+            scroller.evaluate("(it, top) => it.scrollTo(0, top)", top)
+            keep(tab, f"{name}-{number:02}")
+    finally:
+        tab.set_viewport_size({"width": 1280, "height": 720})
+
+
 # ---- every panel ----
 
 
@@ -575,8 +589,10 @@ def test_a_whole_lesson_runs_in_the_browser(
         tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000)
         error = tab.locator('[data-mime-type="application/vnd.jupyter.error"]')
         assert error.count() == 0, error.first.text_content()
-        keep(tab, f"lesson-{lesson[:2]}")
-        for panel in tab.locator(".jp-OutputArea-output .tcplab-panel").all():
+        panels = tab.locator(".jp-OutputArea-output .tcplab-panel").all()
+        for number, panel in enumerate(panels, 1):
             panel.scroll_into_view_if_needed()
             run(panel)
             panel.locator(".frame").locator("img, svg.chart, .stepper").first.wait_for()
+            keep_panel(panel, f"lesson-{lesson[:2]}-panel-{number}")
+        keep_notebook(tab, f"lesson-{lesson[:2]}")

@@ -89,7 +89,30 @@ def test_the_title_compares_with_the_text() -> None:
 
 def test_some_rows_make_a_picture_too() -> None:
     picture = figures.tcp_vs_udp(TcpVsUdp([series("sparc", "tcp", 1440)], {}))
-    assert picture.title == "sparc tcp 1440 is the fastest with 1.17 MB/s"
+    assert picture.title == (
+        "Over a wire of 10 Mbit/s TCP hands over blocks of 1,440 bytes at 1.17 MB/s"
+    )
+
+
+def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
+    rows = [series("bsd", "tcp", 1440), series("bsd", "udp", 1440, 2)]
+    picture = figures.tcp_vs_udp(TcpVsUdp(rows, {}))
+    assert picture.title == (
+        "On one machine (MTU 1500) UDP hands over blocks of 1,440 bytes 2.0 times as fast as TCP"
+        " (the text: 1.5 times): 800 and 400 MB/s"
+    )
+    assert "The fastest row is UDP bsd, 1440 bytes, with 800 MB/s" in picture.alt
+    assert_readable(picture)
+    equal = [series("bsd", "tcp", 300), series("bsd", "udp", 300)]
+    assert figures.tcp_vs_udp(TcpVsUdp(equal, {})).title == (
+        "On one machine (MTU 1500) both hand over blocks of 300 bytes equally fast"
+        " (the text: UDP 0.65 times as fast): 400 and 400 MB/s"
+    )
+    other = [series("router", "tcp", 64), series("router", "udp", 64, 0.001)]
+    assert figures.tcp_vs_udp(TcpVsUdp(other, {})).title == (
+        "Through a router to a wire of 10 Mbit/s TCP hands over blocks of 64 bytes 2.9 times as"
+        " fast as UDP: 1.17 and 0.4 MB/s"
+    )
 
 
 def test_the_loss_and_where_it_was_counted() -> None:

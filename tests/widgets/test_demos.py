@@ -76,11 +76,14 @@ def test_in_a_terminal_the_right_answer_is_marked(
     typed = iter(["3 x", "1 2 3 4 0"])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
-    lines: list[str] = []
-    assert demos.in_terminal("cork", 1, say=lines.append) == 1
-    shown = "\n".join(lines)
-    assert DEMOS["cork"].steps[0].ask in shown
+    monkeypatch.setenv("COLUMNS", "80")
+    said: list[str] = []
+    assert demos.in_terminal("cork", 1, say=said.append) == 1
+    shown = "\n".join(said)
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    words = " ".join(shown.split())
+    assert DEMOS["cork"].steps[0].ask in words
     assert "✔ 44 ms" in shown
     assert "4\n" in shown.partition("✔ 44 ms")[2]
-    assert DEMOS["cork"].steps[0].explain in shown
+    assert DEMOS["cork"].steps[0].explain in words
     assert "Give 5 numbers" in capsys.readouterr().out

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments.datagrams import Batching, ReceiveBuffer, ReceiveBuffers
-from tcplab.experiments.tcp_vs_udp import TEXT, Series, TcpVsUdp, text_ratio
+from tcplab.experiments.tcp_vs_udp import TEXT, Series, Server, TcpVsUdp, text_ratio
 from tcplab.figures import style
 from tcplab.figures.style import SMALL, Picture
 from tcplab.figures.style import TEXT as TEXT_SIZE
@@ -20,6 +20,12 @@ __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
 _COLOURS: Final = {"tcp": style.BLUE, "udp": style.VERMILION}
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
+_WAYS: Final[Mapping[Server, str]] = {
+    "bsd": "On one machine (MTU 1500)",
+    "localhost": "On one machine (MTU 16384)",
+    "sparc": "Over a wire of 10 Mbit/s",
+    "router": "Through a router to a wire of 10 Mbit/s",
+}
 
 
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
@@ -61,7 +67,8 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     fastest = max(rows, key=lambda row: float(row["mb_per_s"]))
     alt = (
         f"Dot plot on a logarithmic axis, the text's rates beside those of this run. {finding}."
-        f" The fastest row is {fastest['variant']} with {fastest['mb_per_s']:.0f} MB/s."
+        f" The fastest row is {fastest['protocol']} {fastest['server']},"
+        f" {fastest['size_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
     )
     return Picture(figure, finding, alt, Table(columns, rows, finding))
 
@@ -78,10 +85,36 @@ def _tables_finding(result: TcpVsUdp) -> str:
         text = f" (the text: {text_ratio(over, under):.1f} ×)" if over in TEXT else ""
         found.append(f"by {protocol.upper()} localhost is {ratio:.1f} × as fast as bsd{text}")
     if not found:
-        each = max(result.series, key=lambda one: one.mb_per_s)
-        return f"{each.name} is the fastest with {each.mb_per_s:.4g} MB/s"
+        return _pair_finding(result, size)
     words = ", ".join(found)
     return words[0].upper() + words[1:]
+
+
+def _pair_finding(result: TcpVsUdp, size_bytes: int) -> str:
+    """Of a run that does not compare two ways on one machine: the protocols on one way."""
+    best = max(result.series, key=lambda each: each.mb_per_s)
+    blocks = f"blocks of {size_bytes:,} bytes"
+    try:
+        tcp, udp = (result[best.server, each, size_bytes] for each in ("tcp", "udp"))
+    except KeyError:
+        return (
+            f"{_WAYS[best.server]} {best.protocol.upper()} hands over blocks of"
+            f" {best.size_bytes:,} bytes at {_digits(best.mb_per_s)} MB/s"
+        )
+    fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
+    times = fast.mb_per_s / slow.mb_per_s
+    keys = [(each.server, each.protocol, size_bytes) for each in (fast, slow)]
+    rates = f"{_digits(fast.mb_per_s)} and {_digits(slow.mb_per_s)} MB/s"
+    names = [each.protocol.upper() for each in (fast, slow)]
+    text = text_ratio(*keys) if set(keys) <= set(TEXT) else None
+    if f"{times:.1f}" == "1.0":
+        said = f" (the text: {names[0]} {text:.2g} times as fast)" if text else ""
+        return f"{_WAYS[fast.server]} both hand over {blocks} equally fast{said}: {rates}"
+    said = f" (the text: {text:.2g} times)" if text else ""
+    return (
+        f"{_WAYS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
+        f" {names[1]}{said}: {rates}"
+    )
 
 
 def _draw_rates(axes: Axes, series: Sequence[Series], named: bool) -> None:

@@ -52,7 +52,7 @@ class Shown:
         png: the picture, base64 of a PNG file; empty where the front end draws its own.
         alt: the picture in words; empty with it.
         table: the numbers, as HTML.
-        text: the same for a terminal.
+        text: the same for a terminal of 80 columns.
         provenance: what the numbers depend on.
         points: of a chart over the instrument's axis.
         steps: of the stepper.
@@ -85,7 +85,7 @@ class Shown:
         alt = "" if picture is None else picture.alt
         if headline is not None and not math.isfinite(headline):
             headline = None
-        shown = (alt, table._repr_html_(), str(table), dict(provenance))
+        shown = (alt, table._repr_html_(), table.narrow(), dict(provenance))
         return cls(label, headline, png, *shown, **more)
 
     def as_data(self) -> dict[str, Any]:

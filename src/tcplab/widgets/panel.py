@@ -226,6 +226,9 @@ class Panel:
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))
 
     def _forecast(self, values: Mapping[str, Any]) -> float | None:
+        if self._model_of == values:
+            known: float | None = self._model["forecast"]
+            return known
         forecast = self.instrument.forecast
         return None if forecast is None else forecast(values)
 

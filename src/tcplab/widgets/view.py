@@ -6,11 +6,14 @@ nor the network.
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets
+
+from tcplab.widgets.panel import KEPT_RUNS
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
@@ -38,10 +41,16 @@ class PanelView(anywidget.AnyWidget):
     message = traitlets.Unicode().tag(sync=True)
     progress = traitlets.Float(None, allow_none=True).tag(sync=True)
     runs: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    # The picture of run n, a PNG file, is in number n % 3: so a new run brings no old picture, and
+    # bytes go as they are.
+    picture_0 = traitlets.Bytes().tag(sync=True)
+    picture_1 = traitlets.Bytes().tag(sync=True)
+    picture_2 = traitlets.Bytes().tag(sync=True)
     model = traitlets.Dict().tag(sync=True)
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
+        self._drawn = 0  # the last run whose picture is here
         spec = panel.instrument.spec() | {"title": panel.title}
         super().__init__(spec=spec, steps=list(panel.steps), **self._state())
         self.on_msg(self._on_message)
@@ -63,13 +72,16 @@ class PanelView(anywidget.AnyWidget):
 
     def _state(self) -> dict[str, Any]:
         panel = self._panel
+        new = [run for run in panel.runs if run["number"] > self._drawn]
+        self._drawn = new[-1]["number"] if new else self._drawn
         return {
+            **{f"picture_{run['number'] % KEPT_RUNS}": base64.b64decode(run["png"]) for run in new},
             "values": panel.values,
             "prediction": panel.prediction,
             "phase": panel.phase,
             "message": panel.message,
             "progress": panel.progress,
-            "runs": panel.runs,
+            "runs": [{**run, "png": ""} for run in panel.runs],
             "model": panel.model(),
         }
 

@@ -15,6 +15,7 @@ the first argument takes the recording of the last run.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import queue
@@ -67,6 +68,8 @@ class Run:
         """What happens now; "drawing" also says that the measurement is over."""
         if words == "drawing":
             self.drawing_since = time.perf_counter()
+            gc.disable()  # a collection would take as long as half the picture; see _answer
+            share = 1.0  # what is to be waited for is over
         _say(stage=words, share=share)
 
     def sample(self, values: Mapping[str, float]) -> None:
@@ -179,6 +182,8 @@ def _warm_up() -> None:
         figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
     table = Table.of(["warm"], [[1]])
     Shown.of("", None, Picture(figure, "", "", table), table, {})
+    gc.collect()
+    gc.freeze()  # what is here now stays, and need not be looked through again
 
 
 def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
@@ -201,6 +206,8 @@ def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         _say(result=_with_notes(shown, notes), seconds=seconds, capture_bytes=run.capture_bytes)
     finally:
         owner.run = None
+        gc.enable()
+        gc.collect()  # while nobody waits
 
 
 def _concerns_user(warning: warnings.WarningMessage) -> bool:

@@ -19,7 +19,6 @@ OFFLOADS: Final = {"off": "off, as in the text", "on": "on"}
 
 
 def _run(job: Job) -> Shown:
-    from tcplab.experiments import table
     from tcplab.experiments import tcp_vs_udp as experiment
     from tcplab.figures.tcp_vs_udp import tcp_vs_udp as draw
 
@@ -38,7 +37,7 @@ def _run(job: Job) -> Shown:
         f"{WAYS[way]}, {size} B, offload {values['offload']}",
         udp.mb_per_s / tcp.mb_per_s,
         draw(result),
-        table(result),
+        result.spread_table(size),
         result.provenance,
     )
 

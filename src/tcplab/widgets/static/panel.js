@@ -216,10 +216,17 @@ function comparison(spec, runs, chosen, prediction, forecast, narrow) {
   rows.forEach((run, index) => {
     const y = top + index * line;
     const length = Math.max(axis.at(run.headline), 1);
+    const words = amount(run.headline, spec.unit);
+    let after = left + length + 6;
+    // A mark's line is not to go through the number.
+    for (const mark of marks) {
+      const x = left + (mark.value > 0 ? axis.at(mark.value) : 0);
+      if (x > after - 4 && x < after + 9 * words.length) after = x + 6;
+    }
     svg.append(
       draw("text", { x: 0, y: y + 17, class: run.number === chosen ? "chosen" : "" }, `run ${run.number}`),
       draw("rect", { x: left, y: y + 4, width: length, height: line - 8, class: `bar run${run.number % KEPT}` }),
-      draw("text", { x: left + length + 6, y: y + 17, class: run.number === chosen ? "chosen" : "" }, amount(run.headline, spec.unit)),
+      draw("text", { x: after, y: y + 17, class: run.number === chosen ? "chosen" : "" }, words),
     );
   });
   return narrow ? make("div", {}, make("p", { class: "what" }, heading), svg) : svg;
@@ -521,6 +528,7 @@ function render({ model, el }) {
   const refusals = {};
   let chosen = null;
   let clicked = null; // when Run was, until its picture is there
+  const pictures = []; // of the kept runs: number and url
   const waits = {}; // run's number -> seconds from the click to the picture, as seen in this page
 
   // Controls.
@@ -681,7 +689,13 @@ function render({ model, el }) {
   const sameSettings = (now) => Object.entries(model.get("values")).every(([name, value]) => now.values[name] === value);
 
   function picture(now) {
-    return make("img", { src: `data:image/png;base64,${now.png}`, alt: now.alt, "data-number": now.number });
+    const slot = now.number % KEPT;
+    if (pictures[slot]?.number !== now.number) {
+      if (pictures[slot]) URL.revokeObjectURL(pictures[slot].url);
+      const file = new Blob([model.get(`picture_${slot}`)], { type: "image/png" });
+      pictures[slot] = { number: now.number, url: URL.createObjectURL(file) };
+    }
+    return make("img", { src: pictures[slot].url, alt: now.alt, "data-number": now.number });
   }
 
   function choices() {
@@ -787,6 +801,7 @@ function render({ model, el }) {
   return () => {
     for (const [event, listener] of Object.entries(listeners)) model.off(event, listener);
     strip?.end();
+    for (const { url } of Object.values(pictures)) URL.revokeObjectURL(url);
   };
 }
 
