@@ -37,3 +37,44 @@ def test_a_table_of_tuples() -> None:
         "0.0513",
     ]
     assert str(Table.of(["ack"], [])).split() == ["ack", "-----"]
+
+
+def test_no_exponents() -> None:
+    table = Table.of(["unit", "MB"], [("1 kB", 0.001), ("1 GB", 1000.0), ("1 TB", 1_000_000)])
+    assert [line.split()[-1] for line in str(table).splitlines()[2:]] == [
+        "0.001",
+        "1,000",
+        "1,000,000",
+    ]
+
+
+def test_a_column_with_nothing_in_it_is_not_shown() -> None:
+    columns = [Column("way", "way"), Column("note", "note"), Column("ms", "ms", ".1f")]
+    assert "note" not in str(Table(columns, [{"way": "a", "note": ""}, {"way": "b", "note": ""}]))
+    assert "note" in str(Table(columns, [{"way": "a", "note": ""}, {"way": "b", "note": "c"}]))
+    assert "ms" in str(Table(columns, [{"way": "a"}]))
+    assert "note" in str(Table(columns, []))
+
+
+def test_a_narrow_table_breaks_its_headings_and_then_is_turned() -> None:
+    small = Table.of(["way", "rate"], [["a", 1]])
+    assert small.narrow(20) == small.text()
+    headings = ["the way it went", "segments of a message", "system calls"]
+    rows = [["one write", 1, 2], ["many writes", 15, 16]]
+    table = Table.of(headings, rows, "d")
+    assert table.narrow(80) == table.text()
+    broken = table.narrow(44)
+    assert max(map(len, broken.splitlines())) <= 44
+    assert [line.split()[-2:] for line in broken.splitlines()[-2:]] == [["1", "2"], ["15", "16"]]
+    turned = table.narrow(35)
+    assert [line.split() for line in turned.splitlines()] == [
+        [*headings[0].split(), "one", "write"],
+        [*headings[1].split(), "1"],
+        [*headings[2].split(), "2"],
+        [],
+        [*headings[0].split(), "many", "writes"],
+        [*headings[1].split(), "15"],
+        [*headings[2].split(), "16"],
+    ]
+    assert max(map(len, turned.splitlines())) <= 35
+    assert Table.of(headings, []).narrow(20).startswith("the way it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ class Column:
         key: the row's key.
         heading: with the unit.
         format: a format specification for numbers (".1f"); empty for text. Numbers are aligned
-            right, and a value that is absent or None is shown as a dash.
+            right, and a value that is absent or None is shown as a dash. Where ".3g" would give
+            an exponent, thousands have separators instead: 41,320 and not 4.13e+04.
     """
 
     key: str
@@ -30,7 +32,8 @@ class Table:
     """Rows under headings; a notebook shows it as HTML, print() as text.
 
     Attributes:
-        columns: in order of appearance.
+        columns: in order of appearance; one whose cells are all empty (a note on nothing) is not
+            shown.
         rows: flat mappings of plain data; keys that no column names are not shown.
         caption: one sentence above the table.
     """
@@ -63,13 +66,61 @@ class Table:
         """The table in a format of the tabulate package ("simple", "github", "html", ...)."""
         from tabulate import tabulate
 
+        shown = self._shown()
         return tabulate(
-            [[_cell(row.get(each.key), each.format) for each in self.columns] for row in self.rows],
-            headers=[each.heading for each in self.columns],
+            self._cells(shown),
+            headers=[each.heading for each in shown],
             tablefmt=style,
             disable_numparse=True,
-            colalign=["right" if each.format else "left" for each in self.columns],
+            colalign=["right" if each.format else "left" for each in shown],
         )
+
+    def narrow(self, width: int = 80) -> str:
+        """The table in lines of at most so many characters, as far as its words allow it.
+
+        Headings are broken first. If that is not enough the table is turned: a line for each
+        column, and beside each other as many rows as there is room for.
+        """
+        from tabulate import tabulate
+
+        shown = self._shown()
+        cells = self._cells(shown)
+        broken = tabulate(
+            [[_broken(cell, 24) for cell in row] for row in cells],
+            headers=[_broken(each.heading, 12) for each in shown],
+            disable_numparse=True,
+            colalign=["right" if each.format else "left" for each in shown],
+        )
+        for text in (self.text(), broken):
+            if _width(text) <= width:
+                return text
+        if not cells:
+            return broken
+        lines = [
+            [each.heading, *(row[number] for row in cells)] for number, each in enumerate(shown)
+        ]
+        for beside in range(len(cells), 0, -1):
+            parts = [
+                tabulate(
+                    [[_broken(line[0], 36), *_part(line, first, beside)] for line in lines],
+                    tablefmt="plain",
+                    disable_numparse=True,
+                )
+                for first in range(1, len(cells) + 1, beside)
+            ]
+            if max(map(_width, parts)) <= width:
+                break
+        return "\n\n".join(parts)
+
+    def _shown(self) -> list[Column]:
+        return [
+            each
+            for each in self.columns
+            if not self.rows or any(row.get(each.key) != "" for row in self.rows)
+        ]
+
+    def _cells(self, shown: Sequence[Column]) -> list[list[str]]:
+        return [[_cell(row.get(each.key), each.format) for each in shown] for row in self.rows]
 
     def __str__(self) -> str:
         return f"{self.caption}\n\n{self.text()}" if self.caption else self.text()
@@ -87,7 +138,23 @@ class Table:
         return self.text("github")
 
 
+def _broken(words: str, width: int) -> str:
+    """In lines of at most so many characters, broken between words."""
+    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _part(line: Sequence[str], first: int, count: int) -> list[str]:
+    return [_broken(cell, 40) for cell in line[first : first + count]]
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.splitlines()), default=0)
+
+
 def _cell(value: Any, spec: str) -> str:
     if value is None:
         return "–"
-    return format(value, spec) if spec and not isinstance(value, str) else str(value)
+    if not spec or isinstance(value, str):
+        return str(value)
+    text = format(value, spec)
+    return format(value, ",.0f") if "e+" in text else text

@@ -175,12 +175,12 @@ def _recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
     origin = result.provenance
     mark = {"measured_at": origin["measured_at"], "kernel": origin["kernel"], "why": why}
     result = replace(result, provenance={**origin, "recorded": mark})
-    _announce(f"⏺ {recorded_words(result.provenance)}")
+    _announce(f"● {recorded_words(result.provenance)}")
     return result
 
 
 def _announce_queue(before: int) -> None:
-    _announce(f"⏳ Waiting for the instrument: {before} before you.")
+    _announce(f"Waiting for the instrument: {before} before you.")
 
 
 def _announce(words: str) -> None:

@@ -92,8 +92,9 @@ def _sweep_finding(result: Sweep) -> str:
     knees = ", ".join(
         f"{_size(result.knee_bytes(rtt_ms))} at {rtt_ms:g} ms" for rtt_ms in result.rtts_ms
     )
+    bound = "window" if result.side == "receive" else "what the buffer holds"
     return (
-        f"Throughput is window / RTT until the wire is full: that takes {knees};"
+        f"Throughput is {bound} / RTT until the wire is full: that takes {knees};"
         f" with {small.requested_bytes:,} bytes asked for at {small.rtt_ms:g} ms it is"
         f" {small.mbit:.1f} of {result.goodput_mbit:.0f} Mbit/s"
     )
@@ -127,7 +128,7 @@ def buffer_limits(result: Limits) -> Picture:
             bbox={"facecolor": "white", "edgecolor": "none"},
         )
     axes.set_xscale("log")
-    axes.set_xlim(1000, 2e7)
+    axes.set_xlim(1000, 3e8)  # the verdicts stand right of all bars
     axes.set_ylim(len(result.limits) - 0.4, -1.0)
     axes.set_yticks(range(len(result.limits)), [each.case for each in result.limits])
     axes.set_xlabel("bytes, median of the second half (logarithmic)", fontsize=TEXT)
@@ -317,8 +318,8 @@ def bufferbloat(result: Queues) -> Picture:
     short = min(result.queues, key=lambda each: each.most_rtt_ms)
     long = max(result.queues, key=lambda each: each.most_rtt_ms)
     title = (
-        f"The same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round trip of"
-        f" {short.rtt_ms:.0f} ms ({short.name}) or {long.rtt_ms:.0f} ms ({long.name})"
+        f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
+        f" trip of {short.rtt_ms:.0f} ms ({short.name}) or {long.rtt_ms:.0f} ms ({long.name})"
     )
     style.title(figure, title)
     words = "; ".join(

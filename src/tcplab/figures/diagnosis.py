@@ -36,12 +36,13 @@ def data_per_segment(case: Diagnosis) -> Picture:
     sizes = [int(size) for size in case.sent["payload_bytes"]]
     if not sizes:
         raise ValueError("no data segment was recorded")
-    median = statistics.median(sizes)
+    median = statistics.median_low(sizes)
     total = sum(sizes)
     headers = len(sizes) * _FRAME_HEADERS
     title = (
-        f"{case.program}: {count(len(sizes), 'segment')} for {total:,} bytes, half of them with"
-        f" {median:,.0f} or less; {headers / (headers + total):.0%} of what passes is headers"
+        f"{case.program}: {count(len(sizes), 'segment')} for {total:,} bytes, half of them with at"
+        f" most {count(median, 'byte')};"
+        f" {headers / (headers + total):.0%} of what passes is headers"
     )
     figure = style.new_figure()
     style.title(figure, title)

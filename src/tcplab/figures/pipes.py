@@ -47,10 +47,10 @@ def pipe_rates(result: Pipes) -> Picture:
             name = named_once(axes, "the text, on its machines")
             axes.plot(chain.way.text_mb_per_s, y, "D", ms=9, color=style.VERMILION, label=name)
         words = f"{rate:,.0f} MB/s · copies: {chain.way.cost.copies}"
-        beside(axes, words, max(rates), y)
+        beside(axes, words, _end(chain), y)
     _ticks(axes, measured)
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.4 * max(max(chain.mb_per_s) for chain in measured))
+    axes.set_xlim(0, 1.4 * max(_end(chain) for chain in measured))
     axes.set_xlabel("MB/s (10⁶ bytes a second); black line: slowest to fastest run", fontsize=TEXT)
     axes.legend(loc="upper right", fontsize=SMALL, framealpha=0.95)
     title = _finding(result)
@@ -60,6 +60,11 @@ def pipe_rates(result: Pipes) -> Picture:
         for chain in measured
     )
     return Picture(figure, title, f"Bars of the rate of each way. {each}.", table(result))
+
+
+def _end(chain: Chain) -> float:
+    """Where the words begin: behind the fastest run and, on a slow machine, the text's figure."""
+    return max(*chain.mb_per_s, chain.way.text_mb_per_s or 0.0)
 
 
 def pipe_cpus(result: Pipes) -> Picture:
