@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import subprocess
 import sys
@@ -383,9 +382,8 @@ def test_pictures_have_the_size_of_a_projector_and_carry_their_words(tmp_path: P
     assert "held 44.0 ms by Nagle" in svg
 
 
-def test_a_png_has_the_pixels_that_were_drawn_whatever_the_user_has_set(tmp_path: Path) -> None:
+def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
     import matplotlib
-    from PIL import Image
 
     picture = figures.timeline(small_writes())
     plain = picture.png()
@@ -394,19 +392,9 @@ def test_a_png_has_the_pixels_that_were_drawn_whatever_the_user_has_set(tmp_path
         assert picture.png() == plain
         assert dict(matplotlib.rcParams) == before
     picture.save(tmp_path / "timeline.png", dpi=50)
-    assert (tmp_path / "timeline.png").read_bytes() == picture.png(dpi=50)
-    for png, size in ((plain, (1280, 720)), (picture.png(dpi=50), (640, 360))):
-        with Image.open(io.BytesIO(png)) as image:
-            image.load()  # checks each part's sum
-            assert (image.size, image.mode) == (size, "RGB")
-            assert image.info["Description"] == picture.alt
-            shades = image.convert("L").getextrema()
-            assert shades == (0, 255)
-    with Image.open(io.BytesIO(plain)) as image, matplotlib.rc_context():
-        matplotlib.rcParams["text.hinting"] = "no_hinting"
-        drawn: Any = picture.figure.canvas
-        drawn.draw()
-        assert image.tobytes() == np.asarray(drawn.buffer_rgba())[:, :, :3].tobytes()
+    half = (tmp_path / "timeline.png").read_bytes()
+    assert half == picture.png(dpi=50)
+    assert struct.unpack(">II", half[16:24]) == (640, 360)
 
 
 def test_a_notebook_shows_the_figure_with_its_alternative_text() -> None:

@@ -202,7 +202,8 @@ def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:
     assert panel.phase == "stopped"
 
 
-def test_nothing_is_left_when_the_owner_is_killed(mark: str) -> None:
+def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> None:
+    panel.close()  # whose worker has the mark too
     code = (
         "import time\nfrom tcplab import widgets\npanel = widgets.small_writes(rtt_ms=200).start()"
         "\nwhile panel.message != 'Measuring …': time.sleep(0.05)\nprint('now', flush=True)"
