@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import subprocess
 import sys
@@ -395,6 +396,19 @@ def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
     half = (tmp_path / "timeline.png").read_bytes()
     assert half == picture.png(dpi=50)
     assert struct.unpack(">II", half[16:24]) == (640, 360)
+
+
+def test_a_png_has_the_pixels_that_were_drawn() -> None:
+    import matplotlib
+    from matplotlib.image import imread
+
+    picture = figures.timeline(small_writes())
+    read = imread(io.BytesIO(picture.png()))
+    assert read.shape == (720, 1280, 3)
+    drawn: Any = picture.figure.canvas
+    with matplotlib.rc_context({"text.hinting": "no_hinting"}):
+        drawn.draw()
+    assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())[:, :, :3]).all()
 
 
 def test_a_notebook_shows_the_figure_with_its_alternative_text() -> None:

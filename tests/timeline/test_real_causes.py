@@ -565,11 +565,16 @@ def test_autocorking_is_recognised_by_its_counter() -> None:
     grown = {name: after[name] - before[name] for name in after}
     assert grown["TCPAutoCorking"] > 0
     timeline = talk.timeline(counters=grown)
-    *_full, small = timeline.segments
-    assert small.payload_bytes == 400
+    # On a busy machine the interface may be free again before the last of the small writes.
+    small = max((each for each in timeline.segments if each.payload_bytes < MSS), key=_length)
+    assert small.payload_bytes in (200, 300, 400)
     assert Reason.AUTOCORKED in held(small)
     assert not seen(timeline) & {Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE}
     assert Reason.AUTOCORKED not in seen(talk.timeline())
+
+
+def _length(segment: Any) -> int:
+    return int(segment.payload_bytes)
 
 
 def _slow_interface(lab: Lab) -> None:

@@ -6,7 +6,9 @@ import base64
 import functools
 import io
 import os
+import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +21,10 @@ from tcplab.models import Reason
 from tcplab.tables import Table
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 __all__ = ["Line", "Picture", "Style", "arrow", "fill", "new_figure"]
 
@@ -107,13 +111,14 @@ class Picture:
 
     def png(self, dpi: int = DPI) -> bytes:
         """The figure as a PNG file of 12.8 x 7.2 inches."""
+        import numpy as np
+
         data = io.BytesIO()
-        # A tenth larger than at zlib's usual level, and packed in less than half the time.
-        quick = {"compress_level": 1}
-        words = {"Description": self.alt}
         with _drawing():
-            self.figure.savefig(data, format="png", dpi=dpi, metadata=words, pil_kwargs=quick)
-        return data.getvalue()
+            self.figure.savefig(data, format="rgba", dpi=dpi)
+        width, height = round(WIDTH_INCHES * dpi), round(HEIGHT_INCHES * dpi)
+        pixels = np.frombuffer(data.getbuffer(), np.uint8).reshape(height, width, 4)
+        return _as_png(pixels[:, :, :3], self.alt)
 
     def save(self, path: str | os.PathLike[str], *, dpi: int = DPI) -> None:
         """Writes the figure in the format that the file's name says (png, svg, pdf)."""
@@ -160,6 +165,30 @@ def _drawing() -> Iterator[None]:
         ),
     ):
         yield
+
+
+def _as_png(pixels: NDArray[np.uint8], description: str) -> bytes:
+    """Red, green, blue of (height, width, 3) as a PNG file (ISO/IEC 15948).
+
+    Rows are not filtered, which a drawing with plain areas does without. Pillow tries five filters
+    for each row: that takes longer, makes a larger file, and the browser unpacks it for longer.
+    """
+    import numpy as np
+
+    height, width, _ = pixels.shape
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each begins with its filter's number, 0
+    rows[:, 1:] = pixels.reshape(height, 3 * width)
+    words = b"Description\0\0\0\0\0" + description.encode()
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"iTXt", words),
+        (b"IDAT", zlib.compress(rows.tobytes(), level=1)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in parts
+    )
 
 
 def new_figure() -> Figure:
