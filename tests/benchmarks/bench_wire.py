@@ -15,10 +15,11 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from tests.benchmarks.quiet import (
     Entrant,
@@ -55,7 +56,7 @@ def measure(rules: Rules) -> list[dict[str, Any]]:
         _programs_with_forwarder(directory, compiler)
         labs = {WIRE: stack.enter_context(Lab())}
         for name, mode in MODES.items():
-            with _environment(TCPLAB_BIN=str(directory), FORWARD_MODE=mode):
+            with mock.patch.dict(os.environ, TCPLAB_BIN=str(directory), FORWARD_MODE=mode):
                 labs[name] = stack.enter_context(Lab())
         entrants: dict[str, Entrant] = {
             name: partial(transfer, lab, rules.seconds) for name, lab in labs.items()
@@ -129,16 +130,3 @@ def _programs_with_forwarder(directory: Path, compiler: str) -> None:
         str(_SOURCE),
     ]
     subprocess.run(words, check=True)
-
-
-@contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value

@@ -1,11 +1,11 @@
 /*
  * forward.c - what remains of wire.c without a link: frames in, frames out, as fast as it goes.
  *
- *     forward one|many A:B
+ *     FORWARD_MODE=one|many wire A:B
  *
- * The yardstick of bench_wire.py. It has no ring, no bundles, no model, and is started by the
- * laboratory in the wire's place: so it is called "wire", its mode is in the environment
- * (FORWARD_MODE), and each command on standard input is answered. `one` is recv() and send(),
+ * The yardstick of bench_wire.py. It has no ring, no bundles, no model. The laboratory starts it in
+ * the wire's place, with the wire's arguments: so it is called "wire", its mode is in the
+ * environment, and each command on standard input is answered. `one` is recv() and send(),
  * `many` recvmmsg() and sendmmsg() of up to 64 frames.
  */
 #define _GNU_SOURCE
@@ -87,7 +87,7 @@ static void answer_commands(void) {
 int main(int argc, char **argv) {
     const char *mode = getenv("FORWARD_MODE");
     char *names = argv[argc - 1], *second = strchr(names, ':');
-    check(mode && second, "usage: FORWARD_MODE=one|many forward A:B");
+    check(mode && second, "usage: FORWARD_MODE=one|many wire A:B");
     *second++ = '\0';
     bool many = strcmp(mode, "many") == 0;
     int a = open_port(names), b = open_port(second);

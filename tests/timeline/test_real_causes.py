@@ -14,6 +14,7 @@ import pytest
 from tests.timeline.conversation import Conversation, conversation
 
 from tcplab import Lab
+from tcplab.experiments.interfaces import put_token_bucket
 from tcplab.lab import why_no_lab
 from tcplab.programs import Event, SmallWritesMode, read_log, small_writes
 from tcplab.timeline import Reason, Segment, Timeline, explain
@@ -579,12 +580,7 @@ def _length(segment: Any) -> int:
 
 def _slow_interface(lab: Lab) -> None:
     """A token bucket on the client's own interface: packets wait there before they leave."""
-    from pyroute2 import IPRoute
-
-    opened = lab.client.socket(socket.AF_NETLINK, socket.SOCK_DGRAM)
-    with opened, IPRoute(fileno=opened.detach()) as route:
-        index = route.link_lookup(ifname=lab.client.interface)[0]
-        route.tc("add", "tbf", index, rate="1mbit", burst=1600, latency="200ms")
+    put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="200ms")
 
 
 def _counters(lab: Lab) -> dict[str, int]:

@@ -36,8 +36,10 @@ __all__ = [
     "Ways",
     "measure",
     "one_host",
+    "put_token_bucket",
     "set_mtu",
     "set_offload",
+    "with_route_socket",
 ]
 
 SUMMARY = "the MTU of every interface, as `netstat -i` shows it, and where each address leads"
@@ -267,6 +269,23 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(run).result()
+
+
+def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
+    """Lets packets wait on the host's own interface before they leave, in place of a former bucket.
+
+    As `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY` does.
+
+    Raises:
+        pyroute2.NetlinkError: the kernel refuses it, or has no sch_tbf.
+    """
+
+    def replace(kernel: Any) -> None:
+        index = kernel.link_lookup(ifname=host.interface)[0]
+        bucket = {"rate": rate, "burst": burst, "latency": latency}
+        kernel.tc("replace", "tbf", index=index, handle="1:", **bucket)
+
+    with_route_socket(host, replace)
 
 
 def one_host(lab: Lab) -> Pair:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Result, datagrams, provenance, spread
-from tcplab.experiments.interfaces import one_host, set_mtu, set_offload, with_route_socket
+from tcplab.experiments.interfaces import one_host, put_token_bucket, set_mtu, set_offload
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Host, Lab, LabError, Pair
@@ -551,22 +551,17 @@ def _udp_run(done: UdpBulkResult) -> Run:
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
     """The host's own network card is slow: what it has not sent yet fills the send buffer.
 
-    As `tc qdisc replace dev eth0 root tbf rate 10mbit burst 3000 latency 50ms` does. tbf counts
-    what the kernel knows of a frame; a card is busy with preamble, FCS and gap as well.
+    The token bucket counts what the kernel knows of a frame; a card is busy with preamble, FCS and
+    gap as well.
     """
     around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
     on_the_wire, known = (each.wire_bytes(payload_bytes) for each in around)
     rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
 
-    def attach(kernel: Any) -> None:
-        index = kernel.link_lookup(ifname=host.interface)[0]
-        rate = f"{rate_bit}bit"
-        kernel.tc("replace", "tbf", index=index, handle="1:", rate=rate, burst=3000, latency="50ms")
-
     from pyroute2 import NetlinkError
 
     try:
-        with_route_socket(host, attach)
+        put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency="50ms")
     except NetlinkError as error:
         raise LabError(
             f"this kernel has no queue of a given rate (tbf: {error}): 'sudo modprobe sch_tbf', or"

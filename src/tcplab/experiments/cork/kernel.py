@@ -24,7 +24,7 @@ from tcplab.experiments.cork.scripts import (
     run_lengths,
     segments_of,
 )
-from tcplab.experiments.interfaces import with_route_socket
+from tcplab.experiments.interfaces import put_token_bucket
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Host, Lab, LabError
 from tcplab.models.checks import within
@@ -130,12 +130,8 @@ def _slow_interface(host: Host) -> None:
     """A token bucket on the host's own interface: packets wait there before they leave."""
     from pyroute2.netlink.exceptions import NetlinkError
 
-    def attach(kernel: Any) -> None:
-        index = kernel.link_lookup(ifname=host.interface)[0]
-        kernel.tc("add", "tbf", index, rate="1mbit", burst=1600, latency="500ms")
-
     try:
-        with_route_socket(host, attach)
+        put_token_bucket(host, rate="1mbit", burst=1600, latency="500ms")
     except NetlinkError as error:
         raise LabError(
             f"this kernel has no token bucket (sch_tbf: {error.args[-1]}); to load it:"
