@@ -77,8 +77,8 @@ def test_nothing_leaves_the_picture_or_covers_another(name: str) -> None:
 def test_the_title_compares_with_the_text() -> None:
     picture = figures.tcp_vs_udp(tables())
     assert picture.title == (
-        "By TCP localhost is 3.0 × as fast as bsd (the text: 3.0 ×),"
-        " by UDP localhost is 1.0 × as fast as bsd (the text: 1.0 ×)"
+        "TCP is 3.0 × as fast to localhost as to bsd (the text: 3.0 ×),"
+        " UDP is 1.0 × (the text: 1.0 ×)"
     )
     assert picture.title in picture.alt
     rows = {(row["protocol"], row["server"], row["size_bytes"]): row for row in picture.table.rows}
@@ -120,7 +120,7 @@ def test_the_loss_and_where_it_was_counted() -> None:
     plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
     assert plain == (
         "Lost on one machine: up to 99.9 % of the datagrams with room for 3 of them,"
-        " up to 0 % with room for 3,640"
+        " none with room for 3,640"
     )
     assert "Every loss was counted at the receive buffer" in picture.alt
     elsewhere = ReceiveBuffers([ReceiveBuffer(4096, 8192, 3, 100, [50], [20])], {})

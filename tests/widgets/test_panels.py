@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from nbclient import NotebookClient
 
 from tcplab import widgets
 from tcplab.capture import open_capture
+from tcplab.experiments.instrument import turn
 from tcplab.lab import LabError
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import KEPT_RUNS, Panel
@@ -188,6 +190,29 @@ def test_a_worker_that_is_killed_is_told_and_replaced(panel: Panel) -> None:
     assert "ended by SIGKILL; press Run to try again" in panel.message
     panel.set(rtt_ms=0).start().wait()
     assert panel.message.startswith("Done")
+
+
+def test_waiting_for_others_is_not_the_runs_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
+    waiting = widgets.small_writes(writes=2, size_bytes=2)
+    try:
+        with turn():
+            waiting.start()
+            until(lambda: waiting._waits or waiting.phase != "running")
+            assert waiting.message.startswith("Waiting for the instrument, 1 before you")
+            waited = threading.Thread(target=waiting.wait, args=[2.5])
+            waited.start()
+            waited.join(5)
+            assert waited.is_alive()
+            assert waiting.phase == "running"
+        # It has the instrument now, and no more than its own time.
+        waited.join(60)
+        assert not waited.is_alive()
+        assert not waiting._waits
+    finally:
+        waiting.close()
 
 
 def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:

@@ -262,7 +262,7 @@ class TcpVsUdp:
 
     experiment: ClassVar[str] = "tcp-vs-udp"
     columns: ClassVar[Sequence[Column]] = (
-        Column("protocol", ""),
+        Column("protocol", "protocol"),
         Column("size_bytes", "bytes", "d"),
         Column("server", "server"),
         Column("wall_s_5000", "clock (s)", ".4f"),

@@ -75,7 +75,7 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
 
 def _tables_finding(result: TcpVsUdp) -> str:
     size = max(each.size_bytes for each in result.series)
-    found = []
+    found: list[str] = []
     for protocol in ("tcp", "udp"):
         over, under = ("localhost", protocol, size), ("bsd", protocol, size)
         try:
@@ -83,11 +83,9 @@ def _tables_finding(result: TcpVsUdp) -> str:
         except KeyError:
             continue
         text = f" (the text: {text_ratio(over, under):.1f} ×)" if over in TEXT else ""
-        found.append(f"by {protocol.upper()} localhost is {ratio:.1f} × as fast as bsd{text}")
-    if not found:
-        return _pair_finding(result, size)
-    words = ", ".join(found)
-    return words[0].upper() + words[1:]
+        places = "" if found else "as fast to localhost as to bsd"
+        found.append(f"{protocol.upper()} is {ratio:.1f} × {places}".rstrip() + text)
+    return ", ".join(found) or _pair_finding(result, size)
 
 
 def _pair_finding(result: TcpVsUdp, size_bytes: int) -> str:
@@ -192,8 +190,8 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
     buffers = result.buffers
     smallest, largest = buffers[0], buffers[-1]
     finding = (
-        f"Lost on one machine: up to {_worst(smallest)} of the datagrams with room for"
-        f" {smallest.room_datagrams:,} of them, up to {_worst(largest)} with room for"
+        f"Lost on one machine: {_worst(smallest)} of the datagrams with room for"
+        f" {smallest.room_datagrams:,} of them, {_worst(largest)} with room for"
         f" {largest.room_datagrams:,}"
     )
     style.title(figure, finding)
@@ -238,7 +236,9 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
 
 
 def _worst(each: ReceiveBuffer) -> str:
-    return f"{100 * max(each.lost) / each.sent:.3g}\N{NO-BREAK SPACE}%"
+    if not any(each.lost):
+        return "none"
+    return f"up to {100 * max(each.lost) / each.sent:.3g}\N{NO-BREAK SPACE}%"
 
 
 def _bytes(number: int) -> str:

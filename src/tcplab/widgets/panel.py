@@ -28,6 +28,8 @@ DRAWING_S: Final = 10.0
 STOP_S: Final = 0.4
 #: How long a notebook that runs without a browser waits for the default result.
 HEADLESS_S: Final = 120.0
+#: How often that time starts anew while others have the instrument.
+TURN_S: Final = 1.0
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
@@ -73,6 +75,7 @@ class Panel:
         self._finished = threading.Event()
         self._finished.set()
         self._drawing = False
+        self._waits = False
         self._started_s = 0.0
         self._asked: dict[str, Any] = {}
         self._model: dict[str, Any] = {}
@@ -118,7 +121,7 @@ class Panel:
             self.warm()
             assert self._worker is not None
             self._finished.clear()
-            self._drawing = False
+            self._drawing = self._waits = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
             drawn_there = self._view is not None and self.instrument.figure in ("chart", "stepper")
@@ -145,10 +148,18 @@ class Panel:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Panel:
-        """Waits for the end of the run, for code; a live run without end is stopped then."""
-        if not self._finished.wait(timeout_s):
-            self.stop()
-            self._finished.wait(DRAWING_S)
+        """Waits for the end of the run, for code; a live run without end is stopped then.
+
+        Args:
+            timeout_s: how long the run may take, from its turn at the instrument.
+        """
+        left_s = timeout_s
+        while not self._finished.wait(min(left_s, TURN_S)):
+            left_s = timeout_s if self._waits else left_s - TURN_S
+            if left_s <= 0:
+                self.stop()
+                self._finished.wait(DRAWING_S)
+                break
         return self
 
     def capture(self, number: int | None = None) -> bytes:
@@ -189,6 +200,7 @@ class Panel:
                 self._view.send({"sample": words["sample"]})
         elif "stage" in words:
             self._drawing = words["stage"] == "drawing"
+            self._waits = words.get("waits", False)
             if self.phase == "running":
                 self._set("running", f"{words['stage'].capitalize()} …", words["share"])
         elif "result" in words:

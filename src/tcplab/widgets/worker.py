@@ -64,13 +64,19 @@ class Run:
         self.capture_bytes = 0
         self.drawing_since: float | None = None
 
-    def stage(self, words: str, share: float | None = None) -> None:
-        """What happens now; "drawing" also says that the measurement is over."""
+    def stage(self, words: str, share: float | None = None, *, waits: bool = False) -> None:
+        """What happens now; "drawing" also says that the measurement is over.
+
+        Args:
+            words: what the panel shows.
+            share: of the work that is done, if that is known.
+            waits: it is others whose work is going on.
+        """
         if words == "drawing":
             self.drawing_since = time.perf_counter()
             gc.disable()  # a collection would take as long as half the picture; see _answer
             share = 1.0  # what is to be waited for is over
-        _say(stage=words, share=share)
+        _say(stage=words, share=share, waits=waits)
 
     def sample(self, values: Mapping[str, float]) -> None:
         """A reading for the strip chart."""
@@ -102,6 +108,7 @@ class Run:
             yield None
             return
         with turn(self._wait_for_turn), Lab(**parameters) as lab:
+            self.stage("measuring")
             recording = lab.client.capture()
             path = str(recording.start().path)
             over = threading.Event()
@@ -116,7 +123,7 @@ class Run:
             self._keep(path)
 
     def _wait_for_turn(self, before: int) -> None:
-        self.stage(f"waiting for the instrument, {before} before you")
+        self.stage(f"waiting for the instrument, {before} before you", waits=True)
 
     def _end_in_time(self, recording: Recording, path: str, over: threading.Event) -> None:
         start = time.monotonic()
