@@ -86,10 +86,17 @@ def _processes_with(mark: str) -> list[str]:
         try:
             if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append(f"{entry.name}: {command}")
+                # Python's own, of a process that has made a lock (as tqdm does, since 3.14): it
+                # ends when that process, which is us, does.
+                if "multiprocessing.resource_tracker" not in command or not _is_child(entry):
+                    found.append(f"{entry.name}: {command}")
         except OSError:  # gone meanwhile, or another user's and so not ours
             continue
     return found
+
+
+def _is_child(entry: Path) -> bool:
+    return f"\nPPid:\t{os.getpid()}\n" in (entry / "status").read_text()
 
 
 # ---- the ordinary user ----

@@ -181,10 +181,13 @@ def test_unsafe_means_no_walls_and_says_so(given: Path) -> None:
 
 def test_as_an_ordinary_user(as_ordinary_user: Run) -> None:
     script = (
-        "import os, sys\nfrom tcplab.grading.sandbox import run, why_no_sandbox\n"
+        "import os, sys\nfrom pathlib import Path\n"
+        "from tcplab.grading.sandbox import run, why_no_sandbox\n"
         "reason = why_no_sandbox()\n"
         "if reason: sys.exit('SKIP ' + reason)\n"
-        "outcome = run(['/bin/sh', '-c', 'id -u; touch /usr/x; ls /home'])\n"
+        "diary = Path.home() / 'diary.txt'\n"
+        "diary.write_text('private')\n"
+        "outcome = run(['/bin/sh', '-c', f'id -u; touch /usr/x; cat {diary}'])\n"
         "print(int(outcome.output) == os.getuid(), outcome.errors.count(b'Read-only'), "
         "outcome.errors.count(b'No such file'))\n"
     )
