@@ -114,8 +114,9 @@ def _add_bench(commands: Any) -> None:
     subjects = bench.add_subparsers(title="instruments", required=True, metavar="NAME")
     words = "how exact and how fast the wire is, beside netem, tbf and mahimahi where present"
     wire = subjects.add_parser("wire", help=words, description=words)
-    wire.add_argument("--seconds", type=float, default=2.0, help="for each row (default 2)")
-    wire.add_argument("--rounds", type=int, default=5, help="of the throughput (default 5)")
+    wire.add_argument("--seconds", type=float, default=2.0, help="for each rate (default 2)")
+    words = "of half as long, for each delay and the throughput (default 5)"
+    wire.add_argument("--rounds", type=int, default=5, help=words)
     wire.add_argument("--json", action="store_true", help="rows and provenance as JSON")
     wire.set_defaults(action=_bench_wire)
 

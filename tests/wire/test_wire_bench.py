@@ -14,10 +14,11 @@ from tcplab.lab import ParameterError
 
 
 def test_delay_rate_and_throughput_are_measured() -> None:
-    result = wire_bench.measure(delays=[(30.0, 200)], rates_mbit=[10], seconds=0.3, rounds=1)
+    result = wire_bench.measure(delays=[(30.0, 200)], rates_mbit=[10], seconds=0.3, rounds=2)
     delay = next(row for row in result.delay if row["road"] == "the wire")
     assert delay["sent"] == 60
     assert delay["lost"] < 60
+    assert len(delay["error_us_p99_rounds"]) == delay["rounds"] == 2
     # No machine is so busy that a packet comes early.
     assert 0 <= delay["error_us_p50"] <= delay["error_us_p99"] <= delay["error_us_max"]
     rate = next(row for row in result.rate if row["road"] == "the wire")
@@ -33,6 +34,19 @@ def test_delay_rate_and_throughput_are_measured() -> None:
         assert (other in roads) != named
     assert json.loads(result.as_json())["provenance"]["kernel"] == os.uname().release
     assert "Throughput: TCP" in str(result)
+
+
+def test_a_round_that_was_disturbed_does_not_spoil_the_row() -> None:
+    quiet = {"road": "r", "sent": 10, "lost": 0, "late_us_p99": None}
+    rows = [
+        {**quiet, "error_us_p50": 9.0 + n, "error_us_p99": 100.0 * 9**n, "error_us_max": 9e4 * n}
+        for n in range(3)
+    ]
+    rows[2]["lost"] = 4
+    together = wire_bench._all_rounds(rows)
+    assert (together["error_us_p50"], together["error_us_p99"]) == (10, 900)
+    assert (together["sent"], together["lost"], together["error_us_max"]) == (30, 4, 18e4)
+    assert together["late_us_p99"] is None
 
 
 @pytest.mark.parametrize("bad", [{"seconds": 0}, {"seconds": 1e9}, {"rounds": 0}])

@@ -65,7 +65,8 @@ class WireBench:
     """What was measured.
 
     Attributes:
-        delay: a row for each road, round trip and pace: error_us_p50, error_us_p99, lost, ...
+        delay: a row for each road, round trip and pace: error_us_p50 and error_us_p99 (medians of
+            the rounds'), error_us_max, lost, ...
         rate: a row for each road and rate: measured_mbit, rate_error_percent, goodput_mb_per_s, ...
         throughput: a row for offloads off, and one for on: gbit_per_s with its spread,
             wire_cpu_s_per_gb, retransmissions, ...
@@ -120,11 +121,12 @@ DELAY_COLUMNS: Final = (
     Column("road", "through"),
     Column("rtt_ms", "RTT set (ms)", "g"),
     Column("pps", "packets/s", ",d"),
-    Column("error_us_p50", "error p50 (µs)", ".0f"),
-    Column("error_us_p99", "p99", ".0f"),
+    Column("error_us_p50", "error p50 (µs), median", ".0f"),
+    Column("error_us_p99", "p99, median", ".0f"),
     Column("error_us_max", "max", ".0f"),
     Column("late_us_p99", "the wire's own p99 (µs)", ".0f"),
     Column("lost", "lost", "d"),
+    Column("rounds", "rounds", "d"),
 )
 RATE_COLUMNS: Final = (
     Column("road", "through"),
@@ -159,8 +161,8 @@ def measure(
     Args:
         delays: pairs of a round-trip time in ms and echo requests a second.
         rates_mbit: rates in 10^6 bit/s.
-        seconds: how long each delay and each rate is measured; each round of throughput half of it.
-        rounds: of the throughput, offloads off and on in turn.
+        seconds: how long each rate is measured; each round of a delay and of throughput half of it.
+        rounds: of each delay, and of throughput with offloads off and on in turn.
         progress: is told each step in a few words.
 
     Raises:
@@ -179,7 +181,9 @@ def measure(
         rate: list[Row] = []
         for rtt_ms, pps in delays:
             delay += [
-                _delay_row(road, rtt_ms, pps, seconds, progress) for road in roads if road.delays
+                _delay_row(road, rtt_ms, pps, seconds / 2, rounds, progress)
+                for road in roads
+                if road.delays
             ]
         delay += _mahimahi_rows(delays, seconds, absent, progress)
         for rate_mbit in rates_mbit:
@@ -274,12 +278,31 @@ def _add_tc_roads(lab: Lab, roads: list[_Road], absent: list[str]) -> None:
 # ---- delay ----
 
 
-def _delay_row(road: _Road, rtt_ms: float, pps: int, seconds: float, progress: Progress) -> Row:
+def _delay_row(
+    road: _Road, rtt_ms: float, pps: int, seconds: float, rounds: int, progress: Progress
+) -> Row:
     progress(f"{road.name}: RTT {rtt_ms:g} ms, {pps} packets/s")
-    road.set(rtt_ms=rtt_ms)
     sent = max(10, round(pps * seconds))
-    errors = echo_errors_us(road.pair.client, road.pair.server.address, rtt_ms, pps, sent)
-    return {**_error_row(road.name, rtt_ms, pps, sent, errors), "late_us_p99": road.late_us_p99()}
+    taken = []
+    for _ in range(rounds):
+        road.set(rtt_ms=rtt_ms)
+        errors = echo_errors_us(road.pair.client, road.pair.server.address, rtt_ms, pps, sent)
+        row = _error_row(road.name, rtt_ms, pps, sent, errors)
+        taken.append({**row, "late_us_p99": road.late_us_p99()})
+    return _all_rounds(taken)
+
+
+def _all_rounds(taken: Sequence[Row]) -> Row:
+    """Medians of the percentiles: somebody else's turn on a processor spoils a round, not a row."""
+    together = {**taken[0], "rounds": len(taken)}
+    for key in ("error_us_p50", "error_us_p99", "late_us_p99"):
+        values = [row[key] for row in taken]
+        together[key] = None if None in values else statistics.median(values)
+    for key in ("sent", "lost"):
+        together[key] = sum(row[key] for row in taken)
+    together["error_us_max"] = max(row["error_us_max"] for row in taken)
+    together["error_us_p99_rounds"] = [row["error_us_p99"] for row in taken]
+    return together
 
 
 def _error_row(road: str, rtt_ms: float, pps: int, sent: int, errors: Sequence[float]) -> Row:
@@ -294,6 +317,7 @@ def _error_row(road: str, rtt_ms: float, pps: int, sent: int, errors: Sequence[f
         "error_us_p50": _percentile(errors, 0.5),
         "error_us_p99": _percentile(errors, 0.99),
         "error_us_max": max(errors),
+        "rounds": 1,
     }
 
 
