@@ -235,7 +235,11 @@ def is_ours(entrant: str) -> bool:
 
 def _wire(wire: Mapping[str, Any]) -> str:
     tables = (
-        ("Delay: round trips of ICMP echo", DELAY_COLUMNS, wire["delay"]),
+        (
+            "Delay: round trips of ICMP echo, medians of the rounds (max: of all)",
+            DELAY_COLUMNS,
+            wire["delay"],
+        ),
         ("Rate: a TCP transfer recorded at the server", RATE_COLUMNS, wire["rate"]),
         ("Throughput: TCP, no rate set", THROUGHPUT_COLUMNS, wire["throughput"]),
     )

@@ -83,7 +83,11 @@ class WireBench:
     def tables(self) -> list[Table]:
         """The three tables, with captions."""
         return [
-            Table(DELAY_COLUMNS, self.delay, "Delay: round trips measured by ICMP echo"),
+            Table(
+                DELAY_COLUMNS,
+                self.delay,
+                "Delay: round trips by ICMP echo, medians of the rounds (max: of all)",
+            ),
             Table(
                 RATE_COLUMNS, self.rate, "Rate: a TCP transfer recorded at the server (MTU 1500)"
             ),
@@ -121,8 +125,8 @@ DELAY_COLUMNS: Final = (
     Column("road", "through"),
     Column("rtt_ms", "RTT set (ms)", "g"),
     Column("pps", "packets/s", ",d"),
-    Column("error_us_p50", "error p50 (µs), median", ".0f"),
-    Column("error_us_p99", "p99, median", ".0f"),
+    Column("error_us_p50", "error p50 (µs)", ".0f"),
+    Column("error_us_p99", "p99", ".0f"),
     Column("error_us_max", "max", ".0f"),
     Column("late_us_p99", "the wire's own p99 (µs)", ".0f"),
     Column("lost", "lost", "d"),
