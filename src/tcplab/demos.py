@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.experiments.ladder import recorded_words
 from tcplab.lab import LabError
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel
@@ -540,6 +541,9 @@ def _one_step(
     if panel.phase != "done":
         raise LabError(panel.message)
     run = panel.runs[-1]
+    for words in (recorded_words(run["provenance"]), *(f"Note: {each}." for each in run["notes"])):
+        if words:
+            say(f"\n{_lines(words)}")
     say(f"\n{run['text']}\n")
     if run["headline"] is not None:
         say(_verdict(step, votes, run["headline"], panel.instrument))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import shutil
+import subprocess
+import sys
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from tcplab.grading.course import load_course
 from tcplab.grading.generate import release
 from tcplab.grading.judging import Judge
 from tcplab.grading.report import write_report
+from tcplab.grading.staging import content_key
 from tcplab.grading.worker import _Grader
 from tcplab.lab import ParameterError
 
@@ -183,6 +188,67 @@ def test_what_is_graded_and_unchanged_is_not_graded_again(course: Path, batch: B
     assert record["scores"] == {"q1": 0.0, "q2": 1.0, "q3": 2.0}
     with quiet(), gradebook(course) as book:
         assert book.find_submission("tiny", "ada").score == 3
+
+
+def test_by_products_of_python_and_jupyter_do_not_make_an_assignment_new(tmp_path: Path) -> None:
+    """The first run's own import leaves byte code beside the judge: the second run kept nobody."""
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "judge.py").write_text("points = 1\n")
+    before = content_key(tmp_path)
+    for by_product in ("hidden/__pycache__/judge.cpython-313.pyc", ".ipynb_checkpoints/a.ipynb"):
+        path = tmp_path / by_product
+        path.parent.mkdir()
+        path.write_bytes(b"made anew at any time")
+        assert content_key(tmp_path) == before, by_product
+    (tmp_path / "hidden" / "judge.py").write_text("points = 2\n")
+    assert content_key(tmp_path) != before
+
+
+def test_a_course_without_submissions_enters_nothing_into_the_gradebook(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    (course / "gradebook.db").unlink(missing_ok=True)
+    with quiet(), pytest.raises(ParameterError, match="nothing to grade: no folder"):
+        grade("tiny", course=course)
+    assert not (course / "gradebook.db").exists()
+
+
+def test_archives_from_an_lms_become_submissions_with_their_c_files(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    """Names as Canvas and Moodle make them; learners who pack the files, or their folder."""
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course, ignore=shutil.ignore_patterns("submitted"))
+    archive = course / "downloaded" / "tiny" / "archive"
+    archive.mkdir(parents=True)
+    with zipfile.ZipFile(archive / "submissions.zip", "w") as everybody:
+        for name, folder in (
+            ("lovelaceada_1815_9001_ada.zip", ""),
+            ("hopperbob_LATE_77_78_bob.zip", "tiny/"),
+            ("Carla C_123_assignsubmission_file_/carla.zip", "tiny/"),
+            ("Dan D_124_assignsubmission_file_dan.zip", ""),
+        ):
+            one = io.BytesIO()
+            with zipfile.ZipFile(one, "w") as packed:
+                for path in tiny.exercise.iterdir():
+                    packed.writestr(f"{folder}{path.name}", path.read_bytes())
+                packed.writestr("__MACOSX/tiny/._tiny.ipynb", b"\0")
+            everybody.writestr(name, one.getvalue())
+    command = [str(Path(sys.executable).parent / "nbgrader"), "zip_collect", "tiny"]
+    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    collected = {
+        str(path.relative_to(course / "submitted"))
+        for path in (course / "submitted").rglob("*")
+        if path.is_file()
+    }
+    assert collected == {
+        f"{student}/tiny/{name}"
+        for student in ("ada", "bob", "carla", "dan")
+        for name in ("tiny.ipynb", "total.c")
+    }
 
 
 def test_what_a_person_marked_comes_into_report_and_feedback(course: Path, batch: Batch) -> None:

@@ -13,6 +13,19 @@ from tests.programs.test_command_line import ARGUMENTS
 from tcplab.listings import shared_sources
 
 HELPERS = ROOT / "src/helpers"
+#: The instruments, and the programs of lesson 08: tested where they are used.
+OTHERS = {
+    "capture",
+    "faulty_backup",
+    "faulty_request",
+    "faulty_ticker",
+    "lab_exec",
+    "lab_init",
+    "sandbox_run",
+    "wire",
+    "writepattern",
+    "writepattern_peer",
+}
 
 
 def functions(path: Path) -> dict[str, int]:
@@ -26,6 +39,11 @@ def functions(path: Path) -> dict[str, int]:
             found[name] = number - start + 1
             start = None
     return found
+
+
+def test_a_new_program_is_among_those_whose_shape_and_command_line_are_tested() -> None:
+    built = {path.stem for path in HELPERS.glob("*.c") if "\nint main(" in path.read_text()}
+    assert built - OTHERS == set(ARGUMENTS), "enter it into ARGUMENTS of test_command_line.py"
 
 
 @pytest.mark.parametrize("program", ARGUMENTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -11,6 +12,7 @@ from tcplab import cli, demos
 from tcplab.demos import DEMOS, Demo
 from tcplab.widgets.controls import checked
 from tcplab.widgets.instrument import load
+from tcplab.widgets.panel import Panel
 
 NOTEBOOKS = Path(__file__).parents[2] / "lessons" / "demos"
 
@@ -87,3 +89,22 @@ def test_in_a_terminal_the_right_answer_is_marked(
     assert "4\n" in shown.partition("✔ 44 ms")[2]
     assert DEMOS["cork"].steps[0].explain in words
     assert "Give 5 numbers" in capsys.readouterr().out
+
+
+def test_in_a_terminal_a_recording_and_the_notes_of_a_run_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    monkeypatch.setenv("COLUMNS", "80")
+    keep = Panel._keep
+
+    def with_a_note(self: Panel, words: dict[str, Any]) -> None:
+        words["result"]["notes"] = ["the capture ends after the first 9 s, it is large"]
+        keep(self, words)
+
+    monkeypatch.setattr(Panel, "_keep", with_a_note)
+    said: list[str] = []
+    assert demos.in_terminal("cork", 1, say=said.append) == 1
+    shown = " ".join(" ".join(said).split())
+    assert "not measured now: TCPLAB_MODE=recorded." in shown
+    assert "Note: the capture ends after the first 9 s, it is large." in shown

@@ -112,7 +112,6 @@ def grade(
                 f"submissions are not graded without a sandbox. {reason}"
                 " (or, if you trust them all: --unsafe-no-sandbox)"
             )
-        _release(config, folders, assignment)
         submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
         everybody = sorted(
             path.parent.name for path in submitted.glob(f"*/{assignment}") if path.is_dir()
@@ -122,6 +121,7 @@ def grade(
             raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
         if not todo:
             raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
+        _release(config, folders, assignment)
         reports = course / "reports" / assignment
         key_of_source = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
         ledger = _Ledger(reports / "graded", folders, assignment, key_of_source)

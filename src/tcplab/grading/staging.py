@@ -20,6 +20,8 @@ __all__ = ["Staged", "content_key", "stage"]
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 256 << 20
 MAX_FILES: Final = 500
+#: What Jupyter and Python put beside the files that they open: nobody handed it in or wrote it.
+_BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__"})
 
 
 @dataclass(slots=True)
@@ -69,9 +71,9 @@ def stage(source: Path, target: Path, notebook: str) -> Staged:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Everything but folders, in order; links to folders are not followed."""
+    """Everything but folders and by-products, in order; links to folders are not followed."""
     for directory, folders, names in os.walk(folder, followlinks=False):
-        folders[:] = sorted(each for each in folders if each != ".ipynb_checkpoints")
+        folders[:] = sorted(each for each in folders if each not in _BY_PRODUCTS)
         links = [each for each in folders if (Path(directory) / each).is_symlink()]
         for name in sorted([*names, *links]):
             yield Path(directory) / name

@@ -70,7 +70,7 @@ def _run(job: Job) -> Shown:
         shown,
         label=f"the cause of {label}",
         table=f"{evidence._repr_html_()}\n{shown.table}",
-        text=f"{evidence}\n\n{shown.text}",
+        text=f"{evidence.narrow()}\n\n{shown.text}",
     )
 
 
