@@ -213,8 +213,8 @@ _BUFFERS: Final = Demo(
             "80 ms again, with 524,288 bytes. What does it reach?",
             {"sweep": "one", "rtt_ms": 80.0, "request_bytes": 524_288},
             _options("Mbit/s", 8, 16, 30, 48),
-            "More than the bandwidth-delay product: the wire is full. But setting SO_RCVBUF has"
-            " switched autotuning off, which would have found this by itself.",
+            "More than the bandwidth-delay product: the wire is the limit. But setting SO_RCVBUF"
+            " has switched autotuning off, which would have found this by itself.",
         ),
     ),
 )

@@ -8,9 +8,11 @@ import math
 import pytest
 
 from tcplab import widgets
+from tcplab.experiments.buffers import Point
 from tcplab.models import Path, message_cost
 from tcplab.widgets.controls import Choice, Number, checked
 from tcplab.widgets.instrument import INSTRUMENTS, Instrument, load
+from tcplab.widgets.panels import buffers
 
 
 @pytest.fixture(params=INSTRUMENTS)
@@ -77,6 +79,17 @@ def test_the_model_follows_the_settings() -> None:
     near = panel.model()["forecast"]
     far = panel.set(rtt_ms=80).model()["forecast"]
     assert far == pytest.approx(near / 4, rel=0.05)  # serialisation adds to both
+
+
+def test_a_transfer_that_fell_far_short_of_the_model_is_named() -> None:
+    model = {"window_bytes": 1, "model_window_bytes": 1, "rwnd_share": 0.0, "sndbuf_share": 0.0}
+    far, near = (
+        Point(80.0, 524_288, 1_048_576, mbit=mbit, model_mbit=47.1, **model)  # type: ignore[arg-type]
+        for mbit in (5.7, 41.0)
+    )
+    (doubt,) = buffers._doubts([far, near])
+    assert "with 524,288 bytes 5.7 Mbit/s is less than half" in doubt
+    assert "(47.1)" in doubt
 
 
 def test_the_buffer_at_the_knee_fills_the_wire_and_half_of_it_does_not() -> None:

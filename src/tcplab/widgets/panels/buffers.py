@@ -11,7 +11,7 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.instrument import Instrument, Job, Shown, Values
 
 if TYPE_CHECKING:
-    from tcplab.experiments.buffers import Sweep
+    from tcplab.experiments.buffers import Point, Sweep
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
@@ -118,7 +118,18 @@ def _run(job: Job) -> Shown:
         shown,
         result.provenance,
         points=points,
+        notes=_doubts(result.points),
     )
+
+
+def _doubts(points: Sequence[Point]) -> list[str]:
+    return [
+        f"with {each.requested_bytes:,} bytes {each.mbit:.3g} Mbit/s is less than half of what"
+        f" buffer and wire allow ({each.model_mbit:.3g}); a busy machine can make TCP leave slow"
+        " start too early: measure again"
+        for each in points
+        if each.mbit < each.model_mbit / 2
+    ]
 
 
 def _picture(
