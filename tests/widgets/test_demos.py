@@ -10,6 +10,7 @@ import pytest
 
 from tcplab import cli, demos
 from tcplab.demos import DEMOS, Demo
+from tcplab.lab import LabError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel
@@ -108,3 +109,9 @@ def test_in_a_terminal_a_recording_and_the_notes_of_a_run_are_told(
     shown = " ".join(" ".join(said).split())
     assert "not measured now: TCPLAB_MODE=recorded." in shown
     assert "Note: the capture ends after the first 9 s, it is large." in shown
+
+
+def test_the_wire_says_who_took_its_laboratory_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(LabError, match=r"none here: TCPLAB_MODE=recorded forbids it$"):
+        demos.in_terminal("wire", 1, say=lambda _line: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import threading
@@ -122,9 +123,9 @@ def _run(job: Job) -> Shown:
 def _laboratory(job: Job) -> Iterator[Lab]:
     with job.lab(**_wire(job.values)) as lab:
         if lab is None:
-            raise LabError(
-                "the wire needs a laboratory, and there is none here: 'tcplab doctor' says why"
-            )
+            asked = os.environ.get("TCPLAB_MODE")
+            why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
+            raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
         yield lab
 
 
