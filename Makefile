@@ -48,7 +48,7 @@ test-class: setup-dev ## grade a class of 175, damaged and hostile submissions a
 test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
 	pytest -m classroom tests/grading/test_assignments.py $(ARGS)
 
-bench: setup-dev ## measure everything beside its peers, on a quiet machine (13 minutes); writes docs/benchmarks.md
+bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
 	python -m tests.benchmarks $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/

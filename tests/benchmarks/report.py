@@ -67,6 +67,7 @@ GRADING_COLUMNS = (
     Column("entrant", ""),
     Column("submissions_per_min", "submissions a minute", ".1f"),
     Column("range", "lowest–highest"),
+    Column("rounds", "rounds", "d"),
 )
 GOAL_COLUMNS = (
     Column("what", "what"),

@@ -8,7 +8,13 @@ from tests.benchmarks import bench_grading, report
 def rows(stock: float, one: float, two: float) -> list[dict[str, object]]:
     values = {"nbgrader autograde": stock, bench_grading.ALONE: one, "tcplab grade, 2 jobs": two}
     return [
-        {"entrant": name, "submissions_per_min": value, "lowest": value - 1, "highest": value + 1}
+        {
+            "entrant": name,
+            "submissions_per_min": value,
+            "lowest": value - 1,
+            "highest": value + 1,
+            "rounds": 5,
+        }
         for name, value in values.items()
     ]
 
