@@ -284,10 +284,8 @@ def _panels(panels: Mapping[str, Any]) -> str:
 def _grading(rows: Sequence[Row]) -> str:
     text = "## Grading\n\nThe same twelve solved submissions of problem set 5, from the command's"
     text += " start to its end. Ours run in sandboxes, each C program in a laboratory; nbgrader"
-    text += (
-        " runs the notebook and nothing else. One job of ours uses more than a processor: the next"
-    )
-    text += " submission is judged while nbgrader converts the one before."
+    text += " runs the notebook and nothing else. One job of ours uses more than a processor: the"
+    text += " next submission is judged while nbgrader converts the one before."
     ranges = [f"{row['lowest']:.1f}–{row['highest']:.1f}" for row in rows]
     shown = [{**row, "range": range_} for row, range_ in zip(rows, ranges, strict=True)]
     return f"{text}\n\n{_github(GRADING_COLUMNS, shown)}"

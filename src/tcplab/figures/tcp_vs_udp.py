@@ -83,8 +83,8 @@ def _tables_finding(result: TcpVsUdp) -> str:
         except KeyError:
             continue
         text = f" (the text: {text_ratio(over, under):.1f} ×)" if over in TEXT else ""
-        places = "" if found else "as fast to localhost as to bsd"
-        found.append(f"{protocol.upper()} is {ratio:.1f} × {places}".rstrip() + text)
+        places = "" if found else " as fast to localhost as to bsd"
+        found.append(f"{protocol.upper()} is {ratio:.1f} ×{places}{text}")
     return ", ".join(found) or _pair_finding(result, size)
 
 
