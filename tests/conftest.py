@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -16,6 +17,8 @@ from typing import Protocol
 
 import pytest
 from hypothesis import settings
+
+from tcplab.lab import why_no_lab
 
 #: A busy machine may stall any example: how long one takes is no verdict.
 settings.register_profile("tcplab", deadline=None)
@@ -52,6 +55,18 @@ def tool() -> Callable[[str], str]:
         return found
 
     return find
+
+
+@functools.cache
+def _why_no_lab() -> str | None:
+    return why_no_lab()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what is marked `needs_lab` where no laboratory can be made, before any fixture runs."""
+    if item.get_closest_marker("needs_lab") and (why := _why_no_lab()):
+        pytest.skip(f"NO LAB: {why}")
 
 
 @pytest.fixture(scope="session", autouse=True)

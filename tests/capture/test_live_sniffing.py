@@ -11,11 +11,8 @@ import pytest
 
 from tcplab import Lab
 from tcplab.capture import CaptureError, CaptureLossWarning, record, sniff_live
-from tcplab.lab import why_no_lab
 
-pytestmark = pytest.mark.skipif(
-    why_no_lab() is not None, reason=f"sniffing needs a laboratory: {why_no_lab()}"
-)
+pytestmark = pytest.mark.needs_lab
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,10 @@ from tcplab.capture import (
     open_capture,
     record,
 )
-from tcplab.lab import helper_path, why_no_lab
+from tcplab.lab import helper_path
 
-pytestmark = pytest.mark.skipif(
-    why_no_lab() is not None, reason=f"recording needs a laboratory: {why_no_lab()}"
-)
+pytestmark = pytest.mark.needs_lab
+
 SIOCSIFFLAGS, SIOCSIFMTU = 0x8914, 0x8922
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, buffers, recordings, table
-from tcplab.lab import why_no_lab
 
-pytestmark = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
+pytestmark = pytest.mark.needs_lab
 
 
 def test_results_are_tables_json_and_recordings() -> None:

@@ -9,9 +9,8 @@ from typing import TypeVar
 import pytest
 
 from tcplab.experiments import buffers
-from tcplab.lab import why_no_lab
 
-pytestmark = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
+pytestmark = pytest.mark.needs_lab
 
 
 # ---- grants --------------------------------------------------------------------------------------

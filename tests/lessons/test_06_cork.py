@@ -9,10 +9,10 @@ from typing import TypeVar
 import pytest
 
 from tcplab.experiments import cork
-from tcplab.lab import LabError, why_no_lab
+from tcplab.lab import LabError
 from tcplab.models import Reason
 
-pytestmark = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
+pytestmark = pytest.mark.needs_lab
 
 
 R = TypeVar("R")

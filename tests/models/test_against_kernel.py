@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.models.playground import SYSCTLS, Played, Replay, kernel_clock, play, replay, to_text
 
-from tcplab.lab import Lab, why_no_lab
+from tcplab.lab import Lab
 from tcplab.models import Call, Path, Peer, Prediction, Reason, outcomes
 from tcplab.models.exchange import Kind
 
 pytestmark = [
-    pytest.mark.skipif(why_no_lab() is not None, reason=f"NO KERNEL TEST: {why_no_lab()}"),
+    pytest.mark.needs_lab,
     pytest.mark.timeout(300),
     pytest.mark.slow,
 ]

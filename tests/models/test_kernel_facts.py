@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from tests.models.playground import SYSCTLS, Played, kernel_clock, play
 
-from tcplab.lab import Lab, why_no_lab
+from tcplab.lab import Lab
 from tcplab.models import (
     Call,
     Path,
@@ -29,7 +29,7 @@ from tcplab.models import (
 )
 
 pytestmark = [
-    pytest.mark.skipif(why_no_lab() is not None, reason=f"NO KERNEL TEST: {why_no_lab()}"),
+    pytest.mark.needs_lab,
     pytest.mark.timeout(300),
 ]
 

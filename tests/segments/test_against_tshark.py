@@ -16,7 +16,6 @@ from tests.forge import Frame, Talk
 
 from tcplab import Lab
 from tcplab.capture import Capture
-from tcplab.lab import why_no_lab
 from tcplab.segments import SegmentArray, from_file
 
 pytestmark = [wireshark.needs_tshark]
@@ -301,10 +300,6 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
 
 # ---- our own recordings, and what we know of them ----
 
-needs_lab = pytest.mark.skipif(
-    why_no_lab() is not None, reason=f"recording needs a laboratory: {why_no_lab()}"
-)
-
 SINK = """
 import socket
 listener = socket.create_server(("", 7000))
@@ -358,7 +353,7 @@ def forget_transfers() -> Iterator[None]:
     transfer.cache_clear()
 
 
-@needs_lab
+@pytest.mark.needs_lab
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("end", [0, 1], ids=["sender", "receiver"])
 def test_our_recordings(wire: str, end: int) -> None:
@@ -366,7 +361,7 @@ def test_our_recordings(wire: str, end: int) -> None:
     assert without_reason(rows, disagreements(wire, end)) == {}
 
 
-@needs_lab
+@pytest.mark.needs_lab
 @pytest.mark.parametrize("wire", WIRES)
 def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
     """There tshark takes retransmissions for it, if new data was sent less than an RTT before."""
@@ -378,7 +373,7 @@ def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
         assert not sent["is_retransmission"].any()
 
 
-@needs_lab
+@pytest.mark.needs_lab
 @pytest.mark.parametrize("wire", ["loss", "short-queue", "reordering"])
 def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
     """What arrives is a retransmission if the sender's capture shows that it was sent before."""
@@ -409,7 +404,7 @@ def judged_wrongly(wire: str) -> list[tuple[int, int]]:
     return wrong
 
 
-@needs_lab
+@pytest.mark.needs_lab
 def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
     """The sentence in the manual of tcplab.segments, put to the test."""
     for wire in WIRES:

@@ -13,12 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tcplab import Lab, LabError
-from tcplab.lab import why_no_lab
 from tcplab.programs import small_writes
 from tcplab.segments import from_file
 from tcplab.timeline import Reason, Timeline, command
-
-needs_lab = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
 
 
 def explained(*words: str) -> Timeline:
@@ -38,8 +35,6 @@ def reasons(timeline: Timeline) -> set[Reason]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with client.pcapng, server.pcapng, client.log and server.log of one run."""
-    if why_no_lab() is not None:
-        pytest.skip(f"NO LAB: {why_no_lab()}")
     directory = tmp_path_factory.mktemp("recorded")
     with (
         Lab() as lab,
@@ -61,7 +56,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- live ----------------------------------------------------------------------------------------
 
 
-@needs_lab
+@pytest.mark.needs_lab
 def test_it_runs_small_messages() -> None:
     name, timeline = command.find(
         parsed(["cork", "--messages", "2", "--writes", "3", "--size", "5"])
@@ -75,7 +70,7 @@ def test_it_runs_small_messages() -> None:
     assert "corked: " in report
 
 
-@needs_lab
+@pytest.mark.needs_lab
 def test_it_runs_records_and_each_batch_is_one_write() -> None:
     timeline = explained("records", "--count", "60", "--batch", "20")
     assert [write.bytes for write in timeline.writes] == [2004] * 3
@@ -83,7 +78,7 @@ def test_it_runs_records_and_each_batch_is_one_write() -> None:
     assert timeline.missing == []
 
 
-@needs_lab
+@pytest.mark.needs_lab
 def test_an_acknowledgement_that_is_awaited_ends_a_message() -> None:
     timeline = explained("records", "--count", "5", "--unbuffered")
     assert timeline.messages == 5
@@ -94,7 +89,7 @@ def test_an_acknowledgement_that_is_awaited_ends_a_message() -> None:
     assert f"the application waited for the ACK of {size} bytes" in idle[0].evidence
 
 
-@needs_lab
+@pytest.mark.needs_lab
 @pytest.mark.parametrize("single", [True, False])
 def test_it_runs_quotes(single: bool) -> None:
     timeline = explained("quotes", "--count", "4", *["--single"] * single)
@@ -135,6 +130,7 @@ def test_numbers_out_of_range_are_named(words: list[str], message: str) -> None:
 # ---- recorded ------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs_lab
 def test_it_reads_files(recorded: Path) -> None:
     name, timeline = command.find(
         parsed(
@@ -159,6 +155,7 @@ def test_it_reads_files(recorded: Path) -> None:
     assert "by Nagle" in command.report(timeline)
 
 
+@pytest.mark.needs_lab
 def test_it_reads_the_servers_side_too(recorded: Path) -> None:
     capture, log = str(recorded / "server.pcapng"), str(recorded / "server.log")
     without_log = explained("file", capture, "--sender", "server")
@@ -169,6 +166,7 @@ def test_it_reads_the_servers_side_too(recorded: Path) -> None:
     assert reasons(answers) - {Reason.RETRANSMISSION} == {Reason.SENT_AT_ONCE}
 
 
+@pytest.mark.needs_lab
 def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Path) -> None:
     timeline = explained("file", str(recorded / "client.pcapng"))
     report = command.report(timeline, recorded=True)
@@ -178,6 +176,7 @@ def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Pat
     assert "(--log)" not in command.report(timeline)
 
 
+@pytest.mark.needs_lab
 def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
     recorded: Path, tmp_path: Path
 ) -> None:
@@ -196,6 +195,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
     assert all(hold.end_ns <= last_ns for hold in timeline.holds)
 
 
+@pytest.mark.needs_lab
 def test_json_has_all_of_it(recorded: Path) -> None:
     log = str(recorded / "client.log")
     timeline = explained("file", str(recorded / "client.pcapng"), "--log", log, "--nodelay", "off")
@@ -207,6 +207,7 @@ def test_json_has_all_of_it(recorded: Path) -> None:
     assert sum(ack["newly_acked_bytes"] for ack in data["acks"]) >= 60
 
 
+@pytest.mark.needs_lab
 def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
     capture = str(recorded / "client.pcapng")
     empty = tmp_path / "empty"
@@ -246,6 +247,7 @@ lines = st.one_of(
     st.integers(0, 2**31),
     st.none() | st.lists(lines, max_size=8),
 )
+@pytest.mark.needs_lab
 def test_whatever_the_files_hold_there_is_a_report_or_one_line(
     recorded: Path,
     tmp_path: Path,

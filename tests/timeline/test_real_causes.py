@@ -15,11 +15,10 @@ from tests.timeline.conversation import Conversation, conversation
 
 from tcplab import Lab
 from tcplab.experiments.interfaces import put_token_bucket
-from tcplab.lab import why_no_lab
 from tcplab.programs import Event, SmallWritesMode, read_log, small_writes
 from tcplab.timeline import Reason, Segment, Timeline, explain
 
-pytestmark = pytest.mark.skipif(why_no_lab() is not None, reason=f"NO LAB: {why_no_lab()}")
+pytestmark = pytest.mark.needs_lab
 
 MSS = 1448
 

@@ -1,0 +1,23 @@
+"""Iteration that refuses to be empty, for tests which assert inside a loop.
+
+An assertion that stands only inside `for row in result.rows` never runs where there is no row, and
+the test passes without having tested anything. `for row in each(result.rows)` fails there instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def each(items: Iterable[T]) -> list[T]:
+    """The items, of which there must be at least one.
+
+    Raises:
+        AssertionError: when there is none.
+    """
+    found = list(items)
+    assert found, f"nothing to test: {items!r} is empty"
+    return found
