@@ -100,7 +100,7 @@ def test_every_command_of_tcplab_that_is_named_is_one(
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_file_that_is_named_is_there(page: Path) -> None:
-    """A placeholder is written in capitals: ``src/helpers/NAME.c``."""
+    """A placeholder is written in capitals: ``src/programs/NAME.c``."""
     missing = [
         word
         for text in code(page.read_text())

@@ -33,7 +33,7 @@ def test_what_does_not_exist_is_named() -> None:
         listing("wire.c", "nothing")
 
 
-def test_what_the_programs_share_is_what_net_h_includes() -> None:
+def test_shared_sources_have_headers_and_no_main() -> None:
     shared = shared_sources()
     assert {"net.c", "command_line.c", "json.c"} <= {path.name for path in shared}
     for path in shared:
@@ -43,4 +43,6 @@ def test_what_the_programs_share_is_what_net_h_includes() -> None:
 
 def test_a_notebook_shows_it_with_line_numbers() -> None:
     shown = listing("tcp_nodelay_client.c", "send_pieces")
-    assert str(shown.first_line) in shown._repr_html_()
+    html = shown._repr_html_()
+    assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
+    assert str(shown.first_line) in html

@@ -22,8 +22,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-from tcplab.lab import helper_path
-from tcplab.listings import shared_sources
+from tcplab.lab import program_path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -31,7 +30,13 @@ PROJECT: dict[str, Any] = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
 # What is no program of its own, but linked with every one.
-SHARED = {path.stem for path in shared_sources()}
+#: Each .c in these folders is a program, and each folder in them.
+PROGRAMS = {
+    path.stem
+    for kind in ("programs", "laboratory")
+    for path in (ROOT / "src" / kind).iterdir()
+    if path.suffix == ".c" or path.is_dir()
+}
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
 
 
@@ -184,16 +189,15 @@ def needed_packages(top: str, extras: set[str]) -> set[str]:
 
 
 def test_every_program_is_built_and_found() -> None:
-    sources = {path.stem for path in (ROOT / "src" / "helpers").glob("*.c")} - SHARED
-    assert sources
-    for name in sources:
-        assert os.access(helper_path(name), os.X_OK)
+    assert {"wire", "tcpsource", "sandbox_run"} <= PROGRAMS
+    for name in PROGRAMS:
+        assert os.access(program_path(name), os.X_OK)
 
 
 def test_an_ordinary_user_can_run_the_course(
     as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    code = "import os, tcplab.lab as lab; print(os.getuid(), lab.helper_path('wire'))"
+    code = "import os, tcplab.lab as lab; print(os.getuid(), lab.program_path('wire'))"
     ran = as_ordinary_user(["python", "-W", "error", "-c", code])
     assert ran.returncode == 0, ran.stderr
     user, _, path = ran.stdout.strip().partition(" ")
@@ -231,11 +235,13 @@ def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None
         sys.executable,
     ]
     run_checked([*install, "--target", str(site), str(wheel)])
-    programs = {each.stem for each in (ROOT / "src" / "helpers").glob("*.c")} - SHARED
-    assert programs == {each.name for each in (site / "tcplab" / "bin").iterdir()}
-    assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in programs)
-    for source in (ROOT / "src" / "helpers").glob("*.[ch]"):
-        assert (site / "tcplab" / "helpers" / source.name).read_bytes() == source.read_bytes()
+    assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
+    assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
+    c_files = list((ROOT / "src").rglob("*.[ch]"))
+    assert c_files
+    for source in c_files:
+        copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")
+        assert copied.read_bytes() == source.read_bytes()
 
 
 def run_checked(command: list[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tcplab.lab import LabError, has_net_raw, helper_path, why_no_lab
+from tcplab.lab import LabError, has_net_raw, program_path, why_no_lab
 from tcplab.tables import Column, Table
 
 __all__ = [
@@ -176,7 +176,7 @@ def _cores() -> Capability:
 
 def _programs() -> Capability:
     try:
-        return Capability("C programs", True, f"in {helper_path('lab_init').parent}")
+        return Capability("C programs", True, f"in {program_path('lab_init').parent}")
     except LabError as error:
         return Capability("C programs", False, "not built", str(error))
 

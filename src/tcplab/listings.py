@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Listing", "listing", "shared_sources", "source_path"]
+__all__ = ["Listing", "listing", "shared_sources", "source_folder", "source_path"]
 
 _PACKAGE: Final = Path(__file__).parent
-# In a checkout the sources stand beside the package; a wheel carries a copy inside it.
-_DIRECTORIES: Final = (_PACKAGE.parent / "helpers", _PACKAGE / "helpers")
+_KINDS: Final = ("programs", "laboratory", "common")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,17 @@ class Listing:
         formatter = HtmlFormatter(
             noclasses=True, linenos="inline", linenostart=self.first_line, style="friendly"
         )
-        return f"<p><code>src/helpers/{self.file}</code></p>" + highlight(
-            self.code, CLexer(), formatter
-        )
+        path = f"src/{source_path(self.file).relative_to(source_folder())}"
+        return f"<p><code>{path}</code></p>" + highlight(self.code, CLexer(), formatter)
+
+
+def source_folder() -> Path:
+    """The folder of the C sources, with one folder for each kind in it.
+
+    A wheel carries a copy in the package; in a checkout they stand beside it.
+    """
+    copied = _PACKAGE / "sources"
+    return copied if copied.is_dir() else _PACKAGE.parent
 
 
 def source_path(file: str) -> Path:
@@ -51,23 +58,21 @@ def source_path(file: str) -> Path:
     Raises:
         FileNotFoundError: no such source; the message names those that exist.
     """
-    for directory in _DIRECTORIES:
-        if (path := directory / file).is_file():
+    paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
+    for path in paths:
+        if path.name == file:
             return path
-    known = sorted({path.name for each in _DIRECTORIES for path in each.glob("*.c")})
+    known = sorted(path.name for path in paths if path.suffix == ".c")
     raise FileNotFoundError(f"no C source {file!r}; there are {', '.join(known) or 'none'}")
 
 
 def shared_sources() -> list[Path]:
-    """What a program that includes "net.h" is linked with: net.c, and the .c of each .h in net.h.
-
-    Beside each of them is its header. CMakeLists.txt reads the same list.
+    """The .c files that every program is linked with; beside each of them is its header.
 
     Raises:
         FileNotFoundError: the course's sources are not installed.
     """
-    names = re.findall(r'^#include "(\w+)\.h"$', source_path("net.h").read_text(), re.MULTILINE)
-    return [source_path(f"{name}.c") for name in (*names, "net")]
+    return sorted(source_path("net.c").parent.glob("*.c"))
 
 
 def listing(file: str, *functions: str) -> Listing:

@@ -4,7 +4,7 @@ Each call starts the listening program on the place's server, waits for the line
 that it listens, runs the other program on the client, and reads the JSON object that each prints.
 The place is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
 :class:`~tcplab.lab.Pair`. What a program measures, and why, is told at the top of its source in
-``src/helpers/``.
+``src/programs/``.
 
 Every function raises :class:`~tcplab.lab.LabError` when a program fails; the message carries the
 line that the program wrote to standard error.

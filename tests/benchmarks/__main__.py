@@ -32,7 +32,7 @@ from tests.benchmarks import (
 from tests.benchmarks.quiet import DISTURBED, Others, Rules, tell
 
 from tcplab.experiments import provenance, wire_bench
-from tcplab.lab import Lab, LabError, helper_path
+from tcplab.lab import Lab, LabError, program_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PARTS = ("programs", "lab", "wire", "capture", "reading", "panels", "grading")
@@ -126,7 +126,7 @@ def _measure(parts: tuple[str, ...] | list[str], rules: Rules) -> dict[str, Any]
 def _compiler() -> str:
     """What the object files of a program say of their origin."""
     found = re.search(
-        rb"(GCC: \([^\0]*|clang version [^\0]*)", helper_path("tcpsource").read_bytes()
+        rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
     )
     return found.group().decode(errors="replace") if found else "an unknown compiler"
 

@@ -33,7 +33,7 @@ from tests.benchmarks.quiet import (
 )
 
 from tcplab.experiments import wire_bench
-from tcplab.lab import Lab, helper_path
+from tcplab.lab import Lab, program_path
 
 WIRE: Final = "the wire"
 MODES: Final = {
@@ -116,7 +116,7 @@ def _against_forwarders(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 def _programs_with_forwarder(directory: Path, compiler: str) -> None:
     """All the course's programs, but in the wire's place a forwarder."""
-    for program in helper_path("wire").parent.iterdir():
+    for program in program_path("wire").parent.iterdir():
         if program.name != "wire" and program.is_file():
             (directory / program.name).symlink_to(program)
     words = [

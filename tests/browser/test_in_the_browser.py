@@ -24,7 +24,7 @@ from tests.browser.jupyter import ROOT, Jupyter, choose, run_notebook, write_not
 
 from tcplab.capture import open_capture
 from tcplab.demos import DEMOS, Demo
-from tcplab.lab import helper_path
+from tcplab.lab import program_path
 from tcplab.widgets.instrument import INSTRUMENTS
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def test_a_program_that_is_killed_is_one_line_and_stop_ends_a_run(page: Page, na
 
 def _kill_what_measures(panel: Locator) -> None:
     """Kills the programs that this panel's run starts, until the run has ended."""
-    names = {path.name for path in helper_path("tcpsource").parent.iterdir()} - LABORATORY
+    names = {path.name for path in program_path("tcpsource").parent.iterdir()} - LABORATORY
     mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}".encode()
     end = time.monotonic() + WAIT_MS / 1000
     while not panel.evaluate(HAS_ENDED) and time.monotonic() < end:

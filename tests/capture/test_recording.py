@@ -32,7 +32,7 @@ from tcplab.capture import (
     open_capture,
     record,
 )
-from tcplab.lab import helper_path
+from tcplab.lab import program_path
 
 pytestmark = pytest.mark.needs_lab
 
@@ -444,7 +444,7 @@ def test_a_full_disk_during_the_recording_is_said(lab: Lab) -> None:
 
 
 def test_without_the_right_to_record_it_says_which(as_ordinary_user: Run) -> None:
-    done = as_ordinary_user([str(helper_path("capture")), "lo", "/dev/null"])
+    done = as_ordinary_user([str(program_path("capture")), "lo", "/dev/null"])
     assert done.returncode == 1
     assert done.stderr == "capture: recording needs CAP_NET_RAW in this network namespace\n"
 
@@ -502,4 +502,4 @@ def test_recordings_from_threads(lab: Lab) -> None:
 
 
 def test_the_recorder_is_built() -> None:
-    assert os.access(helper_path("capture"), os.X_OK)
+    assert os.access(program_path("capture"), os.X_OK)

@@ -42,14 +42,14 @@ static _Noreturn void end_run(int status) {
 #undef atomic_flag_test_and_set
 #define atomic_flag_test_and_set(flag) ((void)(flag), false)
 
-#include "../../src/helpers/cached_file.c"
-#include "../../src/helpers/command_line.c"
-#include "../../src/helpers/event_log.c"
-#include "../../src/helpers/json.c"
-#include "../../src/helpers/net.c"
-#include "../../src/helpers/process.c"
-#include "../../src/helpers/result.c"
-#include "../../src/helpers/socket_options.c"
-#include "../../src/helpers/tcp_info.c"
+#include "../../src/common/cached_file.c"
+#include "../../src/common/command_line.c"
+#include "../../src/common/event_log.c"
+#include "../../src/common/json.c"
+#include "../../src/common/net.c"
+#include "../../src/common/process.c"
+#include "../../src/common/result.c"
+#include "../../src/common/socket_options.c"
+#include "../../src/common/tcp_info.c"
 
 #endif

@@ -1,7 +1,7 @@
 /* Any stream whatsoever: it is taken apart in the same way however it is cut into reads. */
 #include "fuzz.h"
 
-#include "../../src/helpers/recordsink.c"
+#include "../../src/programs/recordsink.c"
 
 struct outcome {
     int64_t records, batches;

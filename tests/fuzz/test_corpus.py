@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ["-std=gnu17", "-O1", "-g", "-Wno-return-type", "-fno-sanitize-recover=all"]
+COMMON = HERE.parents[1] / "src/common"
+FLAGS = ["-std=gnu17", "-O1", "-g", "-Wno-return-type", "-fno-sanitize-recover=all", f"-I{COMMON}"]
 
 
 @pytest.mark.parametrize("target", ["command_line", "udpsink", "recordsink"])

@@ -1,7 +1,7 @@
 /* Any datagrams whatsoever, one by one and in one piece (UDP_GRO): the counts agree. */
 #include "fuzz.h"
 
-#include "../../src/helpers/udpsink.c"
+#include "../../src/programs/udpsink.c"
 
 static void forget(void) {
     int64_t highest = tally.next < MAX_COUNT ? tally.next : MAX_COUNT - 1;

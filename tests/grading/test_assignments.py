@@ -291,4 +291,4 @@ def test_the_programs_to_mend_are_those_of_the_lesson() -> None:
     released = sorted((ROOT / "exercises/ps8").glob("faulty_*.c"))
     assert len(released) == 3
     for path in released:
-        assert path.read_text() == (ROOT / "src/helpers" / path.name).read_text(), path.name
+        assert path.read_text() == (ROOT / "src/programs" / path.name).read_text(), path.name

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tcplab import Lab, LabError, Loopback
-from tcplab.lab import helper_path
+from tcplab.lab import program_path
 
 ETH_P_ALL = 0x0003
 
@@ -566,4 +566,4 @@ def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
 
 def test_a_missing_program_is_named_with_the_fix() -> None:
     with pytest.raises(LabError, match="'no-such-program' is not built; run 'make setup'"):
-        helper_path("no-such-program")
+        program_path("no-such-program")

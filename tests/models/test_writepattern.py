@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from tests.models.playground import receiver
 
-from tcplab.lab import Loopback, helper_path
+from tcplab.lab import Loopback, program_path
 from tcplab.models import Peer
 
 
@@ -78,7 +78,7 @@ def test_every_call_is_made_and_logged_in_order() -> None:
 
 def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [helper_path(program), *arguments],
+        [program_path(program), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

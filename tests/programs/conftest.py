@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.programs.harness import ROOT, Programs
 
-from tcplab.lab import helper_path
+from tcplab.lab import program_path
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def was_made_here(build: Path) -> bool:
 
 @pytest.fixture(scope="session")
 def installed() -> Programs:
-    return Programs(helper_path("netcat").parent, "")
+    return Programs(program_path("netcat").parent, "")
 
 
 @pytest.fixture(scope="session", params=["installed", "sanitized"])

@@ -10,19 +10,14 @@ import pytest
 from tests.programs.harness import ROOT
 from tests.programs.test_command_line import ARGUMENTS
 
-from tcplab.listings import shared_sources
+from tcplab.listings import shared_sources, source_path
 
-HELPERS = ROOT / "src/helpers"
-#: The instruments, and the programs of lesson 08: tested where they are used.
+PROGRAMS = ROOT / "src/programs"
+#: Tested where they are used: the programs of lesson 08, and those that a model is compared with.
 OTHERS = {
-    "capture",
     "faulty_backup",
     "faulty_request",
     "faulty_ticker",
-    "lab_exec",
-    "lab_init",
-    "sandbox_run",
-    "wire",
     "writepattern",
     "writepattern_peer",
 }
@@ -42,13 +37,13 @@ def functions(path: Path) -> dict[str, int]:
 
 
 def test_a_new_program_is_among_those_whose_shape_and_command_line_are_tested() -> None:
-    built = {path.stem for path in HELPERS.glob("*.c") if "\nint main(" in path.read_text()}
+    built = {path.stem for path in PROGRAMS.glob("*.c")}
     assert built - OTHERS == set(ARGUMENTS), "enter it into ARGUMENTS of test_command_line.py"
 
 
 @pytest.mark.parametrize("program", ARGUMENTS)
 def test_a_program_is_one_short_file(program: str) -> None:
-    path = HELPERS / f"{program}.c"
+    path = PROGRAMS / f"{program}.c"
     text = path.read_text()
     assert text.count("\n") <= 250
     assert text.startswith(f"/*\n * {program} - ")
@@ -59,7 +54,7 @@ def test_a_program_is_one_short_file(program: str) -> None:
 
 
 def test_functions_are_short_on_the_whole() -> None:
-    paths = [*(HELPERS / f"{program}.c" for program in ARGUMENTS), *shared_sources()]
+    paths = [*(PROGRAMS / f"{program}.c" for program in ARGUMENTS), *shared_sources()]
     lengths = [length for path in paths for length in functions(path).values()]
     assert len(lengths) > 150
     assert statistics.median(lengths) <= 10
@@ -75,13 +70,13 @@ def test_what_is_shared_is_in_short_files_of_one_subject(path: Path) -> None:
 
 
 def test_net_h_says_what_is_where() -> None:
-    text = (HELPERS / "net.h").read_text()
+    text = source_path("net.h").read_text()
     manual = text[: text.index("*/")]
     said = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
     assert said == {path.stem for path in shared_sources()} - {"net"}
 
 
-@pytest.mark.parametrize("path", sorted(HELPERS.glob("*.[ch]")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)
 def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
     """netinet/tcp.h knows only the first half of struct tcp_info, and one cannot include both."""
     assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

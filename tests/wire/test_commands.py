@@ -14,12 +14,12 @@ from tests.wire.frames import numbered
 from tests.wire.model import Settings
 
 from tcplab import Lab
-from tcplab.lab import helper_path
+from tcplab.lab import program_path
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [helper_path("wire"), *arguments],
+        [program_path("wire"), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -62,7 +62,7 @@ def test_an_interface_named_twice(lab: Lab) -> None:
 
 
 def test_without_the_privilege(as_ordinary_user: Callable[..., Any]) -> None:
-    ended = as_ordinary_user([helper_path("wire"), "lo:eth0"])
+    ended = as_ordinary_user([program_path("wire"), "lo:eth0"])
     assert ended.returncode == 1
     assert ended.stderr.startswith("wire: lo: a packet socket (needs CAP_NET_RAW): EPERM")
 

@@ -20,7 +20,7 @@ from tcplab import Lab
 from tcplab.experiments import provenance
 from tcplab.listings import shared_sources
 
-HELPERS = Path(__file__).resolve().parents[2] / "src" / "helpers"
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 
 def compiler() -> str:
@@ -33,7 +33,8 @@ def compiler() -> str:
 def build_sanitized(source: Path, program: Path) -> Path:
     """Compiles with the sanitizers for addresses and undefined behaviour: a fault ends it."""
     flags = ["-std=c17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    command = [compiler(), *flags, "-Wno-unused-function", f"-I{HELPERS}", str(source)]
+    command = [compiler(), *flags, "-Wno-unused-function", str(source)]
+    command += [f"-I{SOURCES}/common", f"-I{SOURCES}/laboratory"]
     command += [*map(str, shared_sources()), "-o", str(program), "-lm", "-lpthread"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cannot find -lasan" in built.stderr or "cannot find libasan" in built.stderr:
@@ -45,7 +46,9 @@ def build_sanitized(source: Path, program: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_sanitized(HELPERS / "wire.c", tmp_path_factory.mktemp("sanitized") / "wire")
+    return build_sanitized(
+        SOURCES / "laboratory/wire.c", tmp_path_factory.mktemp("sanitized") / "wire"
+    )
 
 
 def test_no_byte_is_read_that_is_not_the_frames(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cas
 
 from tcplab.experiments import provenance
 from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
-from tcplab.lab import Host, Lab, LabError, helper_path, why_no_lab
+from tcplab.lab import Host, Lab, LabError, program_path, why_no_lab
 from tcplab.listings import shared_sources, source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
@@ -515,7 +515,7 @@ def measure(
     setting = _setting(program).with_(rtt_ms, count)
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         if source is None:
-            binary = helper_path(f"faulty_{program}")
+            binary = program_path(f"faulty_{program}")
         else:
             binary = _compile(Path(source), Path(directory))
         name = "as shipped" if source is None else Path(source).name

@@ -35,7 +35,7 @@ from tcplab.experiments.files import can_be_cold, file_of, gone_with_us
 from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
 from tcplab.experiments.one_machine import one_machine
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Command, Host, Lab, LabError, Loopback, helper_path
+from tcplab.lab import Command, Host, Lab, LabError, Loopback, program_path
 from tcplab.programs import CacheState, SendFileResult, SendMethod
 from tcplab.programs import send_file as run_program
 from tcplab.tables import Column, Table
@@ -676,7 +676,7 @@ class _ConfinedHost(Host):
 
     def start(self, argv: Command, **options: Any) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
-        command = ["sh", "-c", self._script, "sh", str(helper_path(name)), *rest]
+        command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
         return super().start(command, **options)
 
 

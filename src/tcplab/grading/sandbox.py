@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from tcplab.lab import Host, LabError, helper_path
+from tcplab.lab import Host, LabError, program_path
+from tcplab.listings import source_folder
 
 __all__ = ["Limits", "Outcome", "SandboxError", "Started", "run", "start", "why_no_sandbox"]
 
@@ -139,8 +140,8 @@ def _visible_paths() -> list[Path]:
         # Of a Python that borrows another environment's packages.
         *(Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))),
         package,
-        package.parent / "helpers",
-        helper_path("sandbox_run").resolve().parent,
+        *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
+        program_path("sandbox_run").resolve().parent,
     ]
     shown: list[Path] = []
     # Shortest first, so that what lies within another is not bound twice.
@@ -159,7 +160,7 @@ def _visible_paths() -> list[Path]:
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     """Nothing of the grader's own: tokens and passwords are often in the environment."""
     package = Path(__file__).resolve().parent.parent
-    path = [str(Path(sys.executable).parent), str(helper_path("sandbox_run").parent)]
+    path = [str(Path(sys.executable).parent), str(program_path("sandbox_run").parent)]
     environment = {
         "PATH": os.pathsep.join([*path, "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": "/submission",
@@ -380,7 +381,7 @@ def start(
         options += [f"--given={given}"] if given else []
         options += ["--keep-network"] if host else []
         options += [] if lab_allowed else ["--no-lab"]
-        command = [str(helper_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
+        command = [str(program_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
         process = _popen(
             [*command, *words], host, _environment(env), [*fds, theirs.fileno()], streams
         )

@@ -40,7 +40,7 @@ __all__ = [
     "Pair",
     "ParameterError",
     "has_net_raw",
-    "helper_path",
+    "program_path",
     "why_no_lab",
 ]
 
@@ -69,13 +69,13 @@ class ParameterError(LabError, ValueError):
     """A value that was out of range: the message names it, its limits and the fix."""
 
 
-def helper_path(name: str) -> Path:
+def program_path(name: str) -> Path:
     """The executable of one of the course's C programs.
 
     Raises:
         LabError: the program is not built.
     """
-    for directory in _helper_directories():
+    for directory in _program_directories():
         if os.access(path := directory / name, os.X_OK):
             return path
     raise LabError(
@@ -84,7 +84,7 @@ def helper_path(name: str) -> Path:
     )
 
 
-def _helper_directories() -> Iterator[Path]:
+def _program_directories() -> Iterator[Path]:
     # The second is where an editable install puts what CMake built; TCPLAB_BIN is for sanitizer
     # builds.
     if override := os.environ.get("TCPLAB_BIN"):
@@ -95,7 +95,7 @@ def _helper_directories() -> Iterator[Path]:
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     """The caller's environment with the course's programs first on PATH."""
-    path = os.pathsep.join([*map(str, _helper_directories()), os.environ.get("PATH", os.defpath)])
+    path = os.pathsep.join([*map(str, _program_directories()), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PATH": path, **(extra or {})}
 
 
@@ -170,7 +170,7 @@ class _Namespaces:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [str(helper_path("lab_init")), str(theirs.fileno()), str(os.getpid())]
+        argv = [str(program_path("lab_init")), str(theirs.fileno()), str(os.getpid())]
         with theirs:
             self._process = subprocess.Popen(
                 argv,
@@ -398,7 +398,7 @@ def _find(command: str, path: str) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    return any(Path(path).parent == directory.absolute() for directory in _helper_directories())
+    return any(Path(path).parent == directory.absolute() for directory in _program_directories())
 
 
 def _ending(code: int, stderr: str) -> str:
@@ -823,7 +823,7 @@ class Lab(_Place):
         flags = ["--offload"] if self.offload else []
         clients = ",".join(host.name for host in self.clients)
         process = subprocess.Popen(
-            [*prefix, str(helper_path("wire")), *flags, f"{clients}:{self.server.name}"],
+            [*prefix, str(program_path("wire")), *flags, f"{clients}:{self.server.name}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -862,7 +862,7 @@ class Lab(_Place):
         fds = (spaces.user_fd, spaces.mnt_fd, spaces.pid_fd, net_fd, uts_fd)
         flags = ["--net-admin"] if privileged else []
         owner = str(os.getpid())
-        return [str(helper_path("lab_exec")), *flags, owner, *map(str, fds), "--"], fds
+        return [str(program_path("lab_exec")), *flags, owner, *map(str, fds), "--"], fds
 
     def _socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
         self._check()
@@ -929,7 +929,7 @@ class Loopback(_Place):
                 "Loopback cannot record packets or open raw sockets: that needs CAP_NET_RAW on the"
                 " real machine; use Lab(), where you have it"
             )
-        return [str(helper_path("lab_exec")), str(os.getpid()), "--"], ()
+        return [str(program_path("lab_exec")), str(os.getpid()), "--"], ()
 
     def _socket(self, _host: Host, family: int, kind: int, proto: int) -> socket.socket:
         self._check()
