@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.nonempty import each
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tcplab"
 
@@ -58,7 +60,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
 
 def test_every_module_has_its_place_and_its_line_in_the_table() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    for module in {module for module, _path in sources()} - {"__init__", "__main__"}:
+    for module in each({module for module, _path in sources()} - {"__init__", "__main__"}):
         assert module in order(), f"{module} is not in the order of CONTRIBUTING.md"
         assert f"| `{module}` |" in text, f"{module} has no line in the table of CONTRIBUTING.md"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.demos import DEMOS, Demo
@@ -141,6 +142,6 @@ def test_a_demo_is_shown_from_recordings_where_nothing_runs_live(
     demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    for step in demo.steps:
+    for step in each(demo.steps):
         shown = load(demo.instrument).run(Step(demo.settings(step)))
         assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"

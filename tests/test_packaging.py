@@ -21,6 +21,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
+from tests.nonempty import each
 
 from tcplab.lab import program_path
 
@@ -97,7 +98,7 @@ def test_every_package_that_is_imported_is_asked_for(folder: str, declared: list
     """And does not merely come along because another package needs it."""
     providers = packages_distributions()
     ours = {"tcplab", "tests", *sys.stdlib_module_names}
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    for path in each(sorted((ROOT / folder).rglob("*.py"))):
         for module in imported_packages(path) - ours:
             distributions = {canonicalize_name(each) for each in providers.get(module, [])}
             assert distributions & requirements(declared).keys(), f"{path.name} imports {module}"
@@ -119,7 +120,7 @@ def imported_packages(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_pins_every_package_exactly_and_by_hash(lock: str) -> None:
-    for name, (requirement, hashes) in pins(lock).items():
+    for name, (requirement, hashes) in each(pins(lock).items()):
         assert [each.operator for each in requirement.specifier] == ["=="], name
         assert hashes > 0, f"{name} has no hash"
 
@@ -142,7 +143,7 @@ def test_a_lock_holds_no_address(lock: str) -> None:
 )
 def test_a_lock_answers_pyproject(lock: str, asked: list[str]) -> None:
     pinned = pins(lock)
-    for name, requirement in requirements(asked).items():
+    for name, requirement in each(requirements(asked).items()):
         assert name in pinned, f"{name} is not in {lock}: make lock"
         (exact,) = pinned[name][0].specifier
         assert requirement.specifier.contains(exact.version), f"{lock} is stale: make lock"
@@ -150,7 +151,7 @@ def test_a_lock_answers_pyproject(lock: str, asked: list[str]) -> None:
 
 def test_a_learner_gets_the_versions_that_were_tested() -> None:
     tested = pins("requirements-dev.lock")
-    for name, (requirement, _) in pins("requirements.lock").items():
+    for name, (requirement, _) in each(pins("requirements.lock").items()):
         assert name in tested
         assert tested[name][0].specifier == requirement.specifier
 
@@ -179,9 +180,9 @@ def needed_packages(top: str, extras: set[str]) -> set[str]:
             wanted = distribution(name).requires or []
         except PackageNotFoundError:
             continue  # its absence from the lock is what the test is after
-        for each in map(Requirement, wanted):
-            if each.marker is None or each.marker.evaluate({"extra": extra}):
-                todo += [(canonicalize_name(each.name), more) for more in ("", *each.extras)]
+        for needed in map(Requirement, wanted):
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                todo += [(canonicalize_name(needed.name), more) for more in ("", *needed.extras)]
     return {name for name, _ in seen} - {top}
 
 
@@ -456,7 +457,7 @@ def test_nothing_is_tied_to_one_machine_or_registry(pattern: re.Pattern[str]) ->
 
 
 def test_notebooks_hold_no_outputs() -> None:
-    for path in (each for each in tracked_files() if each.suffix == ".ipynb"):
+    for path in each(path for path in tracked_files() if path.suffix == ".ipynb"):
         notebook = json.loads(path.read_text())
         name = path.relative_to(ROOT)
         assert "widgets" not in notebook["metadata"], (

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.browser.jupyter import ROOT, Jupyter, choose, run_notebook, write_notebook
+from tests.nonempty import each
 
 from tcplab.capture import open_capture
 from tcplab.demos import DEMOS, Demo
@@ -466,7 +467,7 @@ def test_at_1280_by_720_everything_is_there_also_at_200_percent(page: Page, zoom
     """Zoom of 200 % on 1280 x 720 is a page of 640 x 360."""
     page.set_viewport_size({"width": 1280 // zoom, "height": 720 // zoom})
     try:
-        for panel in page.locator(".jp-OutputArea-output .tcplab-panel").all():
+        for panel in each(page.locator(".jp-OutputArea-output .tcplab-panel").all()):
             panel.scroll_into_view_if_needed()
             beyond = panel.evaluate(
                 """panel => {

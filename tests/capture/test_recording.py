@@ -23,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 import pytest
 from tests.conftest import Run
+from tests.nonempty import each
 
 from tcplab import Host, Lab, LabError
 from tcplab.capture import (
@@ -498,7 +499,7 @@ def test_recordings_from_threads(lab: Lab) -> None:
     for thread in threads:
         thread.join()
     assert len(captures) == 3
-    assert all(len(capture.segments) >= 5 for capture in captures)
+    assert all(len(capture.segments) >= 5 for capture in each(captures))
 
 
 def test_the_recorder_is_built() -> None:

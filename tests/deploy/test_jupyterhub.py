@@ -18,6 +18,7 @@ import pytest
 import yaml
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+from tests.nonempty import each
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -71,7 +72,7 @@ def test_each_setting_is_one_that_jupyterhub_has() -> None:
         "KernelManager": KernelManager,
         "MappingKernelManager": MappingKernelManager,
     }
-    for argument in config.Spawner.args:
+    for argument in each(config.Spawner.args):
         owner, setting = argument.removeprefix("--").partition("=")[0].split(".")
         assert setting in known[owner].class_traits(config=True), argument
 
@@ -235,7 +236,7 @@ def trying(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Imports a part of try-it by its name."""
     monkeypatch.syspath_prepend(str(HUB))
     yield lambda name: importlib.import_module(f"trying.{name}")
-    for name in [each for each in sys.modules if each.partition(".")[0] == "trying"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "trying"]:
         del sys.modules[name]
 
 
@@ -260,7 +261,7 @@ def test_a_class_hands_in_right_wrong_and_untouched_work(trying: Any) -> None:
     assert {each.score for each in found if each.name == "reference"} == {18.0}
     assert {each.score for each in found if each.name == "untouched"} == {0.0}
     mistakes = [each for each in found if each.name not in ("reference", "untouched")]
-    assert all(0 < each.score < 18 for each in mistakes)
+    assert all(0 < mistake.score < 18 for mistake in each(mistakes))
     right = found[0]
     assert all(each.cells != right.cells or each.files != right.files for each in mistakes)
     assert any(each.files != right.files for each in mistakes)

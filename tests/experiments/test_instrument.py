@@ -120,10 +120,10 @@ def test_an_experiment_in_an_experiment_has_the_instrument(queue: Path) -> None:
     assert list(queue.iterdir()) == []
 
 
-def test_without_a_queue_there_is_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TCPLAB_INSTRUMENT", raising=False)
+def test_without_a_queue_no_ticket_is_drawn(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCPLAB_INSTRUMENT")
     with turn():
-        pass
+        assert list(queue.iterdir()) == []
 
 
 def test_two_places_are_for_two_at_a_time_with_processors_of_their_own(

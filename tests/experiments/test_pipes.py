@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, pipes, recordings, table
@@ -78,9 +79,8 @@ def test_the_sizes_of_reads_are_seen(result: pipes.Pipes) -> None:
 
 def test_a_wire_carries_what_it_can(result: pipes.Pipes) -> None:
     # Ours is never faster than computed; slower it may be, on a busy machine.
-    for chain in result.chains:
-        if chain.way.wire and chain.runs:
-            assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
+    for chain in each(chain for chain in result.chains if chain.way.wire and chain.runs):
+        assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
 
 
 def test_the_file_is_brought_into_its_state_before_each_run() -> None:

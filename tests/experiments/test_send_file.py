@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, recordings, send_file, send_queue, table
@@ -29,11 +30,12 @@ def find(result: send_file.SendFiles, part: send_file.Part, name: str) -> Transf
 
 
 def test_every_case_was_measured_or_says_why_not(result: send_file.SendFiles) -> None:
-    for each in result.transfers:
-        assert bool(each.costs) != bool(each.missing), each
-        for cost in each.costs:
-            header = each.case.header_bytes
-            assert cost.bytes == each.case.connections * (each.case.file_bytes + header)
+    for transfer in each(result.transfers):
+        assert bool(transfer.costs) != bool(transfer.missing), transfer
+        case = transfer.case
+        for cost in transfer.costs:
+            assert cost.bytes == case.connections * (case.file_bytes + case.header_bytes)
+    assert any(transfer.costs for transfer in result.transfers)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +80,10 @@ def test_an_address_space_smaller_than_the_file(result: send_file.SendFiles) -> 
 
 
 def test_a_control_group_or_the_way_to_get_one(result: send_file.SendFiles) -> None:
-    for each in result.part("memory"):
-        if each.case.limit == "cgroup" and not each.costs:
+    for transfer in result.part("memory"):
+        if transfer.case.limit == "cgroup" and not transfer.costs:
             words = ("systemd-run --user --scope", "tmpfs", "had no memory left")
-            assert any(each_word in each.missing for each_word in words)
+            assert any(each_word in transfer.missing for each_word in words)
     mine = f"tcplab-{os.getpid()}"
     groups = [parent / mine for parent, _file in send_file._memory_groups()]
     assert not [group for group in groups if group.exists()]
@@ -104,7 +106,7 @@ def test_the_segments_of_a_header(result: send_file.SendFiles) -> None:
 
 
 def test_a_table_a_part(result: send_file.SendFiles) -> None:
-    for part in {each.case.part for each in result.transfers}:
+    for part in {transfer.case.part for transfer in result.transfers}:
         assert len(result.table(part).text().splitlines()) == 2 + len(result.part(part))
     assert len(table(result).text().splitlines()) == 2 + len(result.transfers)
 
@@ -132,10 +134,10 @@ def test_the_texts_figures_stand_beside_ours() -> None:
 def test_without_a_laboratory_two_hosts_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = send_file.measure(parts=["loopback", "veth", "header"], sizes_mb=[1], runs=1)
-    assert all(each.costs for each in result.part("loopback"))
+    assert all(transfer.costs for transfer in each(result.part("loopback")))
     for part in ("veth", "header"):
-        for each in result.part(part):
-            assert each.missing == "needs two hosts and a wire: not possible on plain loopback"
+        for transfer in each(result.part(part)):
+            assert transfer.missing == "needs two hosts and a wire: not possible on plain loopback"
 
 
 @pytest.mark.parametrize(

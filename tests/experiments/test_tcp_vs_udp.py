@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.nonempty import each
 
 from tcplab import Lab, LabError
 from tcplab.cli import main
@@ -51,7 +52,7 @@ def test_the_tables_are_whole(small: tcp_vs_udp.TcpVsUdp) -> None:
 
 
 def test_what_was_sent_is_accounted_for(small: tcp_vs_udp.TcpVsUdp) -> None:
-    for series in small.series:
+    for series in each(small.series):
         (run,) = series.runs
         assert series.blocks == 40
         assert run.wall_s > 0

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
+from tests.nonempty import each
 from tests.timeline.made_up import ack, capture, data, handshake, ns
 
 from tcplab import figures
@@ -79,8 +80,8 @@ def lost() -> Timeline:
         ack(219, 70, payload_bytes=2),
     ]
     peer = [dict(each) for i, each in enumerate(rows) if i != 3]
-    for each in peer:
-        each["time_ns"] += 2_000_000 if each["direction"] == 0 else -2_000_000
+    for row in peer:
+        row["time_ns"] += 2_000_000 if row["direction"] == 0 else -2_000_000
     peer.sort(key=lambda each: int(each["time_ns"]))
     return explain(log, capture(rows), OPTIONS, peer_segments=capture(peer))
 
@@ -191,8 +192,8 @@ def clocked(*, sent_again: bool = False) -> Timeline:
     for i in range(30):
         rows.append(ack(2 + i, 2 * mss * (i + 1), window=10 * mss))
         rows += [data(2.01 + i, mss * (2 * i + 10), mss), data(2.05 + i, mss * (2 * i + 11), mss)]
-    for each in rows[1:3]:
-        each["window"] = 10 * mss
+    for row in rows[1:3]:
+        row["window"] = 10 * mss
     if sent_again:
         rows.append(data(300, 69 * mss, mss, is_retransmission=True))
     rows.append(ack(310, 70 * mss))
@@ -341,7 +342,7 @@ def test_long_labels_are_wrapped() -> None:
     assert label.wrapped(2000) == label
     lines = label.wrapped(300).text.split("\n")
     assert len(lines) == 2
-    assert all(style.text_width_px(line, style.SMALL) <= 300 for line in lines)
+    assert all(style.text_width_px(line, style.SMALL) <= 300 for line in each(lines))
 
 
 def test_what_is_written_is_dark_enough_to_be_read() -> None:
@@ -360,7 +361,7 @@ def test_what_is_written_is_dark_enough_to_be_read() -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_large_type(name: str) -> None:
     for draw in (figures.timeline, figures.ladder, figures.time_sequence, figures.in_flight):
-        assert all(float(each.get_fontsize()) >= 11 for each in texts(draw(MADE[name]())))
+        assert all(float(text.get_fontsize()) >= 11 for text in each(texts(draw(MADE[name]()))))
 
 
 def test_nothing_is_told_by_colour_alone() -> None:

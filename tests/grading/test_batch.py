@@ -19,6 +19,7 @@ import pytest
 from tests.grading.conftest import Tiny, quiet
 from tests.grading.damaged import DAMAGES, Notebook, changed
 from tests.grading.hostile import ATTACKS
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.grading.batch import Batch, grade
@@ -138,7 +139,7 @@ def test_moodle_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) 
     header, *people = csv.reader(text.splitlines())
     assert header == ["username", "tiny"]
     assert {row[0] for row in people} == {"'=frank", *CLASS} - {"=frank"}
-    assert all(len(row) == 2 and 0 <= float(row[1]) <= 7 for row in people)
+    assert all(len(row) == 2 and 0 <= float(row[1]) <= 7 for row in each(people))
 
 
 def test_who_has_no_grade_is_in_the_report_and_not_in_the_files_for_the_lms(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.experiments import lab_tour, table
 from tcplab.models import goodput_mbyte_s
@@ -68,17 +69,17 @@ def loss() -> lab_tour.SniffingLoss:
 
 @UNHURRIED
 def test_the_recorder_has_everything(loss: lab_tour.SniffingLoss) -> None:
-    for each in loss.watched:
-        assert each.recorder_drops == 0
-        assert each.passed >= each.sent
+    for run in each(loss.watched):
+        assert run.recorder_drops == 0
+        assert run.passed >= run.sent
 
 
 @UNHURRIED
 def test_what_scapy_has_and_what_it_missed_are_all_there_was(loss: lab_tour.SniffingLoss) -> None:
-    for each in loss.watched:
-        assert each.scapy_kept + each.scapy_drops == each.passed
-        assert bool(each.warning) == bool(each.scapy_drops)
-        assert str(each.scapy_drops) in each.warning or not each.scapy_drops
+    for run in each(loss.watched):
+        assert run.scapy_kept + run.scapy_drops == run.passed
+        assert bool(run.warning) == bool(run.scapy_drops)
+        assert str(run.scapy_drops) in run.warning or not run.scapy_drops
 
 
 @UNHURRIED

@@ -7,6 +7,7 @@ any, and elsewhere the best of some longer runs: what disturbs a run makes it sl
 from __future__ import annotations
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.experiments import datagrams, interfaces, tcp_vs_udp
 from tcplab.models import goodput_mbyte_s
@@ -67,7 +68,7 @@ def test_tcp_to_localhost_is_faster_because_of_that(long_runs: tcp_vs_udp.TcpVsU
 
 def test_udp_sends_each_block_by_itself(result: tcp_vs_udp.TcpVsUdp) -> None:
     for server in tcp_vs_udp.SERVERS:
-        for size in tcp_vs_udp.SIZES:
+        for size in each(tcp_vs_udp.SIZES):
             assert result[server, "udp", size].bytes_per_segment == size
 
 
@@ -100,7 +101,7 @@ def test_all_that_is_lost_on_one_machine_is_lost_at_the_receive_buffer(
 ) -> None:
     for server in ("bsd", "localhost"):
         for size in tcp_vs_udp.SIZES:
-            for run in result[server, "udp", size].runs:
+            for run in each(result[server, "udp", size].runs):
                 assert run.lost is not None
                 assert run.drops is not None
                 # An end marker may be dropped as well.
@@ -138,10 +139,10 @@ def test_a_buffer_with_room_for_all_loses_none() -> None:
     assert 10 <= book.room_datagrams <= 45
     rooms = [each.room_datagrams for each in buffers.buffers]
     assert rooms == sorted(rooms)
-    for each in buffers.buffers:
-        assert all(lost <= drops for lost, drops in zip(each.lost, each.drops, strict=True))
-        if each.room_datagrams >= 1000:  # where the system grants so much
-            assert set(each.lost) == {0}
+    for buffer in buffers.buffers:
+        assert all(lost <= drops for lost, drops in zip(buffer.lost, buffer.drops, strict=True))
+        if buffer.room_datagrams >= 1000:  # where the system grants so much
+            assert set(buffer.lost) == {0}
 
 
 def test_batches_make_udp_as_fast_as_tcp(batches: datagrams.Batching) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.experiments import maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
@@ -43,7 +44,7 @@ def test_a_packet_taken_apart() -> None:
 
 def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
     assert sweep.provenance["capture_drops"] == 0
-    for row in sweep.loopback:
+    for row in each(sweep.loopback):
         assert row.mss_bytes == row.derived_mss_bytes == min(row.mtu_bytes, 65_535) - 52
         assert row.syn_mss_bytes == announced_mss_bytes(min(row.mtu_bytes, 65_535))
         if not row.offload:

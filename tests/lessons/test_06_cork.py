@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.experiments import cork
 from tcplab.lab import LabError
@@ -162,9 +163,9 @@ def test_a_forgotten_cork_waits_for_the_retransmission_timeout() -> None:
 
 
 def test_the_segments_are_those_of_the_model(scripts: cork.Scenarios) -> None:
-    for each in scripts.scenarios:
-        found = [segment.payload_bytes for segment in each.segments()]
-        assert found == [size for size, _reason in each.model], each.name
+    for scenario in each(scripts.scenarios):
+        found = [segment.payload_bytes for segment in scenario.segments()]
+        assert found == [size for size, _reason in scenario.model], scenario.name
 
 
 def reasons(scripts: cork.Scenarios, name: str) -> list[Reason]:
@@ -238,7 +239,7 @@ def test_the_header_is_alone_without_a_cork() -> None:
         "read+send, cork": False,
     }
     assert result["cork"].sizes == (1448, 1448, 1448, 856)
-    assert all(max(each.sizes) == cork.MSS_BYTES for each in result.ways)
+    assert all(max(way.sizes) == cork.MSS_BYTES for way in each(result.ways))
     assert result["msg_more"].system_calls == result["default"].system_calls
     assert result["cork"].system_calls == result["default"].system_calls + 2
 

@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tests.nonempty import each
 
 from tcplab.doctor import LESSONS as LESSONS_OF_THE_DOCTOR
 from tcplab.experiments import recordings
@@ -58,7 +59,7 @@ def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
 
 
 def test_it_is_committed_without_outputs(notebook: Any) -> None:
-    for cell in notebook.cells:
+    for cell in each(notebook.cells):
         if cell.cell_type == "code":
             assert cell.outputs == []
             assert cell.execution_count is None
@@ -96,7 +97,7 @@ def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(
     html = "".join(out.get("data", {}).get("text/html", "") for out in outputs)
     alternatives = re.findall(r'<img [^>]*alt="([^"]*)"', html)
     assert alternatives, "a lesson without a picture"
-    assert all(len(text) > 20 for text in alternatives), "a picture without words"
+    assert all(len(text) > 20 for text in each(alternatives)), "a picture without words"
     if mode == "live":
         assert "Recorded on" not in html
 

@@ -7,6 +7,7 @@ import functools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.nonempty import each
 
 from tcplab.models import (
     RECEIVERS,
@@ -86,7 +87,7 @@ def test_zerocopy_to_the_same_machine_copies_after_all() -> None:
 
 
 def test_without_scatter_gather_nothing_is_free() -> None:
-    for name in SENDERS:
+    for name in each(SENDERS):
         assert copies_per_byte(name, scatter_gather=False).sender >= 1
 
 
@@ -158,6 +159,6 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
 
 
 def test_every_name_has_a_note() -> None:
-    for cost in [*SENDERS.values(), *RECEIVERS.values(), *STAGES.values()]:
+    for cost in each([*SENDERS.values(), *RECEIVERS.values(), *STAGES.values()]):
         assert cost.note
         assert 0 <= cost.copies <= 2

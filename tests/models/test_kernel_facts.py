@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 from tests.models.playground import SYSCTLS, Played, kernel_clock, play
+from tests.nonempty import each
 
 from tcplab.lab import Lab
 from tcplab.models import (
@@ -332,7 +333,7 @@ def test_the_cost_of_a_message(rtt_ms: int) -> None:
     # Waiting for a round trip takes no CPU, so many can wait together.
     with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
         measured = pool.map(lambda cost: _measure_messages(lab, *cost), COSTS)
-        for (writes, option, quickack), (ms, segments) in zip(COSTS, measured, strict=True):
+        for (writes, option, quickack), (ms, segments) in each(zip(COSTS, measured, strict=True)):
             model = message_cost(
                 writes,
                 option,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.nonempty import each
 
 import tcplab.models
 from tcplab.models import (
@@ -40,7 +41,7 @@ ENCAPSULATIONS = st.builds(
 
 def test_models_need_nothing_but_the_standard_library() -> None:
     allowed = {"__future__", "collections", "dataclasses", "enum", "heapq", "itertools", "math"}
-    for file in Path(tcplab.models.__file__).parent.glob("*.py"):
+    for file in each(Path(tcplab.models.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 assert {name.name.split(".")[0] for name in node.names} <= allowed | {"typing"}

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from tests.models.playground import receiver
+from tests.nonempty import each
 
 from tcplab.lab import Loopback, program_path
 from tcplab.models import Peer
@@ -70,7 +71,7 @@ def test_every_call_is_made_and_logged_in_order() -> None:
     assert starts == sorted(starts)
     assert starts[1] - starts[0] >= 1_000_000
     assert starts[3] - starts[2] >= 19_000_000
-    assert all(call["end_ns"] >= call["start_ns"] for call in first["calls"])
+    assert all(call["end_ns"] >= call["start_ns"] for call in each(first["calls"]))
     assert [call["call"] for call in empty["calls"]] == ["shutdown"]
     assert [result["schedule"] for result in (first, empty, last)] == [0, 1, 2]
     assert len({result["port"] for result in (first, empty, last)}) == 3

@@ -9,6 +9,7 @@ import socket
 import struct
 
 import pytest
+from tests.nonempty import each
 from tests.programs.harness import PATIENCE_S, Programs, last_object
 
 SINK = ["tcpsink", "--bind", "127.0.0.1", "--congestion", "reno"]
@@ -92,11 +93,11 @@ def test_samples(programs: Programs) -> None:
     assert 2 <= len(samples) <= 12
     times = [sample["sample_s"] for sample in samples]
     assert times[0] == 0
-    assert all(later - earlier >= 0.045 for earlier, later in itertools.pairwise(times))
+    assert all(later - earlier >= 0.045 for earlier, later in each(itertools.pairwise(times)))
     acked = [sample["bytes_acked"] for sample in samples]
     assert acked == sorted(acked)
     assert acked[-1] <= result["bytes"] + 2  # the SYN and the FIN count as a byte each
-    assert all(sample["snd_cwnd"] > 0 for sample in samples)
+    assert all(sample["snd_cwnd"] > 0 for sample in each(samples))
 
 
 def test_the_result_in_words(programs: Programs) -> None:

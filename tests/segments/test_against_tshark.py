@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests import forge, wireshark
 from tests.forge import Frame, Talk
+from tests.nonempty import each
 
 from tcplab import Lab
 from tcplab.capture import Capture
@@ -408,7 +409,7 @@ def judged_wrongly(wire: str) -> list[tuple[int, int]]:
 def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
     """The sentence in the manual of tcplab.segments, put to the test."""
     for wire in WIRES:
-        for end, capture in enumerate(transfer(wire)):
+        for end, capture in each(enumerate(transfer(wire))):
             found = disagreements(wire, end)
             assert set(found) <= {"is_retransmission", "is_out_of_order"}
             assert all(len(where) < 0.1 * len(capture.segments) for where in found.values())
@@ -417,7 +418,7 @@ def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
 def test_the_comparison_itself_sees_a_wrong_value(tmp_path: Path) -> None:
     path = losses().save(tmp_path / "x.pcapng")
     theirs = wireshark.dissect(path)
-    for column in set(wireshark.FIELDS) - {"packet"}:
+    for column in each(set(wireshark.FIELDS) - {"packet"}):
         rows = from_file(path)
         rows[column][4] = not rows[column][4] if rows[column].dtype == bool else 77
         assert column in wireshark.differences(rows, theirs)

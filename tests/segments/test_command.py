@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests import forge
 from tests.forge import Frame, Talk
+from tests.nonempty import each
 
 from tcplab.capture import CaptureTruncatedWarning
 from tcplab.segments import command, from_file
@@ -53,7 +54,7 @@ def test_a_line_a_segment_with_what_is_remarkable(talk: Talk, tmp_path: Path) ->
 
 
 def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
-    for path in sorted(DATA.glob("*.pcap*")):
+    for path in each(sorted(DATA.glob("*.pcap*"))):
         rows = from_file(path)
         text = printed(str(path))
         assert text.count("\n") == 1 + len(rows) + len(set(rows["connection"].tolist()))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.nonempty import each
 
 from tcplab import Lab, LabError
 from tcplab.programs import small_writes
@@ -192,7 +193,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
     # What the log tells beyond the capture's end is not taken for waiting.
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         last_ns = int(from_file(cut)["time_ns"].max())
-    assert all(hold.end_ns <= last_ns for hold in timeline.holds)
+    assert all(hold.end_ns <= last_ns for hold in each(timeline.holds))
 
 
 @pytest.mark.needs_lab

@@ -309,7 +309,7 @@ def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
     cut = explained(events, rows[:4])
     assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
     assert [each.payload_bytes for each in cut.segments] == [4]
-    assert all(hold.end_ns <= ns(0.01) for hold in cut.holds)
+    assert cut.holds == []
 
 
 def test_what_is_read_on_another_connection_does_not_make_a_capture_short() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.nonempty import each
 from tests.timeline.conversation import Conversation, conversation
 
 from tcplab import Lab
@@ -154,20 +155,20 @@ def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
     assert sizes(timeline)[-75:] == [2] * 75
     assert {each.reason for each in timeline.segments[:10]} == {Reason.SENT_AT_ONCE}
     # RFC 6928: ten segments; a write that comes too early waits for an ACK.
-    for each in timeline.segments:
-        waited = [Reason.CWND_LIMITED] if each.reason is Reason.RELEASED_BY_ACK else []
-        assert held(each) == waited
-        assert each.reason is Reason.SENT_AT_ONCE or waited
-        assert each.payload_bytes == 2 or waited
+    for segment in timeline.segments:
+        waited = [Reason.CWND_LIMITED] if segment.reason is Reason.RELEASED_BY_ACK else []
+        assert held(segment) == waited
+        assert segment.reason is Reason.SENT_AT_ONCE or waited
+        assert segment.payload_bytes == 2 or waited
 
 
 def test_cork_waits_for_the_cork_to_be_pulled(variants: dict[str, Timeline]) -> None:
     timeline = variants["cork"]
     assert sizes(timeline) == [30] * 6
-    for each in timeline.segments:
-        assert each.reason is Reason.UNCORKED
-        assert held(each) == [Reason.CORKED]
-        assert len(each.writes) == 15
+    for segment in timeline.segments:
+        assert segment.reason is Reason.UNCORKED
+        assert held(segment) == [Reason.CORKED]
+        assert len(segment.writes) == 15
 
 
 def test_writev_goes_at_once(variants: dict[str, Timeline]) -> None:
@@ -180,13 +181,13 @@ def test_writev_goes_at_once(variants: dict[str, Timeline]) -> None:
 def test_msg_more_waits_for_the_last_write(variants: dict[str, Timeline]) -> None:
     timeline = variants["msg_more"]
     assert sizes(timeline) == [30] * 6
-    for each in timeline.segments:
-        assert each.reason is Reason.SENT_AT_ONCE
-        assert held(each) == [Reason.MSG_MORE]
+    for segment in timeline.segments:
+        assert segment.reason is Reason.SENT_AT_ONCE
+        assert held(segment) == [Reason.MSG_MORE]
 
 
 def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> None:
-    for timeline in variants.values():
+    for timeline in each(variants.values()):
         assert Reason.UNKNOWN not in {each.reason for each in timeline.segments}
         assert Reason.UNKNOWN not in seen(timeline)
         assert not timeline.missing
@@ -308,9 +309,9 @@ def test_minshall(lab: Lab, writes: tuple[int, ...], expected: list[int], waits:
     tail = segments[-1]
     assert held(tail) == ([Reason.HELD_BY_NAGLE] if waits else [])
     assert tail.reason is (Reason.RELEASED_BY_ACK if waits else Reason.SENT_AT_ONCE)
-    for each in segments:
-        if each.payload_bytes == MSS:
-            assert (each.reason, each.holds) == (Reason.FULL_SIZED, ())
+    for segment in segments:
+        if segment.payload_bytes == MSS:
+            assert (segment.reason, segment.holds) == (Reason.FULL_SIZED, ())
 
 
 def test_the_delay_of_an_ack_is_measured_where_it_is_made(lab: Lab) -> None:
@@ -347,10 +348,11 @@ def test_a_full_receive_window_holds_full_segments(lab: Lab) -> None:
     assert Reason.WINDOW_LIMITED in seen(timeline)
     assert not seen(timeline) & {Reason.HELD_BY_NAGLE, Reason.CWND_LIMITED, Reason.CORKED}
     waited = [each for each in timeline.segments if Reason.WINDOW_LIMITED in held(each)]
-    assert all(
-        each.reason in (Reason.RELEASED_BY_ACK, Reason.WINDOW_LIMITED, Reason.RETRANSMISSION)
-        for each in waited
-    )
+    assert {segment.reason for segment in each(waited)} <= {
+        Reason.RELEASED_BY_ACK,
+        Reason.WINDOW_LIMITED,
+        Reason.RETRANSMISSION,
+    }
     longest = max(timeline.holds, key=lambda hold: hold.duration_ms)
     assert longest.reason is Reason.WINDOW_LIMITED
     assert longest.duration_ms > 50
@@ -365,11 +367,11 @@ def test_the_initial_congestion_window_holds_the_eleventh_segment(lab: Lab) -> N
     talk = recorded(lab, scenario)
     timeline = talk.timeline()
     assert sizes(timeline) == [MSS] * 14
-    for each in timeline.segments[:10]:
-        assert (each.reason, each.holds) == (Reason.FULL_SIZED, ())
-    for each in timeline.segments[10:]:
-        assert each.reason is Reason.RELEASED_BY_ACK
-        assert held(each) == [Reason.CWND_LIMITED]
+    for segment in timeline.segments[:10]:
+        assert (segment.reason, segment.holds) == (Reason.FULL_SIZED, ())
+    for segment in timeline.segments[10:]:
+        assert segment.reason is Reason.RELEASED_BY_ACK
+        assert held(segment) == [Reason.CWND_LIMITED]
     assert "10 of the 10 segments" in timeline.segments[10].holds[0].evidence
     assert seen(timeline) == {Reason.CWND_LIMITED}
 
@@ -439,7 +441,7 @@ def test_a_slow_wire_queues(lab: Lab) -> None:
         assert rate_mbit == pytest.approx(5, rel=1e-6 if known else 0.1)
         queued = [each.queued_ms for each in timeline.segments]
         assert queued == sorted(queued, key=lambda each: each or 0)
-        assert all(each.reason is Reason.FULL_SIZED for each in timeline.segments)
+        assert all(segment.reason is Reason.FULL_SIZED for segment in each(timeline.segments))
         assert "in the queue of the wire" in timeline.sentences()[-1]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from tests.nonempty import each
 
 from tcplab import cli, demos
 from tcplab.demos import DEMOS, Demo
@@ -26,14 +27,14 @@ def demo(request: pytest.FixtureRequest) -> Demo:
 
 def test_three_to_five_steps_with_a_question_each(demo: Demo) -> None:
     assert 3 <= len(demo.steps) <= 5
-    assert all(step.ask.endswith("?") and step.explain for step in demo.steps)
+    assert all(step.ask.endswith("?") and step.explain for step in each(demo.steps))
     assert len({step.title for step in demo.steps}) == len(demo.steps)
     assert any(step.options for step in demo.steps)
 
 
 def test_every_step_can_be_set(demo: Demo) -> None:
     controls = load(demo.instrument).controls
-    for step in demo.steps:
+    for step in each(demo.steps):
         assert checked(controls, demo.settings(step)) == demo.settings(step)
 
 
@@ -43,7 +44,7 @@ def test_a_step_begins_with_the_defaults(demo: Demo) -> None:
     assert panel.values == demo.settings(demo.steps[0])
     assert [step["title"] for step in panel.steps] == [step.title for step in demo.steps]
     names = {control.name for control in panel.instrument.controls}
-    assert all(set(step["values"]) == names for step in panel.steps)
+    assert all(set(step["values"]) == names for step in each(panel.steps))
 
 
 def test_every_demo_has_its_notebook_and_the_other_way_round() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+from tests.nonempty import each
 
 from tcplab import widgets
 from tcplab.experiments.buffers import Point
@@ -21,7 +22,7 @@ def instrument(request: pytest.FixtureRequest) -> Instrument:
 
 
 def test_every_instrument_has_a_panel_of_its_own_name() -> None:
-    for name in INSTRUMENTS:
+    for name in each(INSTRUMENTS):
         panel = getattr(widgets, name.replace("-", "_"))()
         assert panel.instrument is load(name)
 
@@ -34,7 +35,7 @@ def test_an_unknown_instrument_is_refused_by_name() -> None:
 def test_labels_and_names_are_there_once(instrument: Instrument) -> None:
     labels = [control.label for control in instrument.controls]
     names = [control.name for control in instrument.controls]
-    assert all(labels)
+    assert all(each(labels))
     assert len({*labels}) == len(labels)
     assert len({*names}) == len(names)
 

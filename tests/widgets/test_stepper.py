@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.nonempty import each
 
 from tcplab import widgets
 from tcplab.models import message_cost
@@ -63,7 +64,7 @@ def test_times_do_not_go_back() -> None:
 def test_each_segment_is_paired_with_the_kernels_segment_of_the_same_place() -> None:
     model = events()
     rows = matched(model, model)
-    for index, (row, event) in enumerate(zip(rows, model, strict=True)):
+    for index, (row, event) in each(enumerate(zip(rows, model, strict=True))):
         assert row["match"] in (index, None)
         if event.kind in ("segment", "ack", "reply"):
             assert row["match"] == index

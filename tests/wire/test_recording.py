@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each
 from tests.wire.bench import Bench, WireError, stopped_wire
 from tests.wire.frames import numbered, udp
 from tests.wire.model import Settings
@@ -47,7 +48,7 @@ def test_every_frame_twice_or_with_the_reason(bench: Bench, tmp_path: Path) -> N
     times = [p.time_ns for p in recorded]
     assert times == sorted(times)
     side = {p.id: p.side for p in entries}
-    assert all(p.side == 1 - side[p.id] for p in left)
+    assert all(p.side == 1 - side[p.id] for p in each(left))
     assert statistics(path) == {0: (250, 0), 1: (250, 0)}
 
 

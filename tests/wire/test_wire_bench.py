@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.experiments import wire_bench
@@ -27,7 +28,7 @@ def test_delay_rate_and_throughput_are_measured() -> None:
     assert 0 < rate["measured_mbit"] < 20
     assert 0 < rate["goodput_mb_per_s"] < 2 * rate["expected_mb_per_s"]
     assert [row["offload"] for row in result.throughput] == ["off", "on"]
-    assert all(row["wire_cpu_s_per_gb"] > 0 for row in result.throughput)
+    assert all(row["wire_cpu_s_per_gb"] > 0 for row in each(result.throughput))
     roads = {row["road"] for row in (*result.delay, *result.rate)}
     for other in ("netem", "mm-delay"):
         named = any(other in reason for reason in result.absent)
