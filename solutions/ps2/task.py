@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import LabError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import LabRun, Work
-from tcplab.lab import LabError
 
 #: question -> the notebook's variables
 ANSWERS = {

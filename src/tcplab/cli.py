@@ -14,9 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.errors import TcplabError
 from tcplab.experiments import EXPERIMENTS, as_json, load, table
 from tcplab.grading.command import add_commands as add_grading
-from tcplab.lab import LabError
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:  # a value that the models, a laboratory or an experiment refused
         print(f"tcplab: {error}", file=sys.stderr)
         return 2
-    except LabError as error:
+    except TcplabError as error:
         print(f"tcplab: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -245,8 +245,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return status
     print(table(result))
     print(
-        f"\n{origin['place']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']} cores"
-        f" · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
+        f"\n{origin['network']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']}"
+        f" cores · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
     )
     if "wire_late" in origin:
         print(f"note: {origin['wire_late']}")

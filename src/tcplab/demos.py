@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.errors import LabError
 from tcplab.experiments.ladder import recorded_words
-from tcplab.lab import LabError
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel
 

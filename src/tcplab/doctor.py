@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tcplab.lab import LabError, has_net_raw, program_path, why_no_lab
+from tcplab.errors import LabError
+from tcplab.lab import has_net_raw, program_path, why_no_lab
 from tcplab.tables import Column, Table
 
 __all__ = [

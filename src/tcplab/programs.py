@@ -6,7 +6,7 @@ The place is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
 :class:`~tcplab.lab.Pair`. What a program measures, and why, is told at the top of its source in
 ``src/programs/``.
 
-Every function raises :class:`~tcplab.lab.LabError` when a program fails; the message carries the
+Every function raises :class:`~tcplab.errors.LabError` when a program fails; the message carries the
 line that the program wrote to standard error.
 """
 
@@ -24,7 +24,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, get_type_hints
 
-from tcplab.lab import Host, Lab, LabError, Loopback, Pair
+from tcplab.errors import LabError
+from tcplab.lab import Host, Network, Pair
 
 __all__ = [
     "CacheState",
@@ -60,7 +61,7 @@ __all__ = [
     "udp_bulk",
 ]
 
-Place = Lab | Loopback | Pair
+AnyNetwork = Network | Pair
 File = str | PathLike[str]
 QuickAck = Literal["on", "off", "always"]
 SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
@@ -240,17 +241,17 @@ def _last_object(text: str) -> dict[str, Any]:
 
 
 def _run_pair(
-    place: Place, server: Sequence[str], client: Sequence[str], timeout_s: float
+    network: AnyNetwork, server: Sequence[str], client: Sequence[str], timeout_s: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Runs both programs; the client's argument "{port}" stands for where the server listens.
 
     Returns:
         The client's report and the server's.
     """
-    with _listening(place.server, server) as listener:
+    with _listening(network.server, server) as listener:
         argv = [str(listener.port) if word == "{port}" else word for word in client]
         try:
-            done = place.client.run(argv, timeout_s=timeout_s)
+            done = network.client.run(argv, timeout_s=timeout_s)
         except LabError as error:
             # Of two failures the server's is often the cause: "the client goes on after 10".
             words = listener.last_words()
@@ -283,9 +284,9 @@ def _letters(**values: Any) -> list[str]:
     ]
 
 
-def _congestion(place: Place, wish: str | None) -> str | None:
+def _congestion(network: AnyNetwork, wish: str | None) -> str | None:
     """The value of --congestion: the place's own unless said, and no option for the machine's."""
-    return None if wish == "system" else wish or place.congestion
+    return None if wish == "system" else wish or network.congestion
 
 
 def _buffer(size_bytes: int | None) -> str:
@@ -340,7 +341,7 @@ class SmallWritesResult:
 
 
 def small_writes(
-    place: Place,
+    network: AnyNetwork,
     mode: SmallWritesMode = "default",
     messages: int = 50,
     *,
@@ -359,7 +360,7 @@ def small_writes(
     """Sends messages in small pieces, each answered when complete (tcp_nodelay_client).
 
     Args:
-        place: where; the client sends, the server answers.
+        network: where; the client sends, the server answers.
         mode: how the client hands the pieces to TCP.
         messages: how many, 1 to 10^7.
         writes: pieces in a message, 1 to 1024.
@@ -368,7 +369,7 @@ def small_writes(
         quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for place.congestion, "system" for the
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
             machine's default.
         port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
@@ -381,13 +382,13 @@ def small_writes(
     """
     shape = _options(writes=writes, size=size_bytes, reply=reply_bytes)
     common = _options(
-        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+        json=True, cpu=cpu, congestion=_congestion(network, congestion), deadline=deadline_s
     )
     server = ["tcp_nodelay_server", str(port), str(messages), *shape, *common]
-    server += _options(bind=place.server.address, quickack=quickack, log=server_log)
-    client = ["tcp_nodelay_client", place.server.address, "{port}", str(messages), mode]
+    server += _options(bind=network.server.address, quickack=quickack, log=server_log)
+    client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode]
     client += [*shape, *common, *_options(log=log)]
-    sent, served = _run_pair(place, server, client, timeout_s)
+    sent, served = _run_pair(network, server, client, timeout_s)
     return SmallWritesResult(
         mode=sent["mode"],
         messages=sent["n"],
@@ -497,7 +498,7 @@ class TcpBulkResult:
 
 
 def tcp_bulk(
-    place: Place,
+    network: AnyNetwork,
     *,
     write_bytes: int = 1440,
     count: int = 5000,
@@ -520,7 +521,7 @@ def tcp_bulk(
     """Sends blocks as fast as the connection takes them (tcpsource, tcpsink).
 
     Args:
-        place: where; the client sends.
+        network: where; the client sends.
         write_bytes: size of a write, 1 to 2^30.
         count: number of writes.
         duration_s: write for so long instead of a number of times.
@@ -534,7 +535,7 @@ def tcp_bulk(
         interval_ms: take a sample of the source's TCP_INFO so often.
         source_cpu: pins the source to this CPU.
         sink_cpu: pins the sink to this CPU.
-        congestion: congestion control of both ends; None for place.congestion, "system" for the
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
             machine's default.
         port: the sink's; 0 for a free one.
         deadline_s: each program gives up after this long without progress.
@@ -544,15 +545,17 @@ def tcp_bulk(
         LabError: a program failed.
     """
     common = _options(
-        json=True, congestion=_congestion(place, congestion), deadline=deadline_s, mss=mss_bytes
+        json=True, congestion=_congestion(network, congestion), deadline=deadline_s, mss=mss_bytes
     )
     sink = ["tcpsink", "-p", str(port), "-b", _buffer(rcvbuf_bytes), *common]
-    sink += _options(bind=place.server.address, cpu=sink_cpu, discard=discard, lowat=rcvlowat_bytes)
+    sink += _options(
+        bind=network.server.address, cpu=sink_cpu, discard=discard, lowat=rcvlowat_bytes
+    )
     sink += _letters(r=read_bytes)
     source = ["tcpsource", "-p", "{port}", "-b", _buffer(sndbuf_bytes), "-s", str(write_bytes)]
     source += [*common, *_letters(c=count, t=duration_s)]
     source += [*_options(cpu=source_cpu, nodelay=nodelay, interval=interval_ms)]
-    sent, received = _run_pair(place, sink, [*source, place.server.address], timeout_s)
+    sent, received = _run_pair(network, sink, [*source, network.server.address], timeout_s)
     return TcpBulkResult(
         source=TcpSource.from_json(sent),
         sink=TcpSink.from_json(received),
@@ -647,7 +650,7 @@ class UdpBulkResult:
 
 
 def udp_bulk(
-    place: Place,
+    network: AnyNetwork,
     *,
     datagram_bytes: int = 1440,
     count: int = 5000,
@@ -666,7 +669,7 @@ def udp_bulk(
     """Sends numbered datagrams and counts what becomes of them (udpsource, udpsink).
 
     Args:
-        place: where; the client sends.
+        network: where; the client sends.
         datagram_bytes: payload of a datagram, 16 to 65507.
         count: number of datagrams, 1 to 10^8.
         sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel.
@@ -686,10 +689,10 @@ def udp_bulk(
     """
     common = _options(json=True, deadline=deadline_s)
     sink = ["udpsink", "-p", str(port), "-b", _buffer(rcvbuf_bytes), *common]
-    sink += _options(bind=place.server.address, cpu=sink_cpu, gro=gro, spin=spin_us)
+    sink += _options(bind=network.server.address, cpu=sink_cpu, gro=gro, spin=spin_us)
     source = ["udpsource", "-p", "{port}", "-b", _buffer(sndbuf_bytes), "-s", str(datagram_bytes)]
     source += ["-c", str(count), *common, *_options(cpu=source_cpu, pace=pace_mbit, gso=gso)]
-    sent, received = _run_pair(place, sink, [*source, place.server.address], timeout_s)
+    sent, received = _run_pair(network, sink, [*source, network.server.address], timeout_s)
     return UdpBulkResult(UdpSource.from_json(sent), UdpSink.from_json(received))
 
 
@@ -738,7 +741,7 @@ class RecordsResult(_Record):
 
 
 def records(
-    place: Place,
+    network: AnyNetwork,
     *,
     count: int = 10_000,
     unbuffered: bool = False,
@@ -756,7 +759,7 @@ def records(
     """Sends many small records, well or badly (recordsource, recordsink).
 
     Args:
-        place: where; the client sends.
+        network: where; the client sends.
         count: number of records, 1 to 10^7.
         unbuffered: wait after each send until it was acknowledged, as SO_SNDBUF=0 in Winsock.
         nodelay: TCP_NODELAY of the source.
@@ -765,7 +768,7 @@ def records(
         quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for place.congestion, "system" for the
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
             machine's default.
         port: the sink's; 0 for a free one.
         log: file for the source's events, see read_log.
@@ -776,13 +779,13 @@ def records(
         LabError: a program failed.
     """
     common = _options(
-        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+        json=True, cpu=cpu, congestion=_congestion(network, congestion), deadline=deadline_s
     )
     sink = ["recordsink", "-p", str(port), "-r", str(read_bytes), *common]
-    sink += _options(bind=place.server.address, quickack=quickack)
+    sink += _options(bind=network.server.address, quickack=quickack)
     source = ["recordsource", "-p", "{port}", "-c", str(count), *common]
     source += _options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
-    sent, received = _run_pair(place, sink, [*source, place.server.address], timeout_s)
+    sent, received = _run_pair(network, sink, [*source, network.server.address], timeout_s)
     if (sent["records"], sent["bytes"]) != (received["records"], received["bytes"]):
         raise LabError(
             f"recordsource sent {sent['records']} records and {sent['bytes']} bytes, recordsink got"
@@ -835,7 +838,7 @@ class QuotesResult(_Record):
 
 
 def quotes(
-    place: Place,
+    network: AnyNetwork,
     *,
     count: int = 200,
     single: bool = False,
@@ -854,7 +857,7 @@ def quotes(
     """Asks for stock quotes one after the other (quoteclient, quoteserver).
 
     Args:
-        place: where; the client asks, the server answers.
+        network: where; the client asks, the server answers.
         count: number of quotes, 1 to 10^7.
         single: requests and quotes share one connection; otherwise each has its own.
         nodelay: TCP_NODELAY of both ends.
@@ -863,7 +866,7 @@ def quotes(
             it may, "always" at once.
         client_quickack: when the client acknowledges quotes.
         cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for place.congestion, "system" for the
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
             machine's default.
         port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
@@ -875,14 +878,14 @@ def quotes(
         LabError: a program failed.
     """
     common = _options(
-        json=True, cpu=cpu, congestion=_congestion(place, congestion), deadline=deadline_s
+        json=True, cpu=cpu, congestion=_congestion(network, congestion), deadline=deadline_s
     )
     common += _options(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", str(port), *common]
-    server += _options(bind=place.server.address, quickack=quickack, log=server_log)
+    server += _options(bind=network.server.address, quickack=quickack, log=server_log)
     client = ["quoteclient", "-p", "{port}", "-c", str(count), *common]
     client += _options(batch=batch, quickack=client_quickack, log=log)
-    asked, served = _run_pair(place, server, [*client, place.server.address], timeout_s)
+    asked, served = _run_pair(network, server, [*client, network.server.address], timeout_s)
     return QuotesResult.from_json(
         {**asked, "reads": served["reads"], "server_tcp_info": served["tcp_info"]}
     )
@@ -964,7 +967,7 @@ class SendFileResult(_Record):
 
 
 def send_file(
-    place: Place,
+    network: AnyNetwork,
     path: File,
     *,
     method: SendMethod = "sendfile",
@@ -990,7 +993,7 @@ def send_file(
     """Sends a file (filesend, filerecv).
 
     Args:
-        place: where; the client sends.
+        network: where; the client sends.
         path: the file.
         method: how it gets from the page cache to the socket.
         block_bytes: the most that one call takes; None for the method's usual.
@@ -1008,7 +1011,7 @@ def send_file(
         read_bytes: size of the receiver's reads.
         source_cpu: pins the sender to this CPU.
         sink_cpu: pins the receiver to this CPU.
-        congestion: congestion control of both ends; None for place.congestion, "system" for the
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
             machine's default.
         port: the receiver's; 0 for a free one.
         deadline_s: each program gives up after this long without progress.
@@ -1019,18 +1022,18 @@ def send_file(
     """
     common = _options(
         json=True,
-        congestion=_congestion(place, congestion),
+        congestion=_congestion(network, congestion),
         deadline=deadline_s,
         header=header_bytes,
     )
     receiver = ["filerecv", "-p", str(port), "-b", _buffer(rcvbuf_bytes), "-r", str(read_bytes)]
     receiver += ["-j", str(connections), *common, *_letters(o=output)]
-    receiver += _options(bind=place.server.address, cpu=sink_cpu, discard=discard)
+    receiver += _options(bind=network.server.address, cpu=sink_cpu, discard=discard)
     receiver += _options(sha256=_sha256(path) if verify else None)
     sender = ["filesend", "-p", "{port}", "-m", method, "-j", str(connections), *common]
     sender += [*_letters(s=block_bytes), *_options(cork=cork, more=more, nodelay=nodelay)]
-    sender += [*_options(cache=cache, cpu=source_cpu), place.server.address, os.fspath(path)]
-    sent, received = _run_pair(place, receiver, sender, timeout_s)
+    sender += [*_options(cache=cache, cpu=source_cpu), network.server.address, os.fspath(path)]
+    sent, received = _run_pair(network, receiver, sender, timeout_s)
     return SendFileResult.from_json({**sent, "receiver": received})
 
 
@@ -1041,7 +1044,7 @@ def _sha256(path: File) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def page_cache(place: Place, path: File, state: CacheState = "asis") -> float:
+def page_cache(network: AnyNetwork, path: File, state: CacheState = "asis") -> float:
     """Drops a file from the page cache ("cold") or reads it in ("warm") (pagecache).
 
     Returns:
@@ -1050,7 +1053,7 @@ def page_cache(place: Place, path: File, state: CacheState = "asis") -> float:
     Raises:
         LabError: it could not be made so.
     """
-    done = place.client.run(["pagecache", "--json", "--state", state, os.fspath(path)])
+    done = network.client.run(["pagecache", "--json", "--state", state, os.fspath(path)])
     return float(_last_object(done.stdout)["cached_share"])
 
 
@@ -1107,7 +1110,7 @@ class ChainResult:
 
 
 def pipe_chain(
-    place: Place,
+    network: AnyNetwork,
     sending: Sequence[Sequence[str]],
     receiving: Sequence[Sequence[str]],
     *,
@@ -1124,7 +1127,7 @@ def pipe_chain(
     ["netcat", "{host}", "{port}"]]``.
 
     Args:
-        place: where; ``sending`` runs on the client, ``receiving`` on the server.
+        network: where; ``sending`` runs on the client, ``receiving`` on the server.
         sending: commands, each reading the output of the one before.
         receiving: commands, each reading the output of the one before.
         bytes_expected: how much the first command reads or makes; for the rate.
@@ -1136,15 +1139,15 @@ def pipe_chain(
     Raises:
         LabError: a program failed or does not exist, or the run took too long.
     """
-    values = {"{port}": str(port), "{host}": place.server.address}
+    values = {"{port}": str(port), "{host}": network.server.address}
     started: list[_Stage] = []
     with Path(source or os.devnull).open("rb") as first, Path(output).open("wb") as last:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
-            _start_chain(started, place.server, receiving, values, subprocess.DEVNULL, last)
-            _await_listener(place.server, port, started[0], timeout_s)
+            _start_chain(started, network.server, receiving, values, subprocess.DEVNULL, last)
+            _await_listener(network.server, port, started[0], timeout_s)
             start = time.monotonic()
-            _start_chain(started, place.client, sending, values, first, subprocess.DEVNULL)
+            _start_chain(started, network.client, sending, values, first, subprocess.DEVNULL)
             _await_chain(started, start + timeout_s)
             wall_s = time.monotonic() - start
         finally:

@@ -31,8 +31,9 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.quiet import DISTURBED, Others, Rules, tell
 
+from tcplab.errors import LabError
 from tcplab.experiments import provenance, wire_bench
-from tcplab.lab import Lab, LabError, program_path
+from tcplab.lab import Lab, program_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PARTS = ("programs", "lab", "wire", "capture", "reading", "panels", "grading")

@@ -28,8 +28,9 @@ from typing import Any
 from tests.benchmarks.quiet import Measured, Rules, tell, undisturbed
 
 from tcplab import Host, Lab
-from tcplab.capture import read_records, record
+from tcplab.capture import record
 from tcplab.lab import Pair
+from tcplab.pcap import read_records
 
 FRAME_BYTES = 100
 NOBODY = "10.0.1.9"
@@ -93,7 +94,7 @@ def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
         # tcpdump then becomes another user, whom the laboratory does not have: so from outside.
-        net_fd = host._place._entrances[host.name][1]  # type: ignore[union-attr]
+        net_fd = host._network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
         recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
     else:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tests.benchmarks.quiet import Entrant, Measured, Rules, contest, summary
 
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ASSIGNMENT: Final = "ps5"

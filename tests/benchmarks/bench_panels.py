@@ -64,8 +64,8 @@ def measure(rules: Rules) -> dict[str, Any]:
         LabError: an experiment failed.
     """
     absent = why_no_browser()
-    place = _in_kernel() if absent else _in_browser()
-    with place as press:
+    network = _in_kernel() if absent else _in_browser()
+    with network as press:
         rows = [_panel(name, press, rules.rounds) for name in PANELS]
     rows.append({"which": "import tcplab", "ours": statistics.median(_imports(rules.rounds))})
     first_ms = statistics.median(_first_figure() for _ in range(min(3, rules.rounds)))

@@ -149,9 +149,9 @@ def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
     }
     for setting in apart.values():
         tools.pin_cubic(setting.pair)
-    for place, setting in apart.items():
+    for network, setting in apart.items():
         for size, shown in ((131072, "128 KiB"), (1440, "1440 B")):
-            yield _bulk_contest(place, setting, size, shown, present)
+            yield _bulk_contest(network, setting, size, shown, present)
     together = apart["loopback"]._replace(sink_cpu=cpus[0])
     for sizes in ((1, 1), (30, 2)):
         yield _exchange_contest(together, *sizes, present)
@@ -165,7 +165,7 @@ def _peers(
 
 
 def _bulk_contest(
-    place: str, setting: Setting, size: int, shown: str, present: Mapping[str, bool]
+    network: str, setting: Setting, size: int, shown: str, present: Mapping[str, bool]
 ) -> Contest:
     ours: dict[str, Entrant] = {OURS: partial(_bulk, setting, size)}
     ours[LOWAT] = partial(_bulk, setting, size, lowat_bytes=LOWAT_BYTES)
@@ -174,8 +174,8 @@ def _bulk_contest(
         ours[DISCARD] = partial(_bulk, setting, size, discard=True, lowat_bytes=LOWAT_BYTES)
         goals.append(Goal(DISCARD, 1.4))
     return Contest(
-        f"tcp-{place}-{size}",
-        f"TCP in bulk, {shown} writes, {place}",
+        f"tcp-{network}-{size}",
+        f"TCP in bulk, {shown} writes, {network}",
         "Gbit/s",
         {**ours, **_peers(present, tools.BULK, setting, size)},
         tuple(goals),

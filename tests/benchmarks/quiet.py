@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 

@@ -25,7 +25,8 @@ from tests.benchmarks.quiet import (
 )
 from tests.benchmarks.tools import Setting
 
-from tcplab.lab import Host, LabError, Loopback, Pair
+from tcplab.errors import LabError
+from tcplab.lab import Host, Loopback, Pair
 
 
 class Quiet:
@@ -164,8 +165,8 @@ def test_what_a_peer_prints_is_understood(
     run: Callable[[Setting], Measured], text: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "_run", lambda *_: text)
-    with Loopback() as place:
-        measured = run(Setting(Pair(place.client, place.server), 0, 0, 1))
+    with Loopback() as network:
+        measured = run(Setting(Pair(network.client, network.server), 0, 0, 1))
     assert measured.value == pytest.approx(value)
     if "lost_percent" in measured.more:
         assert measured.more["lost_percent"] == pytest.approx(1.5, abs=0.001)
@@ -295,6 +296,6 @@ def test_the_wires_goals_take_the_best_round_and_the_median() -> None:
 
 
 def test_the_routes_of_a_pair_name_its_own_network() -> None:
-    with Loopback() as place:
-        veth = Host(place, "client", "10.0.1.1", "direct0")
+    with Loopback() as network:
+        veth = Host(network, "client", "10.0.1.1", "direct0")
     assert tools._routes(veth) == ["10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"]

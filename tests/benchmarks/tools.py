@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from tests.benchmarks.quiet import Measured
 
-from tcplab.lab import Host, LabError, Pair
+from tcplab.errors import LabError
+from tcplab.lab import Host, Pair
 
 #: Program -> the package that brings it (Debian; netperf is in its section non-free).
 PACKAGES: Final = {

@@ -12,13 +12,8 @@ import pytest
 from tests import forge
 from tests.forge import Frame
 
-from tcplab.capture import (
-    Capture,
-    CaptureError,
-    CaptureLossWarning,
-    CaptureTruncatedWarning,
-    open_capture,
-)
+from tcplab.capture import Capture, CaptureLossWarning, CaptureTruncatedWarning, open_capture
+from tcplab.errors import CaptureError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests import forge
 from tests.forge import Frame
 
-from tcplab.capture import CaptureError, Records, read_records
+from tcplab.errors import CaptureError
+from tcplab.pcap import Records, read_records
 from tcplab.segments import from_records
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tcplab import Lab
-from tcplab.capture import CaptureError, CaptureLossWarning, record, sniff_live
+from tcplab.capture import CaptureLossWarning, record, sniff_live
+from tcplab.errors import CaptureError
 
 pytestmark = pytest.mark.needs_lab
 

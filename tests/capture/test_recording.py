@@ -26,13 +26,8 @@ from tests.conftest import Run
 from tests.nonempty import each
 
 from tcplab import Host, Lab, LabError
-from tcplab.capture import (
-    CaptureError,
-    CaptureLossWarning,
-    Recording,
-    open_capture,
-    record,
-)
+from tcplab.capture import CaptureLossWarning, Recording, open_capture, record
+from tcplab.errors import CaptureError
 from tcplab.lab import program_path
 
 pytestmark = pytest.mark.needs_lab

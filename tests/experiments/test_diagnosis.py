@@ -9,8 +9,8 @@ import pytest
 
 from tcplab import figures
 from tcplab.cli import main
+from tcplab.errors import LabError
 from tcplab.experiments import as_json, diagnosis, recordings
-from tcplab.lab import LabError
 from tcplab.segments import DTYPE
 
 

@@ -66,8 +66,8 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_on_plain_loopback_there_is_the_machine() -> None:
-    with Loopback() as place:
-        seen = interfaces.measure(place)
+    with Loopback() as network:
+        seen = interfaces.measure(network)
     assert not seen.of("client")
     assert [each.kind for each in seen.of("the machine")].count("loopback") == 1
     assert [each.to for each in seen.ways] == ["localhost"]

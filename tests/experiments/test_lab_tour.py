@@ -12,7 +12,7 @@ from tcplab.experiments import lab_tour, recordings, table
 @pytest.fixture(scope="module")
 def tour() -> lab_tour.LabTour:
     with Lab(rtt_ms=4) as lab:
-        return lab_tour.measure(place=lab)
+        return lab_tour.measure(network=lab)
 
 
 def test_watching_by_hand_is_what_the_lesson_shows() -> None:

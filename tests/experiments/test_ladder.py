@@ -15,7 +15,7 @@ import pytest
 
 from tcplab import Lab, LabError
 from tcplab.experiments import buffers, ladder, recordings, small_writes, table
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ladder import on_the_ladder, open_network
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.tables import Column
@@ -42,8 +42,8 @@ calls: list[Any] = []
 
 
 @on_the_ladder("made", on_loopback=lambda size, **_: size < 10)
-def measure(size: int = 1, names: Sequence[str] = ("a", "b"), place: Any = None) -> Made:
-    calls.append(size if place is None else place)
+def measure(size: int = 1, names: Sequence[str] = ("a", "b"), network: Any = None) -> Made:
+    calls.append(size if network is None else network)
     origin = {"measured_at": "2026-01-02T03:04:05+00:00", "kernel": "6.18"}
     return Made([Event(size, name, 0) for name in names], origin)
 
@@ -102,7 +102,7 @@ def test_loopback_runs_what_it_can_and_shows_the_rest(
 
 def test_a_call_with_a_place_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    measure(3, place="a place")
+    measure(3, network="a place")
     assert calls == ["a place"]
 
 
@@ -121,15 +121,15 @@ def test_without_namespaces_the_rung_is_loopback(monkeypatch: pytest.MonkeyPatch
 
 def test_the_place_of_each_rung(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    with open_place() as place:
-        assert not isinstance(place, Lab)
+    with open_network() as network:
+        assert not isinstance(network, Lab)
     for refused in ({"rtt_ms": 10}, {"rate_mbit": 5}, {"clients": 2}, {"loss": 0.1}):
         name, value = next(iter(refused.items()))
         with pytest.raises(LabError, match=f"cannot do {name}={value}"):
-            open_place(**refused)
+            open_network(**refused)
     monkeypatch.setenv("TCPLAB_MODE", "live")
-    with open_place(rtt_ms=2) as place:
-        assert isinstance(place, Lab)
+    with open_network(rtt_ms=2) as network:
+        assert isinstance(network, Lab)
 
 
 def test_a_real_result_comes_back_whole(
@@ -208,7 +208,7 @@ def test_what_no_recording_can_hold(value: Any) -> None:
     [
         {"$": "dataclass", "class": "subprocess:Popen", "fields": {"args": "true"}},
         {"$": "dataclass", "class": "tcplab.lab:Lab", "fields": {}},
-        {"$": "dataclass", "class": "tcplab.lab:subprocess.Popen", "fields": {"args": "true"}},
+        {"$": "dataclass", "class": "tcplab.lab.lab:subprocess.Popen", "fields": {"args": "true"}},
         {"$": "enum", "class": "tcplab.programs:Event", "name": "x"},
         {"$": "code"},
     ],

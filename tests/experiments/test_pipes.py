@@ -18,9 +18,10 @@ import pytest
 from tests.nonempty import each
 
 from tcplab.cli import main
+from tcplab.errors import LabError
 from tcplab.experiments import as_json, pipes, recordings, table
 from tcplab.experiments.files import can_be_cold, file_of
-from tcplab.lab import LabError, Loopback
+from tcplab.lab import Loopback
 from tcplab.models import chain_cost, goodput_mbyte_s
 from tcplab.programs import pipe_chain
 
@@ -208,14 +209,14 @@ def test_no_room_for_a_file_is_said(
 
 
 def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:
-    with Loopback() as place, place.server.socket() as probe:
-        probe.bind((place.server.address, 0))
+    with Loopback() as network, network.server.socket() as probe:
+        probe.bind((network.server.address, 0))
         port = probe.getsockname()[1]
         probe.close()
         start = time.monotonic()
         with pytest.raises(LabError, match="'sh -c exit 3' failed"):
             pipe_chain(
-                place,
+                network,
                 [["sleep", "60"], ["sh", "-c", "exit 3"]],
                 [["netcat", "-l", "{port}"]],
                 bytes_expected=1,

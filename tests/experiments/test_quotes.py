@@ -55,9 +55,9 @@ def test_the_picture_says_what_it_shows(result: quotes.Quotes) -> None:
 
 def test_on_plain_loopback_nothing_is_recorded() -> None:
     with Loopback() as loop:
-        result = quotes.measure(count=5, ways=["single"], servers=["linux"], place=loop)
+        result = quotes.measure(count=5, ways=["single"], servers=["linux"], network=loop)
         with pytest.raises(ValueError, match="segments=True: plain loopback records none"):
-            quotes.measure(segments=True, place=loop)
+            quotes.measure(segments=True, network=loop)
     (variant,) = result.variants
     assert variant.segments_per_quote is None
     with pytest.raises(ValueError, match="no segments were recorded"):

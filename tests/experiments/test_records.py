@@ -58,9 +58,9 @@ def test_the_picture_says_what_it_shows(result: records.Records) -> None:
 
 def test_on_plain_loopback_the_kernel_counts() -> None:
     with Loopback() as loop:
-        result = records.measure(count=200, ways=["default"], receivers=["linux"], place=loop)
+        result = records.measure(count=200, ways=["default"], receivers=["linux"], network=loop)
         with pytest.raises(ValueError, match="segments=True: plain loopback records none"):
-            records.measure(segments=True, place=loop)
+            records.measure(segments=True, network=loop)
     (variant,) = result.variants
     assert variant.data_segments >= 1
     assert variant.segments is None

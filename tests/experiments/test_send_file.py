@@ -10,9 +10,9 @@ import pytest
 from tests.nonempty import each
 
 from tcplab.cli import main
+from tcplab.errors import LabError
 from tcplab.experiments import as_json, recordings, send_file, send_queue, table
 from tcplab.experiments.send_file import Transfer
-from tcplab.lab import LabError
 from tcplab.models import goodput_mbyte_s
 
 A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"

@@ -86,8 +86,10 @@ def test_table_has_a_row_a_variant(result: small_writes.SmallWrites) -> None:
 
 def test_either_mechanism_alone_does_not_stall() -> None:
     with Lab() as lab:
-        late = small_writes.measure(10, quickack="off", variants=["default", "no_delay"], place=lab)
-        prompt = small_writes.measure(10, quickack="always", variants=["default"], place=lab)
+        late = small_writes.measure(
+            10, quickack="off", variants=["default", "no_delay"], network=lab
+        )
+        prompt = small_writes.measure(10, quickack="always", variants=["default"], network=lab)
     stalled = row(late, "default")["ms_per_message"]
     assert stalled > 10 * row(late, "no_delay")["ms_per_message"]
     assert stalled > 10 * row(prompt, "default")["ms_per_message"]
@@ -95,7 +97,7 @@ def test_either_mechanism_alone_does_not_stall() -> None:
 
 def test_on_loopback_nothing_is_recorded_and_said_so() -> None:
     with Loopback() as loop:
-        result = small_writes.measure(5, variants=["cork"], place=loop)
+        result = small_writes.measure(5, variants=["cork"], network=loop)
     assert result["cork"].data_segment_sizes is None
     assert result.provenance["capture_drops"] is None
     assert "–" in table(result).text()

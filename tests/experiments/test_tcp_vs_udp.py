@@ -88,14 +88,14 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
     together = threading.Barrier(2, timeout=30)
     labs = set()
 
-    def seen(place: Lab | Pair, **options: Any) -> Any:
-        interface = place.client.interface
+    def seen(network: Lab | Pair, **options: Any) -> Any:
+        interface = network.client.interface
         inside.append(interface)
         most[interface] = max(most[interface], inside.count(interface))
         if interface != "lo":
-            labs.add(id(place))
+            labs.add(id(network))
             together.wait()  # for ever, were it alone
-        done = udp_bulk(place, **options)
+        done = udp_bulk(network, **options)
         inside.remove(interface)
         return done
 
@@ -138,7 +138,7 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
         (lambda: tcp_vs_udp.measure(sizes=[65508]), "size=65508 must be a whole number from 16"),
         (lambda: tcp_vs_udp.measure(sizes=[]), "no size is given"),
         (lambda: tcp_vs_udp.measure(sizes=[300, 300]), "a size is given twice: 300, 300"),
-        (lambda: tcp_vs_udp.measure(blocks=0), "blocks=0 must be a whole number from 1 to 1e"),
+        (lambda: tcp_vs_udp.measure(blocks=0), "blocks=0 must be a whole number from 1 to 1000000"),
         (lambda: tcp_vs_udp.measure(rows=["vax"]), "row 'vax' is not one of bsd, localhost"),  # type: ignore[list-item]
         (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "'sctp' is not one of tcp, udp"),  # type: ignore[list-item]
         (lambda: datagrams.measure_batching(size_bytes=32001), "size_bytes=32001 must be"),
@@ -214,7 +214,7 @@ def test_where_all_have_room_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> No
     assert tiny.room_datagrams < 10
     assert large.room_datagrams >= 120
     assert list(large.lost) == [0, 0]
-    assert result.provenance["place"] == "loopback"
+    assert result.provenance["network"] == "loopback"
     assert [row["lost_elsewhere"] for row in result.rows()] == [0, 0]
     assert recordings.decode(recordings.encode(result)) == result
 

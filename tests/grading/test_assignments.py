@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from tests.grading.conftest import ROOT, quiet
 
+from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.generate import generate
 from tcplab.grading.release import strip_solution
 from tcplab.grading.trial import Trial, Tried
 from tcplab.grading.work import Work
-from tcplab.lab import ParameterError
 
 SOURCES = sorted(
     path for path in ROOT.glob("solutions/*") if (path / f"{path.name}.ipynb").is_file()

@@ -22,6 +22,7 @@ from tests.grading.hostile import ATTACKS
 from tests.nonempty import each
 
 from tcplab.cli import main
+from tcplab.errors import ParameterError
 from tcplab.grading.batch import Batch, grade
 from tcplab.grading.course import load_course
 from tcplab.grading.generate import release
@@ -29,7 +30,6 @@ from tcplab.grading.judging import Judge
 from tcplab.grading.report import write_report
 from tcplab.grading.staging import content_key
 from tcplab.grading.worker import _Grader
-from tcplab.lab import ParameterError
 
 #: student -> what was done to the submission, its score and whether a person has to look.
 CLASS = {

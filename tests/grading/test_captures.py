@@ -13,6 +13,7 @@ import pytest
 from tests.grading.conftest import ROOT
 
 from tcplab import Lab
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.captures import (
     Call,
     CallLog,
@@ -27,7 +28,6 @@ from tcplab.grading.captures import (
     pauses_ms,
     record_connection,
 )
-from tcplab.lab import LabError, ParameterError
 
 HANDED_OUT = sorted(ROOT.glob("solutions/ps*/captures/*.pcapng"))
 #: The others send UDP.

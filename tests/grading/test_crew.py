@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tcplab.errors import LabError
 from tcplab.grading.crew import Crew
-from tcplab.lab import LabError
 
 OWNER = """
 import sys, time

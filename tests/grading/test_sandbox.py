@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from tests.conftest import Run
 
+from tcplab.errors import SandboxError
 from tcplab.grading import sandbox
-from tcplab.grading.sandbox import Limits, SandboxError
+from tcplab.grading.sandbox import Limits
 from tcplab.grading.work import Work
 
 PROBE = r"""

@@ -18,6 +18,7 @@ import pytest
 from tests.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
+from tcplab.errors import ParameterError
 from tcplab.lab import program_path
 
 ETH_P_ALL = 0x0003
@@ -132,7 +133,7 @@ def test_failure_is_one_line_with_the_program_s_own_words(lab: Lab) -> None:
 def test_an_unknown_command_is_named(lab: Lab) -> None:
     with pytest.raises(LabError, match="no-such-command"):
         lab.client.run(["no-such-command"])
-    with pytest.raises(LabError, match="argv is empty"):
+    with pytest.raises(ParameterError, match="argv is empty"):
         lab.client.run([])
 
 
@@ -198,20 +199,20 @@ def test_a_raw_socket_opens_inside_the_host(lab: Lab) -> None:
         ({"rtt_ms": float("nan")}, r"rtt_ms=nan must be a number"),
         ({"rate_mbit": -5}, r"rate_mbit=-5 must be a number from 0"),
         ({"rate_mbit": 0.0001}, r"rate_mbit=0\.0001 must be 0 \(no limit\) or at least 0\.001"),
-        ({"queue_packets": 0}, r"queue_packets=0 must be a number from 1"),
+        ({"queue_packets": 0}, r"queue_packets=0 must be a whole number from 1"),
         ({"queue_packets": 1.5}, r"queue_packets=1\.5 must be a whole number"),
         ({"loss": 1.5}, r"loss=1\.5 must be a number from 0 to 1"),
         ({"loss": True}, r"loss=True must be a number"),
-        ({"clients": 0}, r"clients=0 must be a number from 1 to 100"),
+        ({"clients": 0}, r"clients=0 must be a whole number from 1 to 100"),
         ({"clients": 1.5}, r"clients=1\.5 must be a whole number"),
-        ({"mtu": 10}, r"mtu=10 must be a number from 68 to 65535 bytes"),
+        ({"mtu": 10}, r"mtu=10 must be a whole number from 68 to 65535 bytes"),
         ({"mtu": 10**12}, r"mtu=1000000000000 must be"),
     ],
 )
 def test_bad_parameters_are_named_with_their_limits(
     parameters: dict[str, float], message: str
 ) -> None:
-    with pytest.raises(LabError, match=message) as caught:
+    with pytest.raises(ParameterError, match=message) as caught:
         Lab(**parameters)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
@@ -296,11 +297,11 @@ def test_several_clients_share_one_wire_to_the_server() -> None:
 
 
 def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
-    with pytest.raises(LabError, match=r"direction='up' must be one of both, client->server"):
+    with pytest.raises(ParameterError, match=r"direction='up' must be one of both, client->server"):
         lab.link.update("up", loss=0.5)
-    with pytest.raises(LabError, match="rtt_ms sets both directions"):
+    with pytest.raises(ParameterError, match="rtt_ms sets both directions"):
         lab.link.update("client->server", rtt_ms=5)
-    with pytest.raises(LabError, match="loss=2 must be a number from 0 to 1"):
+    with pytest.raises(ParameterError, match="loss=2 must be a number from 0 to 1"):
         lab.link.update(loss=2)
     with pytest.raises(LabError, match=r"the wire: .*no_such_key"):
         lab.link.update(no_such_key=1)
@@ -541,9 +542,9 @@ def test_an_ordinary_user_can_make_a_laboratory(
 def test_an_ordinary_user_can_run_the_flagship_experiment(
     as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    for place in ([], ["--loopback"]):
+    for network in ([], ["--loopback"]):
         shown = as_ordinary_user(
-            ["tcplab", "run", "small-writes", "--messages", "3", "--json", *place]
+            ["tcplab", "run", "small-writes", "--messages", "3", "--json", *network]
         )
         assert shown.stderr == ""
         assert len(json.loads(shown.stdout)["rows"]) == 4

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 from tests.nonempty import each
 
+from tcplab.errors import LabError
 from tcplab.experiments import cork
-from tcplab.lab import LabError
 from tcplab.models import Reason
 
 pytestmark = pytest.mark.needs_lab

@@ -47,7 +47,7 @@ def test_models_need_nothing_but_the_standard_library() -> None:
                 assert {name.name.split(".")[0] for name in node.names} <= allowed | {"typing"}
             elif isinstance(node, ast.ImportFrom):
                 module = str(node.module)
-                assert module.startswith("tcplab.models") or (
+                assert module.startswith(("tcplab.models", "tcplab.checks", "tcplab.errors")) or (
                     module.split(".")[0] in allowed | {"typing"}
                 ), f"{file.name} imports {module}"
 

@@ -56,9 +56,9 @@ def test_nobody_listens() -> None:
 
 
 def test_every_call_is_made_and_logged_in_order() -> None:
-    place = Loopback()
-    with receiver(place, Peer(reply_every_bytes=60, reply_bytes=7)) as port:
-        ran = place.client.run(
+    network = Loopback()
+    with receiver(network, Peer(reply_every_bytes=60, reply_bytes=7)) as port:
+        ran = network.client.run(
             ["writepattern", "--port", port, "127.0.0.1"],
             stdin="0:cork=1 1000:write=10 0:writev=20,30 20000:cork=0 0:read=7\n\n0:more=5\n",
         )

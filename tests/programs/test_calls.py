@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tcplab.lab import Lab, LabError, Loopback
+from tcplab.errors import LabError
+from tcplab.lab import Lab, Loopback
 from tcplab.programs import (
-    Place,
+    AnyNetwork,
     page_cache,
     pipe_chain,
     quotes,
@@ -34,7 +35,7 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module", params=["lab", "loopback"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def network(request: pytest.FixtureRequest) -> Iterator[AnyNetwork]:
     if request.param == "lab":
         yield request.getfixturevalue("lab")
     else:
@@ -43,9 +44,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @pytest.fixture
-def congestion(place: Place) -> str:
+def congestion(network: AnyNetwork) -> str:
     """One that this user may choose: on some machines only root may choose cubic outside a lab."""
-    return "cubic" if isinstance(place, Lab) else "reno"
+    return "cubic" if isinstance(network, Lab) else "reno"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,11 @@ def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_small_writes(place: Place, congestion: str, tmp_path: Path) -> None:
+def test_small_writes(network: AnyNetwork, congestion: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    result = small_writes(place, "cork", 5, writes=3, size_bytes=7, log=log, congestion=congestion)
+    result = small_writes(
+        network, "cork", 5, writes=3, size_bytes=7, log=log, congestion=congestion
+    )
     assert (result.mode, result.messages, result.writes, result.size_bytes) == ("cork", 5, 3, 7)
     assert result.bytes == 105
     assert result.system_calls == 5 * 6
@@ -65,14 +68,14 @@ def test_small_writes(place: Place, congestion: str, tmp_path: Path) -> None:
     assert 0 < result.message_us.min <= result.message_us.median <= result.message_us.max
     assert result.options.peer == result.server_options.local
     assert result.options.local_port == result.server_options.peer_port
-    assert result.server_options.local.startswith(place.server.address)
+    assert result.server_options.local.startswith(network.server.address)
     assert len(read_log(log)) == 5 * 6
     assert dataclasses.asdict(result)["options"]["congestion"] == congestion
 
 
-def test_tcp_bulk(place: Place, congestion: str) -> None:
+def test_tcp_bulk(network: AnyNetwork, congestion: str) -> None:
     result = tcp_bulk(
-        place, congestion=congestion, count=200, write_bytes=1000, mss_bytes=500, interval_ms=1000
+        network, congestion=congestion, count=200, write_bytes=1000, mss_bytes=500, interval_ms=1000
     )
     assert result.source.bytes == result.sink.bytes == 200_000
     assert result.source.sndbuf_granted_bytes == result.sink.rcvbuf_granted_bytes == 65536
@@ -80,7 +83,7 @@ def test_tcp_bulk(place: Place, congestion: str) -> None:
     assert result.samples[0]["sample_s"] == 0
     assert result.source.usage.wall_s > 0
     automatic = tcp_bulk(
-        place,
+        network,
         congestion=congestion,
         duration_s=0.1,
         sndbuf_bytes=None,
@@ -91,51 +94,51 @@ def test_tcp_bulk(place: Place, congestion: str) -> None:
     assert automatic.source.sndbuf_requested_bytes == automatic.sink.rcvbuf_requested_bytes == 0
 
 
-def test_congestion_control_is_that_of_the_place_unless_said(place: Place) -> None:
+def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork) -> None:
     few: dict[str, Any] = {"count": 3, "write_bytes": 10}
-    pinned = tcp_bulk(place, **few)
-    assert pinned.source.options.congestion == place.congestion
-    assert pinned.sink.options.congestion == place.congestion
-    assert small_writes(place, messages=2).options.congestion == place.congestion
-    of_the_machine = tcp_bulk(place, congestion="system", **few)
-    default = place.client.sysctl("net.ipv4.tcp_congestion_control")
+    pinned = tcp_bulk(network, **few)
+    assert pinned.source.options.congestion == network.congestion
+    assert pinned.sink.options.congestion == network.congestion
+    assert small_writes(network, messages=2).options.congestion == network.congestion
+    of_the_machine = tcp_bulk(network, congestion="system", **few)
+    default = network.client.sysctl("net.ipv4.tcp_congestion_control")
     assert of_the_machine.source.options.congestion == default
 
 
-def test_udp_bulk(place: Place) -> None:
-    result = udp_bulk(place, count=300, pace_mbit=20, rcvbuf_bytes=1_000_000)
+def test_udp_bulk(network: AnyNetwork) -> None:
+    result = udp_bulk(network, count=300, pace_mbit=20, rcvbuf_bytes=1_000_000)
     assert result.source.arrived == result.sink.arrived == result.sink.sent == 300
     assert result.sink.lost == 0
     assert result.source.pace_mbit == 20
     assert result.sink.options.congestion is None
-    fast = udp_bulk(place, count=300, gso=True, gro=True, rcvbuf_bytes=1_000_000)
+    fast = udp_bulk(network, count=300, gso=True, gro=True, rcvbuf_bytes=1_000_000)
     assert fast.source.gso
     assert fast.source.pace_mbit is None
     assert fast.source.system_calls < 300
 
 
-def test_records(place: Place, congestion: str) -> None:
-    result = records(place, congestion=congestion, count=100, batch=30)
+def test_records(network: AnyNetwork, congestion: str) -> None:
+    result = records(network, congestion=congestion, count=100, batch=30)
     assert (result.records, result.sends, result.batch) == (100, 4, 30)
     assert result.sink_usage.wall_s > 0
     assert result.sink_tcp_info["bytes_received"] >= result.bytes
-    alone = records(place, congestion=congestion, count=10, unbuffered=True)
+    alone = records(network, congestion=congestion, count=10, unbuffered=True)
     assert alone.tcp_info["data_segs_out"] == 10
 
 
-def test_quotes(place: Place, congestion: str) -> None:
-    result = quotes(place, congestion=congestion, count=10)
+def test_quotes(network: AnyNetwork, congestion: str) -> None:
+    result = quotes(network, congestion=congestion, count=10)
     assert (result.quotes, result.single) == (10, False)
     assert result.tcp_info["bytes_sent"] == 80
     assert result.server_tcp_info["bytes_sent"] == 0
-    single = quotes(place, congestion=congestion, count=10, single=True)
+    single = quotes(network, congestion=congestion, count=10, single=True)
     assert single.server_tcp_info["bytes_sent"] == 320
 
 
-def test_send_file(place: Place, congestion: str, some_file: Path, tmp_path: Path) -> None:
+def test_send_file(network: AnyNetwork, congestion: str, some_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     result = send_file(
-        place,
+        network,
         some_file,
         method="read",
         output=output,
@@ -146,33 +149,33 @@ def test_send_file(place: Place, congestion: str, some_file: Path, tmp_path: Pat
     assert output.read_bytes() == some_file.read_bytes()
     assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)
     assert result.block_bytes == 4096
-    three = send_file(place, some_file, connections=3, discard=True, congestion=congestion)
+    three = send_file(network, some_file, connections=3, discard=True, congestion=congestion)
     assert three.receiver.bytes == 1_500_000
 
 
-def test_page_cache(place: Place, some_file: Path) -> None:
-    assert page_cache(place, some_file, "warm") == 1
+def test_page_cache(network: AnyNetwork, some_file: Path) -> None:
+    assert page_cache(network, some_file, "warm") == 1
 
 
 @pytest.mark.parametrize("splice", [[], ["--splice"]])
-def test_pipe_chain(place: Place, tmp_path: Path, splice: list[str]) -> None:
+def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> None:
     output = tmp_path / "output"
     size = 3 << 20
     result = pipe_chain(
-        place,
+        network,
         [["head", "-c", str(size), "/dev/zero"], ["netcat", *splice, "{host}", "{port}"]],
         [["netcat", *splice, "-l", "{port}"], ["cat"]],
         bytes_expected=size,
         output=output,
-        port=free_port(place),
+        port=free_port(network),
     )
     assert output.stat().st_size == result.bytes == size
     assert result.mb_per_s == pytest.approx(size / result.wall_s / 1e6)
 
 
-def free_port(place: Place) -> int:
-    with place.server.socket() as probe:
-        probe.bind((place.server.address, 0))
+def free_port(network: AnyNetwork) -> int:
+    with network.server.socket() as probe:
+        probe.bind((network.server.address, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -180,24 +183,29 @@ def free_port(place: Place) -> int:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda place: small_writes(place, messages=0), "N: 0 is outside 1 to 10000000"),
-        (lambda place: tcp_bulk(place, congestion="no"), "--congestion no (this kernel offers: "),
-        (lambda place: udp_bulk(place, datagram_bytes=4), "-s: 4 is outside 16 to 65507"),
-        (lambda place: send_file(place, "/none"), "/none: ENOENT: No such file or directory"),
-        (lambda place: page_cache(place, "/none"), "/none: ENOENT: No such file or directory"),
-        (lambda place: records(place, log="/no/log"), "--log /no/log: ENOENT"),
+        (lambda network: small_writes(network, messages=0), "N: 0 is outside 1 to 10000000"),
         (
-            lambda place: pipe_chain(place, [["true"]], [["false"]], bytes_expected=1),
+            lambda network: tcp_bulk(network, congestion="no"),
+            "--congestion no (this kernel offers: ",
+        ),
+        (lambda network: udp_bulk(network, datagram_bytes=4), "-s: 4 is outside 16 to 65507"),
+        (lambda network: send_file(network, "/none"), "/none: ENOENT: No such file or directory"),
+        (lambda network: page_cache(network, "/none"), "/none: ENOENT: No such file or directory"),
+        (lambda network: records(network, log="/no/log"), "--log /no/log: ENOENT"),
+        (
+            lambda network: pipe_chain(network, [["true"]], [["false"]], bytes_expected=1),
             "'false' failed (exit 1): no message",
         ),
         (
-            lambda place: pipe_chain(place, [["cat"]], [["cat"], ["no-such"]], bytes_expected=1),
+            lambda network: pipe_chain(
+                network, [["cat"]], [["cat"], ["no-such"]], bytes_expected=1
+            ),
             "no command 'no-such'",
         ),
     ],
 )
 def test_what_fails_is_said_in_one_line(
-    lab: Lab, call: Callable[[Place], Any], message: str
+    lab: Lab, call: Callable[[AnyNetwork], Any], message: str
 ) -> None:
     with pytest.raises(LabError) as caught:
         call(lab)

@@ -13,7 +13,8 @@ from tests import forge
 from tests.forge import Frame, Talk
 
 from tcplab import segments
-from tcplab.capture import CaptureError, open_capture
+from tcplab.capture import open_capture
+from tcplab.errors import CaptureError
 from tcplab.segments import DTYPE, SegmentArray, from_file
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -88,16 +88,16 @@ USUAL_SIZES = {
 def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Timeline]:
     """Six messages of each variant, as the client's log and capture show them."""
     directory = tmp_path_factory.mktemp("logs")
-    with Lab() as place:
-        return {mode: _variant(place, mode, directory / mode) for mode in MODES}
+    with Lab() as network:
+        return {mode: _variant(network, mode, directory / mode) for mode in MODES}
 
 
-def _variant(place: Lab, mode: SmallWritesMode, path: Path) -> Timeline:
+def _variant(network: Lab, mode: SmallWritesMode, path: Path) -> Timeline:
     """One variant, again if a program had to wait for a CPU, so that TCP sent something again or
     the writes came late."""
     for _ in range(10):
-        with place.client.capture() as capture:
-            result = small_writes(place, mode, 6, log=path)
+        with network.client.capture() as capture:
+            result = small_writes(network, mode, 6, log=path)
         timeline = explain(
             _log(path, mode), capture.segments, result.options, tcp_info=result.tcp_info
         )
@@ -555,15 +555,15 @@ def test_a_log_of_another_run_is_refused(lab: Lab) -> None:
 
 
 def test_autocorking_is_recognised_by_its_counter() -> None:
-    with Lab() as place:
-        _slow_interface(place)
-        before = _counters(place)
-        with conversation(place, nodelay=True) as talk:
+    with Lab() as network:
+        _slow_interface(network)
+        before = _counters(network)
+        with conversation(network, nodelay=True) as talk:
             # The second full segment waits for the interface, and with it what is small behind it.
             talk.write(2 * MSS, 100, 100, 100, 100)
             talk.read_all(2 * MSS + 400)
             talk.answer()
-        after = _counters(place)
+        after = _counters(network)
     grown = {name: after[name] - before[name] for name in after}
     assert grown["TCPAutoCorking"] > 0
     timeline = talk.timeline(counters=grown)

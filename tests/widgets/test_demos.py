@@ -11,7 +11,7 @@ from tests.nonempty import each
 
 from tcplab import cli, demos
 from tcplab.demos import DEMOS, Demo
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel

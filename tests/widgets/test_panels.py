@@ -20,8 +20,8 @@ from nbclient import NotebookClient
 
 from tcplab import widgets
 from tcplab.capture import open_capture
+from tcplab.errors import LabError
 from tcplab.experiments.instrument import turn
-from tcplab.lab import LabError
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import KEPT_RUNS, Panel
 from tcplab.widgets.worker import Run

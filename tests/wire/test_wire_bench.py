@@ -10,8 +10,8 @@ import pytest
 from tests.nonempty import each
 
 from tcplab.cli import main
+from tcplab.errors import ParameterError
 from tcplab.experiments import wire_bench
-from tcplab.lab import ParameterError
 
 
 def test_delay_rate_and_throughput_are_measured() -> None:

@@ -8,31 +8,22 @@ All of them end in packets with a count of what is missing; a :class:`Capture` h
 (``.packets``), to numpy (``.segments``) and to Wireshark.
 """
 
-from tcplab.capture.capture import (
-    Capture,
-    CaptureLossWarning,
-    CaptureTruncatedWarning,
-    open_capture,
-)
-from tcplab.capture.files import CaptureError, Interface, Records, read_records
+from tcplab.capture.capture import Capture, open_capture
 from tcplab.capture.live import LiveSniff, sniff_live
 from tcplab.capture.packets import Packets
 from tcplab.capture.recording import Recording, record
 from tcplab.capture.wire import WireRecording, record_wire
+from tcplab.pcap import CaptureLossWarning, CaptureTruncatedWarning
 
 __all__ = [
     "Capture",
-    "CaptureError",
     "CaptureLossWarning",
     "CaptureTruncatedWarning",
-    "Interface",
     "LiveSniff",
     "Packets",
     "Recording",
-    "Records",
     "WireRecording",
     "open_capture",
-    "read_records",
     "record",
     "record_wire",
     "sniff_live",

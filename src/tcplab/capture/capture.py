@@ -5,27 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import warnings
 import weakref
-from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Self
 
-from tcplab.capture.files import CaptureError, Interface, Records, read_records
 from tcplab.capture.packets import Packets
+from tcplab.errors import CaptureError
+from tcplab.pcap import Interface, Records, read_records, total, warn_of_gaps
+from tcplab.segments import SegmentArray, from_records
 
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
-
-__all__ = ["Capture", "CaptureLossWarning", "CaptureTruncatedWarning", "open_capture"]
-
-
-class CaptureLossWarning(UserWarning):
-    """Packets passed that the capture does not hold: the kernel counted them."""
-
-
-class CaptureTruncatedWarning(UserWarning):
-    """A capture file is cut short or damaged; what comes before that place is read."""
+__all__ = ["Capture", "open_capture"]
 
 
 class Capture:
@@ -80,12 +69,12 @@ class Capture:
     @property
     def received(self) -> int | None:
         """Packets that the kernel showed to the recorder; None when the file does not say."""
-        return _total(interface.received for interface in self.interfaces)
+        return total(interface.received for interface in self.interfaces)
 
     @property
     def drops(self) -> int | None:
         """Packets of these that were lost; None when the file does not say."""
-        return _total(interface.drops for interface in self.interfaces)
+        return total(interface.drops for interface in self.interfaces)
 
     @property
     def truncated(self) -> str | None:
@@ -103,9 +92,7 @@ class Capture:
     def segments(self) -> SegmentArray:
         """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
         if self._segments is None:
-            from tcplab.segments import from_capture  # late: it is to the right of us in DESIGN.md
-
-            self._segments = from_capture(self)
+            self._segments = from_records(self.records)
         return self._segments
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -145,25 +132,6 @@ class Capture:
         if self._file is not None:
             self._file.close()
 
-    def _warn(self, stacklevel: int) -> None:
-        """Says aloud what is missing from the capture."""
-        if self.drops:
-            warnings.warn(
-                f"{self.drops} packets are missing from the capture: the recorder fell behind (a"
-                " smaller snaplen or a larger ring_mib helps)",
-                CaptureLossWarning,
-                stacklevel=stacklevel + 1,
-            )
-        if self.truncated:
-            warnings.warn(
-                f"{self.path}: {self.truncated}", CaptureTruncatedWarning, stacklevel=stacklevel + 1
-            )
-
-
-def _total(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
 
 def open_capture(path: str | os.PathLike[str]) -> Capture:
     """Opens a capture file: pcap or pcapng, of either byte order, with µs, ns or other time stamps.
@@ -175,5 +143,5 @@ def open_capture(path: str | os.PathLike[str]) -> Capture:
         CaptureError: no such file, or it is not a capture.
     """
     capture = Capture(path)
-    capture._warn(stacklevel=2)
+    warn_of_gaps(capture.records, path, stacklevel=2)
     return capture

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from tcplab.capture.capture import CaptureLossWarning
-from tcplab.capture.files import ETHERNET, MAX_PACKET_BYTES, RAW, CaptureError
 from tcplab.capture.packets import dissect, load_layers, packet_list, scapy_time
+from tcplab.errors import CaptureError
+from tcplab.pcap import ETHERNET, MAX_PACKET_BYTES, RAW, CaptureLossWarning
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tcplab.capture.files import (
+from tcplab.pcap import (
     ETHERNET,
     IPV4,
     IPV6,

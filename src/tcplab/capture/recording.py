@@ -10,7 +10,8 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.capture import Capture
-from tcplab.capture.files import CaptureError
+from tcplab.errors import CaptureError
+from tcplab.pcap import warn_of_gaps
 
 if TYPE_CHECKING:
     from tcplab.lab import Host
@@ -104,7 +105,7 @@ class Recording:
             self._capture._why_empty = f"the recording failed: {last}"
             raise CaptureError(self._capture._why_empty)
         self._capture._why_empty = None
-        self._capture._warn(stacklevel=stacklevel + 1)
+        warn_of_gaps(self._capture.records, self._capture.path, stacklevel=stacklevel + 1)
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:

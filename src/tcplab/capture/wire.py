@@ -7,8 +7,9 @@ import tempfile
 import warnings
 from typing import TYPE_CHECKING
 
-from tcplab.capture.capture import Capture, CaptureLossWarning
+from tcplab.capture.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY
+from tcplab.pcap import CaptureLossWarning
 
 if TYPE_CHECKING:
     from tcplab.lab import Link

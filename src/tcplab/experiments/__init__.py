@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Lab, Network
 from tcplab.tables import Column, Table
 
 __all__ = ["EXPERIMENTS", "Result", "as_json", "load", "provenance", "spread", "table"]
@@ -105,11 +105,11 @@ def spread(values: Iterable[float]) -> dict[str, float]:
     return {"min": ordered[0], "median": statistics.median(ordered), "max": ordered[-1]}
 
 
-def provenance(place: Lab | Loopback, **details: Any) -> dict[str, Any]:
+def provenance(network: Network, **details: Any) -> dict[str, Any]:
     """What a number depends on: machine, kernel, compiler, the place and its settings.
 
     Args:
-        place: where the experiment ran.
+        network: where the experiment ran.
         **details: what the experiment adds (repetitions, capture drops, options of the programs).
     """
     return {
@@ -121,21 +121,21 @@ def provenance(place: Lab | Loopback, **details: Any) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load_average": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
-        **_place(place),
+        **_network(network),
         **details,
     }
 
 
-def _place(place: Lab | Loopback) -> dict[str, Any]:
+def _network(network: Network) -> dict[str, Any]:
     pinned = ("tcp_rmem", "tcp_wmem", "tcp_autocorking", "tcp_congestion_control")
-    link = place.link.parameters if isinstance(place, Lab) else None
+    link = network.link.parameters if isinstance(network, Lab) else None
     return {
-        "place": "lab" if isinstance(place, Lab) else "loopback",
+        "network": "lab" if isinstance(network, Lab) else "loopback",
         "link": link,
-        **(_lateness(place) if isinstance(place, Lab) else {}),
-        "mtu": place.mtu,
-        "offload": place.offload,
-        "sysctls": {name: place.client.sysctl(f"net.ipv4.{name}") for name in pinned},
+        **(_lateness(network) if isinstance(network, Lab) else {}),
+        "mtu": network.mtu,
+        "offload": network.offload,
+        "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
 
 

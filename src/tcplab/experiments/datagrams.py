@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from tcplab.checks import whole
 from tcplab.experiments import provenance, spread
 from tcplab.experiments.interfaces import one_host
-from tcplab.experiments.ladder import on_the_ladder, open_place
+from tcplab.experiments.ladder import on_the_ladder, open_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Host, Lab, Loopback, Pair
-from tcplab.models.checks import whole
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column
 
@@ -132,21 +132,21 @@ def measure_receive_buffers(
         whole("buffer", each, 1, 10**9, fix="give bytes; the kernel doubles them")
     if not buffers_bytes:
         raise ValueError("no buffer is given; give some sizes in bytes, such as 32768")
-    opened = open_place()
+    opened = open_network()
     with opened:
-        place = one_host(opened) if isinstance(opened, Lab) else opened
+        network = one_host(opened) if isinstance(opened, Lab) else opened
         done: list[list[UdpBulkResult]] = [[] for _ in buffers_bytes]
         with Rounds(runs, "receive buffers") as rounds:
             for _round in rounds:
                 finished = [
-                    udp_bulk(place, datagram_bytes=size_bytes, count=datagrams, rcvbuf_bytes=size)
+                    udp_bulk(network, datagram_bytes=size_bytes, count=datagrams, rcvbuf_bytes=size)
                     for size in buffers_bytes
                 ]
                 for results, result in zip(done, finished, strict=True):
                     results.append(result)
         measured = []
         for size, results in zip(buffers_bytes, done, strict=True):
-            granted, room = fill_receive_buffer(place.client, size, size_bytes)
+            granted, room = fill_receive_buffer(network.client, size, size_bytes)
             lost = [each.sink.lost for each in results]
             drops = [each.sink.drops for each in results]
             measured.append(ReceiveBuffer(size, granted, room, datagrams, lost, drops))
@@ -293,10 +293,10 @@ def measure_batching(
         LabError: a program failed.
     """
     _check(runs, datagrams, size_bytes, MAX_BATCHED_BYTES)
-    opened = open_place()
+    opened = open_network()
     with opened:
-        place = one_host(opened) if isinstance(opened, Lab) else opened
-        ways = _ways(place, datagrams, size_bytes)
+        network = one_host(opened) if isinstance(opened, Lab) else opened
+        ways = _ways(network, datagrams, size_bytes)
         done: dict[tuple[str, str], list[TcpBulkResult | UdpBulkResult]] = {way: [] for way in ways}
         with Rounds(runs, "batching") as rounds:
             for _round in rounds:
@@ -312,19 +312,19 @@ def measure_batching(
                 datagrams=datagrams,
                 size_bytes=size_bytes,
                 rcvbuf_bytes=_LARGE_BUFFER_BYTES,
-                congestion=place.congestion,
+                congestion=network.congestion,
             ),
         )
 
 
 def _ways(
-    place: Pair | Loopback, datagrams: int, size_bytes: int
+    network: Pair | Loopback, datagrams: int, size_bytes: int
 ) -> dict[tuple[str, str], Callable[[], TcpBulkResult | UdpBulkResult]]:
     """By name and description, a run of each way."""
 
     def udp(gso: bool, gro: bool) -> Callable[[], UdpBulkResult]:
         return lambda: udp_bulk(
-            place,
+            network,
             datagram_bytes=size_bytes,
             count=datagrams,
             sndbuf_bytes=None,
@@ -335,7 +335,7 @@ def _ways(
 
     def tcp(write_bytes: int) -> Callable[[], TcpBulkResult]:
         return lambda: tcp_bulk(
-            place,
+            network,
             write_bytes=write_bytes,
             count=max(1, datagrams * size_bytes // write_bytes),
             sndbuf_bytes=None,

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cast, get_args
 
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
-from tcplab.lab import Host, Lab, LabError, program_path, why_no_lab
+from tcplab.lab import Host, Lab, program_path, why_no_lab
 from tcplab.listings import shared_sources, source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
@@ -494,7 +495,7 @@ class Verdict:
 def measure(
     program: Program = "request",
     source: str | None = None,
-    place: Lab | None = None,
+    network: Lab | None = None,
     rtt_ms: float | None = None,
     count: int | None = None,
 ) -> Diagnosis:
@@ -503,7 +504,7 @@ def measure(
     Args:
         program: "request", "backup" or "ticker".
         source: a C file to compile and run instead of the shipped program.
-        place: a laboratory of its own unless given; the wire is set as the program needs it.
+        network: a laboratory of its own unless given; the wire is set as the program needs it.
         rtt_ms: of the wire; the lesson's unless given.
         count: requests, blocks of 16 KiB, or lines, 2 to 10 000; the lesson's number unless given.
 
@@ -519,12 +520,12 @@ def measure(
         else:
             binary = _compile(Path(source), Path(directory))
         name = "as shipped" if source is None else Path(source).name
-        if place is None:
+        if network is None:
             with Lab(**dict(setting.link)) as lab:  # type: ignore[arg-type]
                 return _run(program, setting, name, binary, lab)[0]
-        place.link.update(rtt_ms=0, rate_mbit=0)
-        place.link.update(**dict(setting.link))  # type: ignore[arg-type]
-        return _run(program, setting, name, binary, place)[0]
+        network.link.update(rtt_ms=0, rate_mbit=0)
+        network.link.update(**dict(setting.link))  # type: ignore[arg-type]
+        return _run(program, setting, name, binary, network)[0]
 
 
 def _setting(program: str) -> _Setting:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Lab, Network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,13 +32,13 @@ class Ends:
 
 
 @contextmanager
-def both_ends(place: Lab | Loopback) -> Iterator[Ends]:
+def both_ends(network: Network) -> Iterator[Ends]:
     """Records on both hosts of a Lab while the with statement lasts; complete after it."""
     ends = Ends()
-    if not isinstance(place, Lab):
+    if not isinstance(network, Lab):
         yield ends
         return
-    with place.client.capture() as near, place.server.capture() as far:
+    with network.client.capture() as near, network.server.capture() as far:
         yield ends
     with near, far:
         ends.client, ends.server = near.segments, far.segments

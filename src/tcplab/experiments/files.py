@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tcplab.lab import LabError, Loopback
-from tcplab.programs import Place, page_cache
+from tcplab.errors import LabError
+from tcplab.lab import Loopback
+from tcplab.programs import AnyNetwork, page_cache
 
 __all__ = ["can_be_cold", "file_of", "gone_with_us"]
 
@@ -53,9 +54,9 @@ def can_be_cold(path: Path) -> bool:
         return _can_be_cold(machine, path)
 
 
-def _can_be_cold(place: Place, path: Path) -> bool:
+def _can_be_cold(network: AnyNetwork, path: Path) -> bool:
     try:
-        page_cache(place, path, "cold")
+        page_cache(network, path, "cold")
     except LabError:
         return False
     return True

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 
 __all__ = ["turn"]
 

@@ -20,9 +20,10 @@ from dataclasses import asdict, dataclass
 from ipaddress import IPv4Interface
 from typing import Any, ClassVar, Final, TypeVar
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import Result, provenance
-from tcplab.experiments.ladder import at_place, on_the_ladder
-from tcplab.lab import Host, Lab, LabError, Loopback, Pair, ParameterError
+from tcplab.experiments.ladder import at_network, on_the_ladder
+from tcplab.lab import Host, Lab, Network, Pair
 from tcplab.lab.interfaces import SEGMENTATION
 from tcplab.lab.interfaces import Interfaces as Configured
 from tcplab.models import announced_mss_bytes, mss_bytes
@@ -168,23 +169,23 @@ class Ways:
 
 
 @on_the_ladder("interfaces", on_loopback=True)
-def measure(place: Lab | Loopback | None = None) -> Interfaces:
+def measure(network: Network | None = None) -> Interfaces:
     """Asks the kernel for the interfaces of the laboratory's hosts and of the machine.
 
     Args:
-        place: a Lab of its own unless given; on Loopback there is only the machine.
+        network: a Lab of its own unless given; on Loopback there is only the machine.
 
     Raises:
         LabError: no laboratory can be made here, or it is closed.
     """
-    with at_place(place) as place:
+    with at_network(network) as network:
         found = [Interface("bsd (the text)", "Ed0", TEXT["Ed0"], "ethernet", "172.30", "bsd")]
         found += [Interface("bsd (the text)", "lo0", TEXT["lo0"], "loopback", "127", "localhost")]
         machine = _interfaces("the machine", None)
-        if isinstance(place, Lab):
-            for host in (place.client, place.server):
+        if isinstance(network, Lab):
+            for host in (network.client, network.server):
                 found += _interfaces(host.name, host, addresses=True)
-        return Interfaces(found + machine, _ways(place, machine), provenance(place))
+        return Interfaces(found + machine, _ways(network, machine), provenance(network))
 
 
 def _interfaces(name: str, host: Host | None, *, addresses: bool = False) -> list[Interface]:
@@ -220,18 +221,18 @@ def _kind(link: Any) -> str:
     return hardware.get(link["ifi_type"], "other")
 
 
-def _ways(place: Lab | Loopback, machine: Sequence[Interface]) -> list[Way]:
-    if not isinstance(place, Lab):
+def _ways(network: Network, machine: Sequence[Interface]) -> list[Way]:
+    if not isinstance(network, Lab):
         lo = next(each for each in machine if each.kind == "loopback")
         announced = announced_mss_bytes(min(lo.mtu_bytes, _MAX_IP_PACKET_BYTES))
         return [Way("localhost", "127.0.0.1", lo.name, lo.mtu_bytes, announced)]
     targets = {
         "localhost": "127.0.0.1",
-        "its own address": place.client.address,
-        "the other host": place.server.address,
+        "its own address": network.client.address,
+        "the other host": network.server.address,
     }
     return with_route_socket(
-        place.client, lambda kernel: [_way(kernel, *target) for target in targets.items()]
+        network.client, lambda kernel: [_way(kernel, *target) for target in targets.items()]
     )
 
 

@@ -161,18 +161,18 @@ def watch(lab: Lab) -> list[str]:
 
 
 @on_the_ladder("lab-tour")
-def measure(rtt_ms: float = 20.0, place: Lab | None = None) -> LabTour:
+def measure(rtt_ms: float = 20.0, network: Lab | None = None) -> LabTour:
     """Ten bytes there and back, watched with scapy and recorded at both ends.
 
     Args:
-        rtt_ms: round-trip time of the laboratory that is made when no place is given.
-        place: where to run; a Lab of its own unless given.
+        rtt_ms: round-trip time of the laboratory that is made when no network is given.
+        network: where to run; a Lab of its own unless given.
 
     Raises:
         LabError: no laboratory can be made here.
     """
     with ExitStack() as stack:
-        lab = place or stack.enter_context(Lab(rtt_ms=rtt_ms))
+        lab = network or stack.enter_context(Lab(rtt_ms=rtt_ms))
         lines: list[str] = []
         with (
             lab.client.capture(snaplen=2048) as near,
@@ -277,14 +277,14 @@ _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 def measure_loss(
     packets_per_s: Sequence[int | None] = (500, 2000, 20_000, None),
     most: int = 20_000,
-    place: Lab | None = None,
+    network: Lab | None = None,
 ) -> SniffingLoss:
     """Datagrams at rising rates for a second each, with scapy and a recorder watching.
 
     Args:
         packets_per_s: rates, 10 to 1 000 000; None sends as fast as the machine can.
         most: datagrams at the most, 100 to 1 000 000; as many without a rate.
-        place: where to run; a Lab of its own unless given.
+        network: where to run; a Lab of its own unless given.
 
     Raises:
         ValueError: a number is out of range.
@@ -298,7 +298,7 @@ def measure_loss(
     if not packets_per_s:
         raise ValueError("packets_per_s is empty; give at least one rate")
     with ExitStack() as stack:
-        lab = place or stack.enter_context(Lab())
+        lab = network or stack.enter_context(Lab())
         watched: list[Watched] = []
         with Rounds(len(packets_per_s), "sniffing-loss") as rounds:
             for number in rounds:

@@ -18,18 +18,19 @@ from dataclasses import replace
 from html import escape
 from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args
 
+from tcplab.errors import LabError
 from tcplab.experiments import recordings
 from tcplab.experiments.instrument import turn
-from tcplab.lab import Lab, LabError, Loopback, why_no_lab
+from tcplab.lab import Lab, Loopback, Network, why_no_lab
 
 __all__ = [
     "Mode",
     "add_loopback_option",
-    "at_place",
+    "at_network",
     "mode",
+    "network_asked_for",
     "on_the_ladder",
-    "open_place",
-    "place_asked_for",
+    "open_network",
 ]
 
 Mode = Literal["live", "loopback", "recorded"]
@@ -57,7 +58,7 @@ def mode() -> Mode:
 _why_no_lab = functools.cache(why_no_lab)
 
 
-def open_place(**parameters: Any) -> Lab | Loopback:
+def open_network(**parameters: Any) -> Lab | Loopback:
     """A Lab with these parameters; in loopback mode plain loopback, where they allow it.
 
     Args:
@@ -78,20 +79,20 @@ def open_place(**parameters: Any) -> Lab | Loopback:
 
 
 @contextmanager
-def at_place(given: Lab | Loopback | None, **parameters: Any) -> Iterator[Lab | Loopback]:
-    """The place that was given; without one, a place of our own (:func:`open_place`), closed after.
+def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
+    """The network that was given; else one of our own (:func:`open_network`), closed after.
 
     Raises:
-        LabError: see :func:`open_place`.
+        LabError: see :func:`open_network`.
     """
     if given is not None:
         yield given
         return
-    place = open_place(**parameters)
+    network = open_network(**parameters)
     try:
-        yield place
+        yield network
     finally:
-        place.close()
+        network.close()
 
 
 def add_loopback_option(parser: argparse.ArgumentParser) -> None:
@@ -101,13 +102,13 @@ def add_loopback_option(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def place_asked_for(arguments: argparse.Namespace) -> Iterator[Loopback | None]:
+def network_asked_for(arguments: argparse.Namespace) -> Iterator[Loopback | None]:
     """Plain loopback with --loopback, else None: the experiment makes its own."""
     if not arguments.loopback:
         yield None
         return
-    with Loopback() as place:
-        yield place
+    with Loopback() as network:
+        yield network
 
 
 def on_the_ladder(
@@ -117,7 +118,7 @@ def on_the_ladder(
 
     Where it cannot run, the result of the same call is taken from a recording, with
     ``provenance["recorded"]`` telling when, where and why; a notebook shows that at once, and
-    :func:`tcplab.experiments.table` in the caption. A call that is given a ``place`` always runs.
+    :func:`tcplab.experiments.table` in the caption. A call that is given a ``network`` always runs.
 
     Args:
         name: of the experiment, unique among those that are recorded.
@@ -129,7 +130,7 @@ def on_the_ladder(
         @functools.wraps(measure)
         def on_a_rung(*args: P.args, **kwargs: P.kwargs) -> R:
             arguments = _arguments(measure, args, kwargs)
-            if arguments.pop("place", None) is not None:
+            if arguments.pop("network", None) is not None:
                 return measure(*args, **kwargs)
             rung = mode()
             if rung == "loopback":

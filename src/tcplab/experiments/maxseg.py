@@ -134,11 +134,11 @@ def measure() -> MaxSeg:
 
 
 def _run_case(
-    name: str, place: Lab | Pair, *, wish: int | None = None, peer_wish: int | None = None
+    name: str, network: Lab | Pair, *, wish: int | None = None, peer_wish: int | None = None
 ) -> tuple[MaxSegCase, int]:
     """The case, and how many packets the recorders lost."""
-    with place.client.capture() as near, place.server.capture() as far:
-        before, connected, end = ask_maxseg(place.client, place.server, wish, peer_wish)
+    with network.client.capture() as near, network.server.capture() as far:
+        before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)
     with near, far:
         sent, syn = _largest_and_syn(near, direction=0)
         arrived, _ = _largest_and_syn(far, direction=0)

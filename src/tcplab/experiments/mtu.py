@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tcplab.checks import number, whole
 from tcplab.experiments import Result, maxseg, path_mtu, provenance
 from tcplab.experiments.interfaces import one_host, set_mtu, set_offload
 from tcplab.experiments.ladder import on_the_ladder
@@ -26,7 +27,6 @@ from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Pair
 from tcplab.models import Encapsulation, goodput_mbyte_s, header_share
 from tcplab.models import mss_bytes as full_segment_bytes
-from tcplab.models.checks import number, whole
 from tcplab.programs import TcpBulkResult, tcp_bulk
 from tcplab.tables import Column, Table
 

@@ -12,8 +12,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from tcplab.experiments.ladder import open_place
-from tcplab.lab import Host, Lab, LabError, Loopback
+from tcplab.errors import LabError
+from tcplab.experiments.ladder import open_network
+from tcplab.lab import Host, Lab, Loopback
 
 __all__ = ["OneMachine", "one_machine", "pin_default_congestion"]
 
@@ -63,9 +64,9 @@ def one_machine() -> Iterator[Loopback]:
     Raises:
         LabError: no laboratory can be made, and loopback mode was not asked for.
     """
-    with open_place() as place:
-        if isinstance(place, Loopback):
-            yield place
+    with open_network() as network:
+        if isinstance(network, Loopback):
+            yield network
         else:
-            with OneMachine(place) as inside:
+            with OneMachine(network) as inside:
                 yield inside

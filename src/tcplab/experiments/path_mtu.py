@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tcplab.checks import choice, whole
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, LabError
+from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
-from tcplab.models.checks import choice, whole
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 

@@ -25,7 +25,7 @@ from tcplab.experiments.files import can_be_cold, file_of
 from tcplab.experiments.ladder import mode, on_the_ladder
 from tcplab.experiments.one_machine import OneMachine, one_machine, pin_default_congestion
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Lab, Loopback, Network
 from tcplab.models import ChainCost, chain_cost
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 from tcplab.tables import Column
@@ -545,18 +545,18 @@ class _Bench:
 
     def run(self, way: Way) -> _Run:
         """Measures one way once."""
-        place = self._wire if way.wire and self._wire else self._here
+        network = self._wire if way.wire and self._wire else self._here
         share, source = None, None
         if way.source != "made" and self._file is not None:
-            source, share = self._file, page_cache(place, self._file, way.source)
+            source, share = self._file, page_cache(network, self._file, way.source)
         size_mb = self._size_of(way)
         result = pipe_chain(
-            place,
+            network,
             [self._tools.words(words, size_mb) for words in way.sending],
             [self._tools.words(words, size_mb) for words in way.receiving],
             bytes_expected=size_mb * 1_000_000,
             source=source,
-            port=_free_port(place),
+            port=_free_port(network),
             timeout_s=TIMEOUT_S,
         )
         return _Run(result, share)
@@ -596,12 +596,12 @@ def _wire() -> Lab:
     return lab
 
 
-def _free_port(place: Lab | Loopback) -> int:
+def _free_port(network: Network) -> int:
     """The text's port in a laboratory, where nobody else has one; else one that is free."""
-    if not isinstance(place, Loopback) or isinstance(place, OneMachine):
+    if not isinstance(network, Loopback) or isinstance(network, OneMachine):
         return TEXT_PORT
-    with place.server.socket() as probe:
-        probe.bind((place.server.address, 0))
+    with network.server.socket() as probe:
+        probe.bind((network.server.address, 0))
         return int(probe.getsockname()[1])
 
 
@@ -733,13 +733,13 @@ def measure_cache(size_mb: int = 64) -> CacheSteps:
         LabError: no directory here lies on a disk, or no laboratory can be made.
     """
     _check(["cold"], size_mb, 1)
-    with one_machine() as place, file_of(size_mb * 1_000_000) as path:
-        steps = [CacheStep("just written", page_cache(place, path))]
-        steps.append(CacheStep("dropped (POSIX_FADV_DONTNEED)", page_cache(place, path, "cold")))
+    with one_machine() as network, file_of(size_mb * 1_000_000) as path:
+        steps = [CacheStep("just written", page_cache(network, path))]
+        steps.append(CacheStep("dropped (POSIX_FADV_DONTNEED)", page_cache(network, path, "cold")))
         for action, share in (("read: a quarter", 0.25), ("read: all", 1), ("read: all again", 1)):
             rate = _read(path, round(size_mb * 1e6 * share))
-            steps.append(CacheStep(action, page_cache(place, path), rate))
-        return CacheSteps(steps, provenance(place, size_mb=size_mb))
+            steps.append(CacheStep(action, page_cache(network, path), rate))
+        return CacheSteps(steps, provenance(network, size_mb=size_mb))
 
 
 def _read(path: Path, size_bytes: int) -> float:

@@ -22,12 +22,12 @@ from tcplab.experiments import provenance
 from tcplab.experiments.ends import both_ends
 from tcplab.experiments.ladder import (
     add_loopback_option,
-    at_place,
+    at_network,
+    network_asked_for,
     on_the_ladder,
-    place_asked_for,
 )
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import Event, QuotesResult, read_log
 from tcplab.programs import quotes as run_program
@@ -241,39 +241,39 @@ def measure(
     ways: Sequence[Way] = WAYS,
     servers: Sequence[Server] = ("linux", "delaying"),
     segments: bool = False,
-    place: Lab | Loopback | None = None,
+    network: Network | None = None,
 ) -> Quotes:
     """Asks for the quotes in every way, before every server.
 
     Args:
         count: quotes a variant, 2 to 10 000.
         batch: requests in a send of the ways that batch, 1 to 1000.
-        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        rtt_ms: round-trip time of the laboratory that is made when no network is given.
         ways: which, in this order.
         servers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
         segments: the recorded segments are wanted (for a timeline): where plain loopback could
             record none, show the shipped recording. In a Lab they are recorded always.
-        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
 
     Raises:
         ValueError: a number is out of range, or no such way or server.
         LabError: no laboratory can be made here, or a program failed.
     """
     _check(count, batch, ways, servers)
-    if segments and isinstance(place, Loopback):
+    if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with at_place(place, rtt_ms=rtt_ms) as place:
+    with at_network(network, rtt_ms=rtt_ms) as network:
         cpu = min(os.sched_getaffinity(0))
         cases = [(way, server) for server in servers for way in ways]
         measured: list[Variant] = []
         with Rounds(len(cases), "quotes") as rounds:
             for number in rounds:
-                measured.append(_measure_one(place, *cases[number], count, batch, cpu))
+                measured.append(_measure_one(network, *cases[number], count, batch, cpu))
         drops = [each.drops for each in measured if each.drops is not None]
         return Quotes(
             measured,
             provenance(
-                place,
+                network,
                 count=count,
                 batch=batch,
                 pinned_to_cpu=cpu,
@@ -301,13 +301,13 @@ def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) 
 
 
 def _measure_one(
-    place: Lab | Loopback, way: Way, server: Server, count: int, batch: int, cpu: int
+    network: Network, way: Way, server: Server, count: int, batch: int, cpu: int
 ) -> Variant:
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        with both_ends(place) as ends:
+        with both_ends(network) as ends:
             result = run_program(
-                place,
+                network,
                 count=count,
                 single=way.startswith("single"),
                 nodelay=way.endswith("nodelay"),
@@ -336,12 +336,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def from_arguments(arguments: argparse.Namespace) -> Quotes:
     """`measure` with the options of the command line."""
-    with place_asked_for(arguments) as place:
+    with network_asked_for(arguments) as network:
         return measure(
             count=arguments.count,
             batch=arguments.batch,
             rtt_ms=arguments.rtt_ms,
             ways=arguments.ways,
             servers=arguments.servers,
-            place=place,
+            network=network,
         )

@@ -22,12 +22,12 @@ from tcplab.experiments import provenance
 from tcplab.experiments.ends import both_ends
 from tcplab.experiments.ladder import (
     add_loopback_option,
-    at_place,
+    at_network,
+    network_asked_for,
     on_the_ladder,
-    place_asked_for,
 )
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import Event, RecordsResult, read_log
 from tcplab.programs import records as run_program
@@ -208,7 +208,7 @@ def measure(
     ways: Sequence[Way] = WAYS,
     receivers: Sequence[Receiver] = ("linux", "delaying"),
     segments: bool = False,
-    place: Lab | Loopback | None = None,
+    network: Network | None = None,
 ) -> Records:
     """Sends the records in every way, before every receiver.
 
@@ -216,21 +216,21 @@ def measure(
         count: records of the ways that may be buffered, 1 to 10^7.
         unbuffered_count: records of the ways that wait for each ACK, 2 to 10 000: those are slow.
         batch: records in a send of the way "batch", 1 to 1000.
-        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        rtt_ms: round-trip time of the laboratory that is made when no network is given.
         ways: which, in this order.
         receivers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
         segments: the recorded segments are wanted (for a timeline): where plain loopback could
             record none, show the shipped recording. In a Lab they are recorded always.
-        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
 
     Raises:
         ValueError: a number is out of range, or no such way or receiver.
         LabError: no laboratory can be made here, or a program failed.
     """
     _check(count, unbuffered_count, batch, ways, receivers)
-    if segments and isinstance(place, Loopback):
+    if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with at_place(place, rtt_ms=rtt_ms) as place:
+    with at_network(network, rtt_ms=rtt_ms) as network:
         cpu = min(os.sched_getaffinity(0))
         cases = [(way, receiver) for receiver in receivers for way in ways]
         measured: list[Variant] = []
@@ -240,14 +240,14 @@ def measure(
                 few = way.startswith("unbuffered")
                 measured.append(
                     _measure_one(
-                        place, way, receiver, unbuffered_count if few else count, batch, cpu
+                        network, way, receiver, unbuffered_count if few else count, batch, cpu
                     )
                 )
         drops = [each.drops for each in measured if each.drops is not None]
         return Records(
             measured,
             provenance(
-                place,
+                network,
                 count=count,
                 unbuffered_count=unbuffered_count,
                 batch=batch,
@@ -283,14 +283,14 @@ def _check(
 
 
 def _measure_one(
-    place: Lab | Loopback, way: Way, receiver: Receiver, count: int, batch: int, cpu: int
+    network: Network, way: Way, receiver: Receiver, count: int, batch: int, cpu: int
 ) -> Variant:
     unbuffered = way.startswith("unbuffered")
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log = Path(directory) / "source.log"
-        with both_ends(place) as ends:
+        with both_ends(network) as ends:
             result = run_program(
-                place,
+                network,
                 count=count,
                 unbuffered=unbuffered,
                 nodelay=way.endswith("nodelay"),
@@ -334,7 +334,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def from_arguments(arguments: argparse.Namespace) -> Records:
     """`measure` with the options of the command line."""
-    with place_asked_for(arguments) as place:
+    with network_asked_for(arguments) as network:
         return measure(
             count=arguments.count,
             unbuffered_count=arguments.unbuffered_count,
@@ -342,5 +342,5 @@ def from_arguments(arguments: argparse.Namespace) -> Records:
             rtt_ms=arguments.rtt_ms,
             ways=arguments.ways,
             receivers=arguments.receivers,
-            place=place,
+            network=network,
         )

@@ -30,12 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.files import can_be_cold, file_of, gone_with_us
 from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
 from tcplab.experiments.one_machine import one_machine
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Command, Host, Lab, LabError, Loopback, program_path
+from tcplab.lab import Command, Host, Lab, Loopback, Network, program_path
 from tcplab.programs import CacheState, SendFileResult, SendMethod
 from tcplab.programs import send_file as run_program
 from tcplab.tables import Column, Table
@@ -509,7 +510,7 @@ class _Bench:
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self._cases = cases
-        self._places: dict[tuple[Part, Limit], Lab | Loopback] = {}
+        self._networks: dict[tuple[Part, Limit], Network] = {}
         self._files: dict[int, Path] = {}
         self._costs: dict[Case, list[Cost]] = {case: [] for case in cases}
         self._segments: dict[Case, tuple[list[int], int]] = {}
@@ -534,27 +535,27 @@ class _Bench:
             return "needs two hosts and a wire: not possible on plain loopback"
         if case.cache == "cold" and not can_be_cold(self._files[case.file_bytes]):
             return "no disk: the file lies on a tmpfs, always in memory; set TMPDIR"
-        if (case.part, case.limit) in self._places:
+        if (case.part, case.limit) in self._networks:
             return ""
         try:
-            place = stack.enter_context(_open(case.part))
+            network = stack.enter_context(_open(case.part))
             if case.limit:
                 limited = stack.enter_context(_LIMITS[case.limit](case.file_bytes))
-                place = _Confined(place, limited)
+                network = _Confined(network, limited)
         except _NotHereError as error:
             return str(error)
-        self._places[case.part, case.limit] = place
+        self._networks[case.part, case.limit] = network
         return ""
 
     def run(self, case: Case) -> None:
         """Measures one case once."""
-        place = self._places[case.part, case.limit]
+        network = self._networks[case.part, case.limit]
         with ExitStack() as stack:
             capture = None
-            if case.part == "header" and isinstance(place, Lab):
-                capture = stack.enter_context(place.client.capture())
+            if case.part == "header" and isinstance(network, Lab):
+                capture = stack.enter_context(network.client.capture())
             try:
-                result = _send(place, case, self._files[case.file_bytes])
+                result = _send(network, case, self._files[case.file_bytes])
             except LabError as error:
                 if not case.limit:
                     raise
@@ -578,12 +579,14 @@ class _Bench:
 
     def provenance(self, **details: Any) -> dict[str, Any]:
         """Of a result that was measured here, over all places."""
-        places = {f"{part} {limit}".strip(): place for (part, limit), place in self._places.items()}
+        networks = {
+            f"{part} {limit}".strip(): network for (part, limit), network in self._networks.items()
+        }
         if self._segments:
             details["capture_drops"] = sum(drops for _sizes, drops in self._segments.values())
         return provenance(
-            next(iter(self._places.values())),
-            places={name: _described(place) for name, place in places.items()},
+            next(iter(self._networks.values())),
+            networks={name: _described(network) for name, network in networks.items()},
             **details,
         )
 
@@ -594,17 +597,17 @@ def _short(error: LabError, path: Path) -> str:
     return str(error).rpartition("filesend: ")[2].replace(str(path), "the file")
 
 
-def _described(place: Lab | Loopback) -> dict[str, Any]:
-    link = place.link.parameters if isinstance(place, Lab) else None
-    about = {"mtu": place.mtu, "offload": place.offload, "congestion": place.congestion}
+def _described(network: Network) -> dict[str, Any]:
+    link = network.link.parameters if isinstance(network, Lab) else None
+    about = {"mtu": network.mtu, "offload": network.offload, "congestion": network.congestion}
     return {"link": link and dict(link), **about}
 
 
 @contextmanager
-def _open(part: Part) -> Iterator[Lab | Loopback]:
+def _open(part: Part) -> Iterator[Network]:
     if part in _WITHOUT_WIRE:
-        with one_machine() as place:
-            yield place
+        with one_machine() as network:
+            yield network
         return
     parameters: Mapping[str, dict[str, Any]] = {
         "wire": {"rate_mbit": RATE_MBIT, "queue_packets": QUEUE_PACKETS},
@@ -615,9 +618,9 @@ def _open(part: Part) -> Iterator[Lab | Loopback]:
         yield lab
 
 
-def _send(place: Lab | Loopback, case: Case, path: Path) -> SendFileResult:
+def _send(network: Network, case: Case, path: Path) -> SendFileResult:
     return run_program(
-        place,
+        network,
         path,
         method=case.method,
         block_bytes=case.block_bytes,
@@ -657,21 +660,21 @@ class _Confined(Loopback):
     """A place whose client's programs start under a limit.
 
     Args:
-        place: the place.
+        network: the place.
         script: shell commands that set the limit for the process that runs them.
     """
 
-    def __init__(self, place: Lab | Loopback, script: str) -> None:
+    def __init__(self, network: Network, script: str) -> None:
         super().__init__()
-        self.client = _ConfinedHost(place.client, script)
-        self.server = place.server
-        self.mtu = place.mtu
-        self.congestion = place.congestion
+        self.client = _ConfinedHost(network.client, script)
+        self.server = network.server
+        self.mtu = network.mtu
+        self.congestion = network.congestion
 
 
 class _ConfinedHost(Host):
     def __init__(self, host: Host, script: str) -> None:
-        super().__init__(host._place, host.name, host.address, host.interface)
+        super().__init__(host._network, host.name, host.address, host.interface)
         self._script = script + ' && exec "$@"'
 
     def start(self, argv: Command, **options: Any) -> subprocess.Popen[Any]:

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.one_machine import one_machine
-from tcplab.lab import LabError, Loopback
+from tcplab.lab import Loopback
 from tcplab.tables import Column
 
 __all__ = ["Queues", "Way", "measure"]
@@ -122,17 +123,17 @@ def measure(clients: int = 32, runs: int = 3) -> Queues:
         )
     senders: Mapping[Method, _Sender] = {"read + send": _read_and_send, "sendfile": os.sendfile}
     seen: dict[Method, list[tuple[int, int]]] = {method: [] for method in METHODS}
-    with one_machine() as place, file_of(FILE_BYTES) as path, path.open("rb") as file:
+    with one_machine() as network, file_of(FILE_BYTES) as path, path.open("rb") as file:
         # The first fill moves the kernel's reserves about, and is not counted.
-        _fill_queues(place, file.fileno(), _read_and_send, clients)
+        _fill_queues(network, file.fileno(), _read_and_send, clients)
         for _run in range(runs):
             for method in METHODS:
-                seen[method].append(_fill_queues(place, file.fileno(), senders[method], clients))
+                seen[method].append(_fill_queues(network, file.fileno(), senders[method], clients))
         ways = [
             Way(method, clients, [queued for queued, _ in each], [memory for _, memory in each])
             for method, each in seen.items()
         ]
-        return Queues(ways, provenance(place, runs=runs, file_bytes=FILE_BYTES))
+        return Queues(ways, provenance(network, runs=runs, file_bytes=FILE_BYTES))
 
 
 _Sender = Callable[[int, int, int, int], int]
@@ -142,9 +143,9 @@ def _read_and_send(to: int, file: int, at: int, most: int) -> int:
     return os.write(to, os.pread(file, min(most, BLOCK_BYTES), at))
 
 
-def _fill_queues(place: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:
+def _fill_queues(network: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:
     """Bytes that the queues took, and bytes of memory that were gone then."""
-    with _connections(place, clients) as connections:
+    with _connections(network, clients) as connections:
         time.sleep(SETTLE_S)
         before = _free_bytes()
         queued = sum(_fill(each.fileno(), file, send) for each in connections)
@@ -163,15 +164,15 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 
 
 @contextmanager
-def _connections(place: Loopback, clients: int) -> Iterator[list[socket.socket]]:
+def _connections(network: Loopback, clients: int) -> Iterator[list[socket.socket]]:
     """Sockets of a server, non-blocking, each connected to a client that does not read."""
     with ExitStack() as stack:
-        listener = stack.enter_context(place.server.socket())
-        listener.bind((place.server.address, 0))
+        listener = stack.enter_context(network.server.socket())
+        listener.bind((network.server.address, 0))
         listener.listen(clients)
         accepted = []
         for _number in range(clients):
-            client = stack.enter_context(place.client.socket())
+            client = stack.enter_context(network.client.socket())
             client.connect(listener.getsockname())
             connection, _address = listener.accept()
             stack.enter_context(connection).setblocking(False)

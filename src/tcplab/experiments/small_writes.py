@@ -21,11 +21,11 @@ from tcplab.experiments import provenance
 from tcplab.experiments.ends import both_ends
 from tcplab.experiments.ladder import (
     add_loopback_option,
-    at_place,
+    at_network,
+    network_asked_for,
     on_the_ladder,
-    place_asked_for,
 )
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Loopback, Network
 from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
 from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
@@ -211,7 +211,7 @@ def measure(
     quickack: QuickAck = "on",
     variants: Sequence[SmallWritesMode] = VARIANTS,
     segments: bool = False,
-    place: Lab | Loopback | None = None,
+    network: Network | None = None,
 ) -> SmallWrites:
     """Runs every variant and records its segments as they leave the client.
 
@@ -219,31 +219,31 @@ def measure(
         messages: logical packets a variant, 1 to 100 000.
         writes: pieces in each.
         size_bytes: bytes in each piece.
-        rtt_ms: round-trip time of the laboratory that is made when no place is given.
+        rtt_ms: round-trip time of the laboratory that is made when no network is given.
         quickack: "on" for the kernel's own choice of when the server acknowledges, "off" for always
             as late as it may.
         variants: which, in this order.
         segments: the recorded segments are wanted (for a timeline): where plain loopback could
             record none, show the shipped recording. In a Lab they are recorded always.
-        place: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
 
     Raises:
         ValueError: a number is out of range, or no such variant.
         LabError: no laboratory can be made here, or a program failed.
     """
     _check(messages, writes, size_bytes, variants)
-    if segments and isinstance(place, Loopback):
+    if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
-    with at_place(place, rtt_ms=rtt_ms) as place:
+    with at_network(network, rtt_ms=rtt_ms) as network:
         # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
         cpu = min(os.sched_getaffinity(0))
         shape = {"writes": writes, "size_bytes": size_bytes, "quickack": quickack, "cpu": cpu}
-        measured = [_measure_one(place, mode, messages, shape) for mode in variants]
+        measured = [_measure_one(network, mode, messages, shape) for mode in variants]
         drops = [each.drops for each in measured if each.drops is not None]
         return SmallWrites(
             measured,
             provenance(
-                place,
+                network,
                 messages=messages,
                 writes=writes,
                 size_bytes=size_bytes,
@@ -270,16 +270,16 @@ def _check(messages: int, writes: int, size_bytes: int, variants: Sequence[str])
 
 
 def _measure_one(
-    place: Lab | Loopback, mode: SmallWritesMode, messages: int, shape: Mapping[str, Any]
+    network: Network, mode: SmallWritesMode, messages: int, shape: Mapping[str, Any]
 ) -> Variant:
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        with both_ends(place) as ends:
+        with both_ends(network) as ends:
             result = run_program(
-                place,
+                network,
                 mode,
                 messages,
-                congestion=place.congestion,
+                congestion=network.congestion,
                 log=log,
                 server_log=server_log,
                 **shape,
@@ -306,7 +306,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def from_arguments(arguments: argparse.Namespace) -> SmallWrites:
     """`measure` with the options of the command line."""
-    with place_asked_for(arguments) as place:
+    with network_asked_for(arguments) as network:
         return measure(
             messages=arguments.messages,
             writes=arguments.writes,
@@ -314,5 +314,5 @@ def from_arguments(arguments: argparse.Namespace) -> SmallWrites:
             rtt_ms=arguments.rtt_ms,
             quickack=cast(QuickAck, arguments.quickack),
             variants=arguments.variants,
-            place=place,
+            network=network,
         )

@@ -21,13 +21,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import whole
+from tcplab.errors import LabError
 from tcplab.experiments import Result, datagrams, provenance, spread
 from tcplab.experiments.interfaces import one_host, put_token_bucket, set_mtu, set_offload
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Host, Lab, LabError, Pair
+from tcplab.lab import Host, Lab, Pair
 from tcplab.models import Encapsulation, mss_bytes
-from tcplab.models.checks import whole
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column, Table
 
@@ -411,15 +412,15 @@ def measure(
     measured: dict[tuple[Server, Protocol, int], list[Run]] = {key: [] for key in keys}
     planned = {key: blocks or _blocks(*key) for key in keys}
     with ExitStack() as stack:
-        places = _Places(stack, keys, offload)
+        networks = _Networks(stack, keys, offload)
         with Rounds(runs, "tcp-vs-udp") as rounds:
             for _round in rounds:
-                for key, run in places.round(planned).items():
+                for key, run in networks.round(planned).items():
                     measured[key].append(run)
         return TcpVsUdp(
             [Series(*key, planned[key], measured[key]) for key in keys],
             provenance(
-                places.any,
+                networks.any,
                 runs=rounds.done,
                 interrupted=rounds.interrupted,
                 blocks={" ".join(map(str, key)): number for key, number in planned.items()},
@@ -429,7 +430,7 @@ def measure(
                 lo_offload=offload,
                 wire_mbit=WIRE_MBIT,
                 router_queue_packets=_ROUTER_QUEUE_PACKETS,
-                congestion=places.any.congestion,
+                congestion=networks.any.congestion,
             ),
         )
 
@@ -467,11 +468,11 @@ def _blocks(row: Server, protocol: Protocol, size_bytes: int) -> int:
     return max(1, _SLOW_RUN_BYTES[protocol] // size_bytes) if row == "sparc" else TEXT_BLOCKS
 
 
-class _Places:
+class _Networks:
     """The laboratories of the rows, and one round of runs in them."""
 
     def __init__(self, stack: ExitStack, keys: Sequence[Key], offload: bool) -> None:
-        self._places: dict[Key, Lab | Pair] = {}
+        self._networks: dict[Key, Lab | Pair] = {}
         labs: list[Lab] = []
 
         def lab(**wire: Any) -> Lab:
@@ -482,14 +483,14 @@ class _Places:
         if not rows.isdisjoint(LO_MTU):
             localhost = one_host(lab())
             set_offload(localhost.client, offload)
-            self._places |= {key: localhost for key in keys if key[0] in LO_MTU}
+            self._networks |= {key: localhost for key in keys if key[0] in LO_MTU}
         if "router" in rows:
             slow = lab(rate_mbit=WIRE_MBIT, queue_packets=_ROUTER_QUEUE_PACKETS)
-            self._places |= {key: slow for key in keys if key[0] == "router"}
+            self._networks |= {key: slow for key in keys if key[0] == "router"}
         self._side_by_side = [key for key in keys if key[0] == "sparc"]
         for key in self._side_by_side:
             _row, protocol, size = key
-            self._places[key] = card = lab(rate_mbit=WIRE_MBIT)
+            self._networks[key] = card = lab(rate_mbit=WIRE_MBIT)
             payload_bytes = mss_bytes(1500) if protocol == "tcp" else size
             _slow_card(card.client, WIRE_MBIT, payload_bytes, protocol)
         self.any = labs[0]
@@ -511,13 +512,13 @@ class _Places:
 
     def _run(self, key: Key, blocks: int) -> Run:
         row, protocol, size_bytes = key
-        place = self._places[key]
+        network = self._networks[key]
         if row in LO_MTU:
-            set_mtu(place.client, LO_MTU[row])
+            set_mtu(network.client, LO_MTU[row])
         # The programs' own defaults are the text's: both buffers 32 KiB.
         if protocol == "tcp":
-            return _tcp_run(tcp_bulk(place, write_bytes=size_bytes, count=blocks))
-        return _udp_run(udp_bulk(place, datagram_bytes=size_bytes, count=blocks))
+            return _tcp_run(tcp_bulk(network, write_bytes=size_bytes, count=blocks))
+        return _udp_run(udp_bulk(network, datagram_bytes=size_bytes, count=blocks))
 
 
 def _tcp_run(done: TcpBulkResult) -> Run:

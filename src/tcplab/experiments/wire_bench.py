@@ -31,8 +31,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tcplab.capture import record
+from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import provenance
-from tcplab.lab import Host, Lab, LabError, Pair, ParameterError
+from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column, Table
 

@@ -181,7 +181,7 @@ def measure(
     patterns: Sequence[Sequence[int]] = DEFAULT_PATTERNS,
     exchanges: int = 5,
     nodelay: bool = False,
-    place: Lab | None = None,
+    network: Lab | None = None,
 ) -> WritePatterns:
     """Sends each pattern several times, a small reply after each, and records the segments.
 
@@ -189,7 +189,7 @@ def measure(
         patterns: bytes of the writes, each 1 to 65 536, at most 65 536 in all.
         exchanges: how many to measure, after WARM_UP that are not.
         nodelay: TCP_NODELAY on the sender.
-        place: a laboratory of its own unless given.
+        network: a laboratory of its own unless given.
 
     Raises:
         ValueError: a number is out of range.
@@ -198,7 +198,7 @@ def measure(
     _check(patterns, exchanges)
     option: Option = "no_delay" if nodelay else "default"
     with ExitStack() as stack:
-        lab = place or stack.enter_context(Lab())
+        lab = network or stack.enter_context(Lab())
         measured = [_measure_one(lab, tuple(each), exchanges, option) for each in patterns]
         return WritePatterns(
             [pattern for pattern, _drops in measured],
@@ -218,7 +218,7 @@ def measure_matrix(
     options: Sequence[Option] = get_args(Option),
     receivers: Sequence[Receiver] = ("linux", "at once"),
     exchanges: int = 3,
-    place: Lab | None = None,
+    network: Lab | None = None,
 ) -> WriteMatrix:
     """Every pattern with every option before every receiver: which of them wait for a timer?
 
@@ -228,7 +228,7 @@ def measure_matrix(
         receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK anew
             after every read, since it does not last (tcp(7)).
         exchanges: how many to measure in each cell, after WARM_UP that are not.
-        place: a laboratory of its own unless given.
+        network: a laboratory of its own unless given.
 
     Raises:
         ValueError: a number is out of range, or no such option or receiver.
@@ -242,7 +242,7 @@ def measure_matrix(
         if wrong := [each for each in chosen if each not in known]:
             raise ValueError(f"{name}: {wrong[0]!r} is not one of {', '.join(known)}")
     with ExitStack() as stack:
-        lab = place or stack.enter_context(Lab())
+        lab = network or stack.enter_context(Lab())
         cells: list[Cell] = []
         lost = 0
         for writes in patterns:

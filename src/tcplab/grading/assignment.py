@@ -22,8 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
-from tcplab.lab import LabError, ParameterError
 
 if TYPE_CHECKING:
     from tcplab.grading.work import Work

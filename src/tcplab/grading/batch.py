@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course
 from tcplab.grading.crew import Crew, Worker
 from tcplab.grading.generate import release
 from tcplab.grading.staging import content_key
-from tcplab.lab import LabError, ParameterError
 
 __all__ = ["Batch", "grade"]
 

@@ -26,8 +26,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Hint, Verdict, count, number
-from tcplab.lab import Lab, LabError, ParameterError
+from tcplab.lab import Lab
 
 if TYPE_CHECKING:
     import socket

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tcplab.lab import ParameterError
+from tcplab.errors import ParameterError
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Self
 
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 
 __all__ = ["Crew", "Worker"]
 

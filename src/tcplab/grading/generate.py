@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import configure
-from tcplab.lab import LabError, ParameterError
 
 __all__ = ["generate", "main", "release"]
 

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading import sandbox
 from tcplab.grading.assignment import MAX_FILE_BYTES, Task, load_module, read_files
 from tcplab.grading.checks import Verdict, score
@@ -30,7 +31,6 @@ from tcplab.grading.repair import repair
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.grading.staging import stage
 from tcplab.grading.work import Work
-from tcplab.lab import LabError, ParameterError
 
 __all__ = ["Judge", "Ran", "Record", "judge_submission", "parts_of", "run_cells"]
 

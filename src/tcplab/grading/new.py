@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.lab import ParameterError
+from tcplab.errors import ParameterError
 
 __all__ = ["new_assignment"]
 

@@ -33,13 +33,14 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import CheckCellMetadata, NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool, Float
 
+from tcplab.errors import SandboxError
 from tcplab.grading import ahead
 from tcplab.grading.checks import Verdict, score
 from tcplab.grading.flags import harmless_markdown
 from tcplab.grading.judging import Judge, Record, parts_of, run_cells
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
-from tcplab.grading.sandbox import SandboxError, why_no_sandbox
+from tcplab.grading.sandbox import why_no_sandbox
 from tcplab.grading.staging import content_key
 
 __all__ = [

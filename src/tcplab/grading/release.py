@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tcplab.lab import ParameterError
+from tcplab.errors import ParameterError
 
 __all__ = ["released_files", "strip_solution"]
 

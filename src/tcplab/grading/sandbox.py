@@ -25,16 +25,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from tcplab.lab import Host, LabError, program_path
+from tcplab.errors import LabError, SandboxError
+from tcplab.lab import Host, program_path
 from tcplab.listings import source_folder
 
 __all__ = ["Limits", "Outcome", "SandboxError", "Started", "run", "start", "why_no_sandbox"]
 
 MIB: Final = 1 << 20
-
-
-class SandboxError(LabError):
-    """The sandbox cannot be made here; the message is one line and says why."""
 
 
 #: Limits that the reader of the streams keeps; the others are sandbox_run's.

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.errors import ParameterError
 from tcplab.grading.assignment import load_module
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge
 from tcplab.grading.release import released_files
 from tcplab.grading.staging import stage
-from tcplab.lab import ParameterError
 
 __all__ = ["Mutant", "Trial", "Tried"]
 

@@ -20,9 +20,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from tcplab.errors import LabError
 from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.lab import Host, Lab, LabError
+from tcplab.lab import Host, Lab
 from tcplab.listings import shared_sources
 
 if TYPE_CHECKING:

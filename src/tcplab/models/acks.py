@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tcplab.models.checks import number, whole
+from tcplab.checks import number, whole
 from tcplab.models.kernel import DELACK_MAX_MS, DELACK_MIN_MS, RTO_MIN_MS, Clock
 from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, MAX_TIME_MS
 from tcplab.models.window import OfferedWindow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models.checks import number, whole
+from tcplab.checks import number, whole
 
 #: The least that is granted. socket(7) says 256 and 2048; today it is what one packet buffer (two,
 #: for sending) takes: 2048 bytes, and 256 for struct sk_buff.

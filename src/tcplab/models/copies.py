@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models.checks import choice, whole
+from tcplab.checks import choice, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from tcplab.checks import choice, number, whole
 from tcplab.models.acks import Ack, ClassicReceiver, DelayedAckReceiver, Receiver
-from tcplab.models.checks import choice, number, whole
 from tcplab.models.kernel import Clock
 from tcplab.models.links import (
     INITIAL_CWND_SEGMENTS,

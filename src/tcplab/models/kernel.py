@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models.checks import number, whole
+from tcplab.checks import number, whole
 
 #: Ticks per second (CONFIG_HZ) of Debian's and, until 24.04, Ubuntu's kernels; Fedora and newer
 #: Ubuntu kernels have 1000. time.clock_getres(6), CLOCK_MONOTONIC_COARSE, tells a tick's length.

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models.checks import choice, number, whole
+from tcplab.checks import choice, number, whole
 
 IP_HEADER_BYTES: Final = {4: 20, 6: 40}  # RFC 791, RFC 8200
 TCP_HEADER_BYTES: Final = 20  # RFC 9293

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tcplab.models.checks import choice, whole
+from tcplab.checks import choice, whole
 from tcplab.models.exchange import Call, Path, Peer, Prediction, predict
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.nagle import NagleSender, Segment

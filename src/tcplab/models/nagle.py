@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tcplab.models.checks import choice, number, whole
+from tcplab.checks import choice, number, whole
 from tcplab.models.kernel import (
     PROBE_SLACK_MS,
     RTO_MAX_MS,

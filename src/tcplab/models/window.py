@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tcplab.models.checks import whole
+from tcplab.checks import whole
 
 DEFAULT_RCVBUF_BYTES: Final = 131072  # second value of net.ipv4.tcp_rmem
 DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value, on most distributions and in the lab

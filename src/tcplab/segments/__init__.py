@@ -56,8 +56,7 @@ from typing import Final
 
 import numpy as np
 
-from tcplab.capture import Capture, open_capture
-from tcplab.capture.files import Records
+from tcplab.pcap import Records, read_records, warn_of_gaps
 from tcplab.segments.connections import EndpointTable, number_connections
 from tcplab.segments.headers import Decoder
 from tcplab.segments.table import DTYPE, ROW_BYTES, TCP, Connection, SegmentArray
@@ -71,7 +70,6 @@ __all__ = [
     "SegmentArray",
     "Summary",
     "flag_names",
-    "from_capture",
     "from_file",
     "from_records",
     "summary",
@@ -83,20 +81,14 @@ _BATCH: Final = 1 << 14  # packets looked at together: few enough for the proces
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
-    """The segments of a capture file. Warns as open_capture does.
+    """The segments of a capture file. Warns of lost packets and of a damaged end.
 
     Raises:
         CaptureError: no such file, or it is not a capture.
     """
-    capture = open_capture(path)
-    rows, table = _decode(capture.records)
-    del capture  # the file's bytes are not needed any more
-    return _analyse(rows, table)
-
-
-def from_capture(capture: Capture) -> SegmentArray:
-    """The segments of a capture."""
-    return from_records(capture.records)
+    records = read_records(path)
+    warn_of_gaps(records, path, stacklevel=2)
+    return from_records(records)
 
 
 def from_records(records: Records) -> SegmentArray:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tcplab.capture import files
-from tcplab.capture.files import Records
+from tcplab import pcap
+from tcplab.pcap import Records
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -52,8 +52,8 @@ class Decoder:
     def __init__(self, records: Records) -> None:
         self.records = records
         self.u8 = records.data
-        self.u16 = files.integers(records.data, ">u2")
-        self.u32 = files.integers(records.data, ">u4")
+        self.u16 = pcap.integers(records.data, ">u2")
+        self.u32 = pcap.integers(records.data, ">u4")
         self.link_types = records.link_types()
 
     def decode(self, start: int, stop: int, table: EndpointTable) -> Array:
@@ -280,16 +280,16 @@ _NO_NEXT_HEADER: Final = 59
 _IS_EXTENSION: Final = np.isin(np.arange(256), (0, 43, 44, 51, 60, 135, 139, 140))
 
 _LINKS: Final = {
-    files.NULL: Decoder._loopback,
-    files.LOOP: Decoder._loopback,
-    files.ETHERNET: Decoder._ethernet,
-    files.SLL: Decoder._sll,
-    files.SLL2: Decoder._sll2,
-    files.RAW: Decoder._raw,
-    files.IPV4: Decoder._raw,
-    files.IPV6: Decoder._raw,
-    files.RAW_BSD: Decoder._raw,
-    files.RAW_OPENBSD: Decoder._raw,
+    pcap.NULL: Decoder._loopback,
+    pcap.LOOP: Decoder._loopback,
+    pcap.ETHERNET: Decoder._ethernet,
+    pcap.SLL: Decoder._sll,
+    pcap.SLL2: Decoder._sll2,
+    pcap.RAW: Decoder._raw,
+    pcap.IPV4: Decoder._raw,
+    pcap.IPV6: Decoder._raw,
+    pcap.RAW_BSD: Decoder._raw,
+    pcap.RAW_OPENBSD: Decoder._raw,
 }
 
 

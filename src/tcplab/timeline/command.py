@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from tcplab.lab import Lab, LabError
+from tcplab.errors import LabError
+from tcplab.lab import Lab
 from tcplab.programs import (
     Event,
     QuickAck,
@@ -140,7 +141,7 @@ def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
 class _Run(NamedTuple):
     """Where a program runs, and what it is to leave behind."""
 
-    place: Lab
+    network: Lab
     log: Path
     peer_log: Path
     common: Mapping[str, Any]
@@ -155,7 +156,7 @@ def _small_writes(arguments: argparse.Namespace) -> Timeline:
 
     def run(at: _Run) -> Any:
         return small_writes(
-            at.place,
+            at.network,
             mode,
             arguments.messages,
             log=at.log,
@@ -174,7 +175,7 @@ def _records(arguments: argparse.Namespace) -> Timeline:
 
     def run(at: _Run) -> Any:
         return records(
-            at.place,
+            at.network,
             count=arguments.count,
             unbuffered=arguments.unbuffered,
             nodelay=arguments.nodelay,
@@ -192,7 +193,7 @@ def _quotes(arguments: argparse.Namespace) -> Timeline:
 
     def run(at: _Run) -> Any:
         return quotes(
-            at.place,
+            at.network,
             count=arguments.count,
             single=arguments.single,
             nodelay=arguments.nodelay,

@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.capture import CaptureError
+from tcplab.errors import CaptureError, LabError
 from tcplab.experiments.instrument import turn
 from tcplab.experiments.ladder import mode
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, LabError
+from tcplab.lab import Lab
 from tcplab.lab.interfaces import import_early
 from tcplab.widgets.controls import checked
 from tcplab.widgets.instrument import Instrument, Shown, Values, load

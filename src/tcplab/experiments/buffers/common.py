@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.lab import Lab, LabError
-from tcplab.models.checks import within
+from tcplab.checks import number
+from tcplab.errors import LabError
+from tcplab.lab import Lab
 from tcplab.programs import TcpBulkResult, TcpSource
 
 __all__ = [
@@ -51,7 +52,7 @@ def within_all(name: str, values: Sequence[float], low: float, high: float, unit
     if not values:
         raise ValueError(f"{name} is empty; give at least one of {low:,.12g} to {high:,.12g}{unit}")
     for value in values:
-        within(name, value, low, high, unit)
+        number(name, value, low, high, unit=unit)
 
 
 def core_limit(name: str) -> int:

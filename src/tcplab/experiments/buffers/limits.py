@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import MSS_BYTES, connection, read_all, steady_mbit
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
-from tcplab.models.checks import within
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
@@ -121,9 +121,9 @@ def measure_limits(
         ValueError: a number is out of range, or no such case.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within("rtt_ms", rtt_ms, 5, 500, " ms")
-    within("rate_mbit", rate_mbit, 5, 1000, " Mbit/s")
-    within("size_bytes", size_bytes, 4096, 1e6, " bytes")
+    number("rtt_ms", rtt_ms, 5, 500, unit=" ms")
+    number("rate_mbit", rate_mbit, 5, 1000, unit=" Mbit/s")
+    number("size_bytes", size_bytes, 4096, 1e6, unit=" bytes")
     for case in cases:
         if case not in CASES:
             raise ValueError(f"case {case!r} is not one of {', '.join(CASES)}")

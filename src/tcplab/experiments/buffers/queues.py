@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tcplab.checks import number
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
@@ -20,9 +22,8 @@ from tcplab.experiments.buffers.common import (
 )
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Lab, LabError
+from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, serialisation_ms
-from tcplab.models.checks import within
 from tcplab.programs import TcpBulkResult, small_writes, tcp_bulk
 from tcplab.tables import Column
 
@@ -133,14 +134,14 @@ def measure_queues(
     """
     within_all("queue_packets", [packets for packets, _size in cases], 1, 1e5)
     within_all("rcvbuf_bytes", [size or 1 for _queue, size in cases], 1, MOST_BYTES, " bytes")
-    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
-    within("rtt_ms", rtt_ms, 1, 500, " ms")
-    within("duration_s", duration_s, 0.5, 60, " s")
+    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
+    number("rtt_ms", rtt_ms, 1, 500, unit=" ms")
+    number("duration_s", duration_s, 0.5, 60, unit=" s")
     queues: list[Queue] = []
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
         with Rounds(len(cases), "queues") as rounds:
-            for number in rounds:
-                queues.append(_queue(lab, *cases[number], rate_mbit, rtt_ms, duration_s))
+            for turn in rounds:
+                queues.append(_queue(lab, *cases[turn], rate_mbit, rtt_ms, duration_s))
         return Queues(
             rate_mbit,
             rtt_ms,

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import number
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MSS_BYTES,
@@ -23,8 +25,7 @@ from tcplab.experiments.buffers.common import (
     within_all,
 )
 from tcplab.experiments.ladder import on_the_ladder
-from tcplab.lab import Lab, LabError
-from tcplab.models.checks import within
+from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
@@ -104,8 +105,8 @@ def measure_held(
         LabError: no laboratory can be made here, or a program failed.
     """
     within_all("write_sizes", write_sizes, 1, 1 << 20, " bytes")
-    within("sndbuf_bytes", sndbuf_bytes, 1, 1e6, " bytes")
-    within("rtt_ms", rtt_ms, 5, 500, " ms")
+    number("sndbuf_bytes", sndbuf_bytes, 1, 1e6, unit=" bytes")
+    number("rtt_ms", rtt_ms, 5, 500, unit=" ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         holdings = []
         for size in write_sizes:
@@ -225,7 +226,7 @@ def measure_one_segment(
         LabError: no laboratory can be made here, or a program failed.
     """
     within_all("requests", requests, 1, 1e6, " bytes")
-    within("writes", writes, 4, 1000)
+    number("writes", writes, 4, 1000)
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:
         measured = [

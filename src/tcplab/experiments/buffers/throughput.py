@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
@@ -28,7 +29,6 @@ from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
-from tcplab.models.checks import within
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
@@ -162,15 +162,15 @@ def measure(
     """
     within_all("rtts_ms", rtts_ms, 1, 500, " ms")
     within_all("requests", requests, 1, MOST_BYTES, " bytes")
-    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
+    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
     if side not in SIDES:
         raise ValueError(f"side={side!r} must be one of {', '.join(SIDES)}")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     points: list[Point] = []
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
         with Rounds(len(pairs), "buffers") as rounds:
-            for number in rounds:
-                rtt_ms, request = pairs[number]
+            for turn in rounds:
+                rtt_ms, request = pairs[turn]
                 lab.link.update(rtt_ms=rtt_ms)
                 points.append(_point(lab, rtt_ms, rate_mbit, request, side))
         return Sweep(
@@ -314,15 +314,15 @@ def measure_autotuning(
     """
     within_all("rtts_ms", rtts_ms, 1, 500, " ms")
     within_all("requests", [each or 1 for each in requests], 1, MOST_BYTES, " bytes")
-    within("rate_mbit", rate_mbit, 1, 1000, " Mbit/s")
-    within("duration_s", duration_s, 0.2, 60, " s")
+    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
+    number("duration_s", duration_s, 0.2, 60, unit=" s")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     paths: list[Path] = []
     # A queue that loses nothing: what follows a loss is another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
         with Rounds(len(pairs), "autotuning") as rounds:
-            for number in rounds:
-                rtt_ms, request = pairs[number]
+            for turn in rounds:
+                rtt_ms, request = pairs[turn]
                 lab.link.update(rtt_ms=rtt_ms)
                 paths.append(_path(lab, rtt_ms, request, duration_s))
         return Autotuning(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
@@ -24,7 +25,6 @@ from tcplab.experiments.buffers.common import (
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
-from tcplab.models.checks import within
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def measure_grants(
         LabError: no laboratory can be made here.
     """
     within_all("requests", [each or 1 for each in requests], 1, MOST_BYTES, " bytes")
-    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    number("transfer_bytes", transfer_bytes, 1, 1e8, unit=" bytes")
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
         measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
@@ -267,8 +267,8 @@ def measure_order(
         LabError: no laboratory can be made here.
     """
     within_all("sizes", [size or 1 for pair in sizes for size in pair], 1, MOST_BYTES, " bytes")
-    within("rtt_ms", rtt_ms, 1, 500, " ms")
-    within("transfer_bytes", transfer_bytes, 1, 1e8, " bytes")
+    number("rtt_ms", rtt_ms, 1, 500, unit=" ms")
+    number("transfer_bytes", transfer_bytes, 1, 1e8, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
         return Order(

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import connection, read_all, sending
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
-from tcplab.models.checks import within
 from tcplab.programs import Event, SocketOptions
 from tcplab.tables import Column
 
@@ -142,9 +142,9 @@ def measure_zero_window(
     """
     from tcplab.timeline.sockets import read_options
 
-    within("pause_ms", pause_ms, 300, 10_000, " ms")
-    within("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, " bytes")
-    within("rtt_ms", rtt_ms, 0, 500, " ms")
+    number("pause_ms", pause_ms, 300, 10_000, unit=" ms")
+    number("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, unit=" bytes")
+    number("rtt_ms", rtt_ms, 0, 500, unit=" ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         with (
             lab.client.capture() as capture,

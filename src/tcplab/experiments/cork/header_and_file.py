@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import run_lengths, segments_of
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
-from tcplab.models.checks import within
 from tcplab.programs import send_file
 from tcplab.tables import Column
 
@@ -91,8 +91,8 @@ def measure_header_and_file(header_bytes: int = 200, file_bytes: int = 5000) -> 
         ValueError: a number is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within("header_bytes", header_bytes, 1, 1000, " bytes")
-    within("file_bytes", file_bytes, 1, 14_000, " bytes")
+    number("header_bytes", header_bytes, 1, 1000, unit=" bytes")
+    number("file_bytes", file_bytes, 1, 14_000, unit=" bytes")
     with Lab(rtt_ms=10) as lab, tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = File(directory) / "file"
         path.write_bytes(bytes(file_bytes))

@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tcplab.checks import number
+from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import (
     MSS_BYTES,
@@ -26,8 +28,7 @@ from tcplab.experiments.cork.scripts import (
 )
 from tcplab.experiments.interfaces import put_token_bucket
 from tcplab.experiments.ladder import on_the_ladder
-from tcplab.lab import Host, Lab, LabError
-from tcplab.models.checks import within
+from tcplab.lab import Host, Lab
 from tcplab.tables import Column
 
 __all__ = ["Autocorking", "Autocorks", "Leak", "measure_autocorking", "measure_two_sockets"]
@@ -100,8 +101,8 @@ def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
         ValueError: a number is out of range.
         LabError: no laboratory can be made here, a program failed, or the kernel has no tbf.
     """
-    within("writes", writes, 1, 500)
-    within("size_bytes", size_bytes, 1, 1000, " bytes")
+    number("writes", writes, 1, 500)
+    number("size_bytes", size_bytes, 1, 1000, unit=" bytes")
     body = f" 0:write={size_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
     runs, lost = [], 0
@@ -189,7 +190,7 @@ def measure_two_sockets(writes: int = 20) -> Leak:
         ValueError: a number is out of range.
         LabError: no laboratory can be made here.
     """
-    within("writes", writes, 1, 100)
+    number("writes", writes, 1, 100)
     sizes, lost = {}, 0
     with Lab() as lab:
         for sockets in (1, 2):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
 from tcplab.models import Call, Path, Reason, predict
-from tcplab.models.checks import within
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def measure_forgotten(rtts_ms: Sequence[float] = (0, 20, 60, 150)) -> Forgotten:
     if not rtts_ms:
         raise ValueError("rtts_ms is empty; give at least one value from 0 to 500 ms")
     for rtt_ms in rtts_ms:
-        within("rtt_ms", rtt_ms, 0, 500, " ms")
+        number("rtt_ms", rtt_ms, 0, 500, unit=" ms")
     waits, lost = [], 0
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
@@ -221,12 +221,12 @@ class Scenarios:
         """One row a segment."""
         found = []
         for each in self.scenarios:
-            for number, segment in enumerate(each.segments()):
+            for index, segment in enumerate(each.segments()):
                 held = segment.held_by
                 found.append(
                     {
-                        "variant": each.name if number == 0 else "",
-                        "calls": each.calls if number == 0 else "",
+                        "variant": each.name if index == 0 else "",
+                        "calls": each.calls if index == 0 else "",
                         "bytes": segment.payload_bytes,
                         "left_ms": (segment.time_ns - each.played.start_ns) / 1e6,
                         "waited_for": "nothing" if held is None else str(held.reason),
@@ -251,7 +251,7 @@ def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 2
         ValueError: a number is out of range, or no such script.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within("rtt_ms", rtt_ms, 5, 100, " ms")
+    number("rtt_ms", rtt_ms, 5, 100, unit=" ms")
     if not names:
         raise ValueError(f"names is empty; give some of: {'; '.join(SCENARIOS)}")
     for name in names:

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tcplab.lab import Lab, LabError
+from tcplab.errors import LabError
+from tcplab.lab import Lab
 from tcplab.models import Call
 from tcplab.programs import Event, SocketOptions
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
+from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths, script_words
 from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Lab
 from tcplab.models import message_calls
-from tcplab.models.checks import within
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def measure(
     sizes = tuple(pieces)
     if not 2 <= len(sizes) <= 64 or min(sizes) < 1 or sum(sizes) > 65_536:
         raise ValueError(f"pieces={sizes}: give 2 to 64 of 1 byte or more, 65536 bytes in all")
-    within("messages", messages, 1, 60)
-    within("rtt_ms", rtt_ms, 0, 500, " ms")
+    number("messages", messages, 1, 60)
+    number("rtt_ms", rtt_ms, 0, 500, unit=" ms")
     for name in ways:
         if name not in WAYS:
             raise ValueError(f"way {name!r} is not one of {', '.join(WAYS)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tcplab.lab import LabError
+from tcplab.errors import LabError
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.instrument import Instrument, Job, Shown, Values
 

@@ -34,7 +34,7 @@ def _run(job: Job) -> Shown:
     mode = values.pop("mode")
     job.stage("measuring")
     with job.lab(rtt_ms=values["rtt_ms"]) as lab:
-        result = experiment.measure(MESSAGES, variants=[mode], place=lab, **values)
+        result = experiment.measure(MESSAGES, variants=[mode], network=lab, **values)
     job.stage("drawing")
     variant = result[mode]
     picture = draw_timeline(variant.timeline())

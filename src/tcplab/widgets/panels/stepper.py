@@ -234,10 +234,10 @@ def kernel_events(timeline: Timeline) -> list[Event]:
 
 def matched(model: Sequence[Event], kernel: Sequence[Event]) -> list[dict[str, Any]]:
     """The model's events as data, each with the kernel's line that is the same."""
-    places: dict[Kind, list[int]] = {}
+    networks: dict[Kind, list[int]] = {}
     for index, event in enumerate(kernel):
-        places.setdefault(event.kind, []).append(index)
-    taken = {kind: iter(indices) for kind, indices in places.items()}
+        networks.setdefault(event.kind, []).append(index)
+    taken = {kind: iter(indices) for kind, indices in networks.items()}
     data = []
     for event in model:
         row = event.as_data()
@@ -270,7 +270,7 @@ def _run(job: Job) -> Shown:
     mode = values.pop("mode")
     job.stage("measuring")
     with job.lab(rtt_ms=values["rtt_ms"]) as lab:
-        result = experiment.measure(MESSAGES, variants=[mode], place=lab, **values)
+        result = experiment.measure(MESSAGES, variants=[mode], network=lab, **values)
     job.stage("drawing")
     timeline = result[mode].timeline()
     model, kernel = model_events(job.values), kernel_events(timeline)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.lab import Lab, LabError
+from tcplab.errors import LabError
+from tcplab.lab import Lab
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.instrument import Instrument, Job, Lane, Shown, Values
 

@@ -1,7 +1,7 @@
 """Finds the packets in pcap and pcapng files: where each is, how long, and when it passed.
 
-Files of either byte order and any time resolution, whole, cut short or damaged. What the packets
-hold is the business of scapy (tcplab.capture) and numpy (tcplab.segments).
+Files of either byte order and any time resolution, whole, cut short or damaged. scapy
+(tcplab.capture) and numpy (tcplab.segments) read what the packets hold.
 
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, draft-ietf-opsawg-pcaplinktype.
 """
@@ -11,15 +11,24 @@ from __future__ import annotations
 import dataclasses
 import os
 import struct
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.lab import LabError
+from tcplab.errors import CaptureError
 
-__all__ = ["CaptureError", "Interface", "Records", "read_records"]
+__all__ = [
+    "CaptureLossWarning",
+    "CaptureTruncatedWarning",
+    "Interface",
+    "Records",
+    "read_records",
+    "warn_of_gaps",
+]
 
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
@@ -33,8 +42,12 @@ MAX_PACKET_BYTES: Final = 262144  # libpcap's and Wireshark's limit; more is a d
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
 
-class CaptureError(LabError):
-    """A capture that could not be made or read; the message is one line and says how to mend it."""
+class CaptureLossWarning(UserWarning):
+    """Packets that passed are missing from the capture: the kernel counted them."""
+
+
+class CaptureTruncatedWarning(UserWarning):
+    """A capture file is cut short or damaged; the packets before the damage are read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +103,35 @@ class Records:
         """int64, the link type of each packet."""
         by_interface = np.array([i.link_type for i in self.interfaces] or [0], np.int64)
         return by_interface[self.interface]
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum of the counts that are known; None when none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def warn_of_gaps(records: Records, path: str | os.PathLike[str], *, stacklevel: int = 1) -> None:
+    """Warns of packets that a capture lacks, and of a file that ends early.
+
+    Args:
+        records: of the file.
+        path: named in the warning.
+        stacklevel: as of warnings.warn, seen from the caller.
+    """
+    if drops := total(interface.drops for interface in records.interfaces):
+        warnings.warn(
+            f"{drops} packets are missing from the capture: the recorder fell behind (a"
+            " smaller snaplen or a larger ring_mib helps)",
+            CaptureLossWarning,
+            stacklevel=stacklevel + 1,
+        )
+    if records.truncated:
+        warnings.warn(
+            f"{os.fspath(path)}: {records.truncated}",
+            CaptureTruncatedWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def read_records(path: str | os.PathLike[str]) -> Records:

@@ -1,0 +1,25 @@
+"""The errors that the package raises. Each message is one line and says how to mend it."""
+
+from __future__ import annotations
+
+__all__ = ["CaptureError", "LabError", "ParameterError", "SandboxError", "TcplabError"]
+
+
+class TcplabError(Exception):
+    """Base of all errors of the package."""
+
+
+class ParameterError(TcplabError, ValueError):
+    """A value that is out of range or unknown; the message names it, its limits and the fix."""
+
+
+class LabError(TcplabError):
+    """A failure of a laboratory, or of a program that ran in it."""
+
+
+class CaptureError(TcplabError):
+    """A capture that could not be made or read."""
+
+
+class SandboxError(TcplabError):
+    """A sandbox that could not be made, or that failed its command."""

@@ -1,0 +1,59 @@
+"""Where the course's C programs are, and other commands on PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tcplab.errors import LabError
+
+
+def program_path(name: str) -> Path:
+    """The executable of one of the course's C programs.
+
+    Raises:
+        LabError: the program is not built.
+    """
+    for directory in program_directories():
+        if os.access(path := directory / name, os.X_OK):
+            return path
+    raise LabError(
+        f"the program '{name}' is not built; run 'make setup' in the course's directory"
+        " (or reinstall the tcplab package)"
+    )
+
+
+def program_directories() -> Iterator[Path]:
+    """Where the course's programs may be, the first choice first."""
+    # The second is where an editable install puts what CMake built; TCPLAB_BIN is for sanitizer
+    # builds.
+    if override := os.environ.get("TCPLAB_BIN"):
+        yield Path(override)
+    yield Path(__file__).parent.parent / "bin"
+    yield Path(sysconfig.get_path("platlib")) / "tcplab" / "bin"
+
+
+def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    """The caller's environment with the course's programs first on PATH."""
+    path = os.pathsep.join([*map(str, program_directories()), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, **(extra or {})}
+
+
+def find_command(command: str, path: str) -> str:
+    """The absolute path of a command on `path`.
+
+    Raises:
+        LabError: there is none.
+    """
+    found = shutil.which(command, path=path)
+    if found is None:
+        raise LabError(f"no command '{command}': neither a program of the course nor on PATH")
+    return str(Path(found).absolute())
+
+
+def is_program(path: str) -> bool:
+    """Whether this is the path of one of the course's programs."""
+    return any(Path(path).parent == directory.absolute() for directory in program_directories())

@@ -1,0 +1,169 @@
+"""One host of a network: commands, sockets, files and sysctls on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tcplab.errors import LabError, ParameterError
+from tcplab.lab.binaries import environment, find_command, is_program
+
+if TYPE_CHECKING:
+    from tcplab.capture import Recording
+    from tcplab.lab.network import Network
+
+Command = Sequence[str | os.PathLike[str]]
+
+
+class Host:
+    """One end of the wire: run commands on it, open sockets on it, read and set its sysctls.
+
+    Attributes:
+        name: "client" or "server"; a name that both hosts can resolve (not on Loopback).
+        address: its IPv4 address.
+        interface: the network interface that leads to the wire.
+    """
+
+    def __init__(self, network: Network, name: str, address: str, interface: str) -> None:
+        self._network = network
+        self.name = name
+        self.address = address
+        self.interface = interface
+
+    def __repr__(self) -> str:
+        return f"<Host {self.name} {self.address} of {self._network!r}>"
+
+    def start(
+        self,
+        argv: Command,
+        *,
+        privileged: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        text: bool = True,
+        **popen: Any,
+    ) -> subprocess.Popen[Any]:
+        """Starts a command on this host, as the ordinary user that runs Python.
+
+        Args:
+            argv: the command; its name is looked up among the course's programs, then on PATH.
+            privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. Unless
+                said, the course's own programs do in a Lab: where the system allows ordinary users
+                only some congestion controls (tcp_allowed_congestion_control), to choose another
+                takes CAP_NET_ADMIN.
+            env: added to the environment.
+            text: text streams (UTF-8); False for bytes.
+            **popen: as for subprocess.Popen; stdin is /dev/null unless given.
+
+        Raises:
+            LabError: the laboratory is closed or broken, or the command does not exist.
+        """
+        words = [os.fspath(word) for word in argv]
+        if not words:
+            raise ParameterError("argv is empty; give a command such as ['hostname']")
+        variables = environment(env)
+        words[0] = find_command(words[0], variables["PATH"])
+        if privileged is None:
+            privileged = self._network.grants_privileges and is_program(words[0])
+        popen.setdefault("stdin", subprocess.DEVNULL)
+        prefix, fds = self._network.entrance(self, privileged)
+        pass_fds = (*popen.pop("pass_fds", ()), *fds)
+        process = subprocess.Popen(
+            [*prefix, *words],
+            env=variables,
+            text=text,
+            encoding="utf-8" if text else None,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            **popen,
+        )
+        self._network.register(process)
+        return process
+
+    def run(
+        self,
+        argv: Command,
+        *,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        stdin: str | None = None,
+        privileged: bool | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command on this host and waits for it; stdout and stderr are captured.
+
+        Raises:
+            LabError: it took longer than timeout_s, or (with check) it failed; the message carries
+                the last line that the command wrote to standard error.
+        """
+        process = self.start(
+            argv,
+            privileged=privileged,
+            env=env,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        shown = " ".join(os.fspath(word) for word in argv)
+        with process:
+            try:
+                out, err = process.communicate(stdin, timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                raise LabError(
+                    f"'{shown}' on {self.name} did not end within timeout_s={timeout_s:g}"
+                ) from None
+            finally:
+                if process.poll() is None:  # a timeout, or the user's Ctrl-C
+                    process.kill()
+        self._network.check()
+        if check and process.returncode != 0:
+            raise LabError(f"'{shown}' on {self.name} {ending(process.returncode, err)}")
+        return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+    def socket(
+        self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0
+    ) -> socket.socket:
+        """A socket opened inside this host's network namespace, for use in this very process.
+
+        AF_PACKET and AF_NETLINK work too: the user rules the laboratory's network.
+        """
+        return self._network.open_socket(self, family, kind, proto)
+
+    def read(self, path: str) -> str:
+        """The text of a file as seen on this host, such as /proc/net/netstat."""
+        with self._network.open_file(self, path, os.O_RDONLY) as file:
+            return file.read().decode(errors="replace")
+
+    def sysctl(self, name: str, value: str | None = None) -> str:
+        """Reads a sysctl of this host ("net.ipv4.tcp_rmem"), or sets it; the value now in force.
+
+        Raises:
+            LabError: no such sysctl, it cannot be set here, or the kernel refuses the value.
+        """
+        path = "/proc/sys/" + name.replace(".", "/")
+        if not path.startswith("/proc/sys/net/") or ".." in path:
+            raise LabError(f"sysctl {name!r}: a host has only those that begin with 'net.'")
+        try:
+            if value is not None:
+                with self._network.open_file(self, path, os.O_WRONLY) as file:
+                    file.write(value.encode() + b"\n")
+            return " ".join(self.read(path).split())
+        except (OSError, LabError) as error:
+            wish = name if value is None else f"{name} = {value!r}"
+            raise LabError(f"sysctl {wish} on {self.name}: {error}") from None
+
+    def capture(self, **options: Any) -> Recording:
+        """Records the packets on this host's interface: see tcplab.capture.record."""
+        from tcplab.capture import record
+
+        return record(self, **options)
+
+
+def ending(code: int, stderr: str) -> str:
+    """How a command ended, with the last line of its standard error."""
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed (exit {code})"
+    lines = stderr.strip().splitlines()
+    return f"{how}: {lines[-1]}" if lines else how

@@ -1,0 +1,302 @@
+"""The laboratory: hosts in namespaces of their own, and the wire that joins them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import IO, Final
+
+from tcplab.checks import number, whole
+from tcplab.errors import LabError
+from tcplab.lab.binaries import program_path
+from tcplab.lab.host import Host, ending
+from tcplab.lab.interfaces import Interfaces, import_early
+from tcplab.lab.link import MAX_DELAY_MS, Link, wire_values
+from tcplab.lab.namespaces import Namespaces
+from tcplab.lab.network import Network, Pair
+
+DEFAULT_QUEUE_PACKETS: Final = 1000
+
+#: What a laboratory sets on each host, because results depend on it (ip-sysctl.rst). The buffer
+#: limits are pinned since distributions differ; the metrics cache would let one run change the
+#: next.
+PINNED_SYSCTLS: Final[Mapping[str, str]] = {
+    "net.ipv4.tcp_rmem": "4096 131072 6291456",
+    "net.ipv4.tcp_wmem": "4096 16384 4194304",
+    "net.ipv4.tcp_no_metrics_save": "1",
+    "net.ipv4.tcp_slow_start_after_idle": "1",
+    "net.ipv4.tcp_autocorking": "1",
+}
+
+
+class Lab(Network):
+    """Two hosts, `client` and `server`, and the wire between them.
+
+    Usable in a with statement, or over many notebook cells until :meth:`close`; the end of the
+    Python process, by SIGKILL too, ends everything in it.
+
+    Args:
+        rtt_ms: round-trip time of the wire, half in each direction, 0 to 4000 ms.
+        rate_mbit: rate of each direction in 10^6 bit/s; None for as fast as the machine can.
+        queue_packets: tail-drop queue of each direction, in packets.
+        loss: probability that the wire drops a packet, 0 to 1 (seeded: see wire.c).
+        mtu: of every interface, in bytes, 68 to 65535.
+        clients: how many share the wire to the server, 1 to 100; `client` is the first of them.
+        offload: leave segmentation and checksum offloads on; off, each frame is at most the MTU.
+        sysctls: set on each host after PINNED_SYSCTLS.
+
+    Raises:
+        ParameterError: a parameter is out of range.
+        LabError: namespaces are blocked here (the message says by what, and the command that
+            allows them).
+    """
+
+    grants_privileges = True
+
+    def __init__(
+        self,
+        rtt_ms: float = 0.0,
+        rate_mbit: float | None = None,
+        queue_packets: int = DEFAULT_QUEUE_PACKETS,
+        loss: float = 0.0,
+        mtu: int = 1500,
+        offload: bool = False,
+        sysctls: Mapping[str, str] | None = None,
+        clients: int = 1,
+    ) -> None:
+        super().__init__()
+        whole("clients", clients, 1, 100)
+        number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms")
+        wire_values(None, rate_mbit, queue_packets, loss)
+        self.mtu = whole("mtu", mtu, 68, 65535, unit=" bytes")
+        self.rtt_ms = rtt_ms
+        self.offload = offload
+        self.clients = [
+            Host(self, "client", "10.0.0.1", "eth0"),
+            *(Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in range(2, clients + 1)),
+        ]
+        self.client = self.clients[0]
+        self.server = Host(self, "server", "10.0.0.2", "eth0")
+        self._wire: subprocess.Popen[str] | None = None
+        import_early()
+        self._namespaces = Namespaces()
+        self._entrances: dict[str, tuple[int, int, int]] = {}
+        atexit.register(self.close)
+        try:
+            for name in (*(host.name for host in self._hosts), "wire"):
+                self._entrances[name] = self._namespaces.add_host(name)
+            self._name_hosts()
+            self._keep_ipv6_quiet()
+            for host in self._hosts:
+                for key, value in {**PINNED_SYSCTLS, **(sysctls or {})}.items():
+                    host.sysctl(key, value)
+            try:
+                self._configure()
+            except OSError as error:
+                raise LabError(f"making the laboratory's network: {error.strerror}") from None
+            self._wire, self.link = self._start_wire()
+            self.link.update(
+                rtt_ms=rtt_ms, rate_mbit=rate_mbit or 0, queue_packets=queue_packets, loss=loss
+            )
+        except BaseException:
+            self.close()
+            raise
+        threading.Thread(target=self._watch_wire, args=(self._wire,), daemon=True).start()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._failure or f"rtt_ms={self.rtt_ms:g}"
+        return f"<Lab {state}>"
+
+    def direct(self, *, offload: bool = False) -> Pair:
+        """Joins client and server by one more veth pair, which bypasses the wire.
+
+        To compare the wire with: with none at all, or with a queueing discipline of tc(8) on the
+        pair's ends. May be called once.
+
+        Args:
+            offload: leave segmentation and checksum offloads on.
+
+        Returns:
+            The hosts as seen over it: addresses 10.0.1.1 and 10.0.1.2, interface "direct0".
+
+        Raises:
+            LabError: the laboratory is closed, or there is such a pair already.
+        """
+        self.check()
+        pair = Pair(
+            Host(self, "client", "10.0.1.1", "direct0"), Host(self, "server", "10.0.1.2", "direct0")
+        )
+        try:
+            self._configure_direct(pair, offload)
+        except OSError as error:
+            raise LabError(f"a direct pair from client to server: {error.strerror}") from None
+        return pair
+
+    def close(self) -> None:
+        """Ends every command on the hosts, the wire and the namespaces. May be called again.
+
+        When it returns, the kernel has killed all that lived in the laboratory. It takes some 50 ms
+        more to free the wire's rings (a grace period of RCU each), for which nobody has to wait.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        self._namespaces.close()
+        # Each ends when the kernel has killed its part in the laboratory, and so everything else.
+        for process in [self._wire, *self._processes]:
+            if process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=10)
+        self._kill_commands()
+        try:
+            threading.Thread(target=self._reap, name="tcplab-reap", daemon=True).start()
+        except RuntimeError:  # the interpreter is ending and has no more threads to give
+            self._reap()
+
+    def _reap(self) -> None:
+        if self._wire is not None:
+            for stream in (self._wire.stdin, self._wire.stdout, self._wire.stderr):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+        self._namespaces.wait()
+
+    @property
+    def _hosts(self) -> list[Host]:
+        return [*self.clients, self.server]
+
+    # -- making it --
+
+    def _name_hosts(self) -> None:
+        lines = ["127.0.0.1 localhost"]
+        lines += [f"{host.address} {host.name}" for host in self._hosts]
+        self._namespaces.ask("hosts " + "\n".join(lines) + "\n")
+
+    def _keep_ipv6_quiet(self) -> None:
+        """Before there are interfaces: each would announce itself, in the middle of a capture."""
+        for host in (*self._hosts, Host(self, "wire", "", "")):
+            for scope in ("all", "default"):
+                # A kernel without IPv6 has nothing to be kept quiet.
+                with contextlib.suppress(LabError):
+                    host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
+
+    def _configure(self) -> None:
+        """Interfaces, addresses, neighbours and offloads, over sockets of each namespace."""
+        with self._interfaces("wire") as wire:
+            for host in self._hosts:
+                wire.add_veth(
+                    host.name,
+                    host.interface,
+                    mtu=self.mtu,
+                    peer_net_fd=self._entrances[host.name][1],
+                    peer_mac=_mac(host),
+                )
+                wire.set_up(host.name)
+                if not self.offload:
+                    wire.switch_offloads_off(host.name)
+        for host in self._hosts:
+            with self._interfaces(host.name) as own:
+                self._configure_host(own, host)
+
+    def _configure_host(self, own: Interfaces, host: Host) -> None:
+        own.add_address(host.interface, host.address)
+        own.set_up(host.interface)
+        own.set_up("lo")
+        if not self.offload:
+            own.switch_offloads_off(host.interface)
+        # Fixed neighbours, so that no ARP request is the first packet of an experiment.
+        for other in self._hosts:
+            if other is not host:
+                own.add_neighbour(host.interface, other.address, _mac(other))
+
+    def _configure_direct(self, pair: Pair, offload: bool) -> None:
+        with self._interfaces("client") as own:
+            own.add_veth(
+                pair.client.interface,
+                pair.server.interface,
+                mtu=self.mtu,
+                peer_net_fd=self._entrances["server"][1],
+            )
+        for host in (pair.client, pair.server):
+            with self._interfaces(host.name) as own:
+                own.add_address(host.interface, host.address)
+                own.set_up(host.interface)
+                if not offload:
+                    own.switch_offloads_off(host.interface)
+
+    def _interfaces(self, name: str) -> Interfaces:
+        return Interfaces(partial(self._socket, name))
+
+    def _start_wire(self) -> tuple[subprocess.Popen[str], Link]:
+        prefix, fds = self._entrance_of("wire", privileged=True)
+        flags = ["--offload"] if self.offload else []
+        clients = ",".join(host.name for host in self.clients)
+        process = subprocess.Popen(
+            [*prefix, str(program_path("wire")), *flags, f"{clients}:{self.server.name}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if not process.stdout.readline():
+            raise LabError(f"the wire did not start: {process.stderr.read().strip()}")
+        return process, Link(process)
+
+    def _watch_wire(self, process: subprocess.Popen[str]) -> None:
+        """A wire that ends on its own must not look like a network that lost everything."""
+        code = process.wait()
+        if self._closed:
+            return
+        assert process.stderr is not None
+        try:
+            words = process.stderr.read()
+        except (OSError, ValueError):
+            words = ""
+        self._failure = f"the wire {ending(code, words)}; make a new Lab()"
+        self._kill_commands()
+
+    # -- what Host needs --
+
+    def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
+        """The command that starts others on a host, and the descriptors it needs."""
+        self.check()
+        return self._entrance_of(host.name, privileged)
+
+    def _entrance_of(self, name: str, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
+        _index, net_fd, uts_fd = self._entrances[name]
+        spaces = self._namespaces
+        fds = (spaces.user_fd, spaces.mnt_fd, spaces.pid_fd, net_fd, uts_fd)
+        flags = ["--net-admin"] if privileged else []
+        owner = str(os.getpid())
+        return [str(program_path("lab_exec")), *flags, owner, *map(str, fds), "--"], fds
+
+    def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
+        """A socket of the host's network namespace."""
+        self.check()
+        return self._socket(host.name, family, kind, proto)
+
+    def _socket(self, name: str, family: int, kind: int, proto: int) -> socket.socket:
+        request = f"socket {self._entrances[name][0]} {int(family)} {int(kind)} {int(proto)}"
+        return socket.socket(fileno=self._namespaces.ask(request)[0])
+
+    def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
+        """A file as the host sees it."""
+        self.check()
+        (fd,) = self._namespaces.ask(f"open {self._entrances[host.name][0]} {flags} {path}")
+        return os.fdopen(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
+
+
+def _mac(host: Host) -> str:
+    """A locally administered address that ends like the IPv4 address."""
+    return f"02:00:00:00:00:{int(host.address.rpartition('.')[2]):02x}"

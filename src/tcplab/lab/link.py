@@ -1,0 +1,166 @@
+"""The wire between the hosts: its parameters, counters, rules and recording."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.checks import number, whole
+from tcplab.errors import LabError, ParameterError
+
+if TYPE_CHECKING:
+    from tcplab.capture import WireRecording
+
+MAX_DELAY_MS: Final = 2000.0
+
+
+class Link:
+    """The wire between the hosts: its parameters, counters and recording (see wire.c).
+
+    A direction is "client->server", "server->client" or "both".
+    """
+
+    DIRECTIONS: Final = {"both": "both", "client->server": "ab", "server->client": "ba"}
+
+    def __init__(self, process: subprocess.Popen[str], index: int = 0) -> None:
+        self._process = process
+        self._index = index
+        self._lock = threading.Lock()
+        self.parameters: dict[str, dict[str, Any]] = {"client->server": {}, "server->client": {}}
+
+    def command(self, words: str) -> dict[str, Any]:
+        """Sends one command to the wire and returns its answer.
+
+        Raises:
+            LabError: the wire refused it, or has ended.
+        """
+        with self._lock:
+            try:
+                assert self._process.stdin is not None
+                assert self._process.stdout is not None
+                self._process.stdin.write(words + "\n")
+                self._process.stdin.flush()
+                line = self._process.stdout.readline()
+            except (OSError, ValueError):
+                line = ""
+        if not line:
+            raise LabError("the wire has ended; make a new Lab()")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise LabError(f"the wire: {answer['error']}")
+        return answer
+
+    def update(
+        self,
+        direction: str = "both",
+        *,
+        rtt_ms: float | None = None,
+        delay_ms: float | None = None,
+        rate_mbit: float | None = None,
+        queue_packets: int | None = None,
+        loss: float | None = None,
+        **wire_options: str | float | int,
+    ) -> None:
+        """Changes parameters, also while packets are in flight; what is not named stays.
+
+        Args:
+            direction: "client->server", "server->client" or "both".
+            rtt_ms: sets the one-way delay of both directions to half of it.
+            delay_ms: one-way delay, 0 to 2000 ms.
+            rate_mbit: 10^6 bits per second; 0 for as fast as the machine can.
+            queue_packets: length of the tail-drop queue before the rate limiter.
+            loss: probability that a packet is dropped, 0 to 1.
+            **wire_options: any other key of wire.c's `set` command (`wire --help` lists them).
+
+        Raises:
+            ParameterError: a value is out of range; nothing was changed.
+        """
+        key = self._direction_key(direction)
+        if rtt_ms is not None:
+            if delay_ms is not None or direction != "both":
+                raise ParameterError("rtt_ms sets both directions; give delay_ms for one of them")
+            delay_ms = number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms") / 2
+        values = wire_values(delay_ms, rate_mbit, queue_packets, loss) | {
+            key: str(value) for key, value in wire_options.items()
+        }
+        if values:
+            words = " ".join(f"{key}={value}" for key, value in values.items())
+            self.command(f"set {self._index} {key} {words}")
+        named = {
+            "delay_ms": delay_ms,
+            "rate_mbit": rate_mbit,
+            "queue_packets": queue_packets,
+            "loss": loss,
+            **wire_options,
+        }
+        for name, known in self.parameters.items():
+            if direction in ("both", name):
+                known.update({key: value for key, value in named.items() if value is not None})
+
+    def counters(self) -> dict[str, dict[str, Any]]:
+        """What each direction received, forwarded and dropped, by reason, since the start.
+
+        Returns:
+            For "client->server" and "server->client": packets_in, bytes_in, packets_out, bytes_out,
+            dropped (by reason), queue_packets_max, late_ns (percentiles of how much later than it
+            should have a packet left) and more; see `wire --help`.
+        """
+        counted = self.command("counters")["links"][self._index]
+        return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
+
+    def script(self, direction: str, rule: str) -> None:
+        """Drops, duplicates or holds chosen packets, such as "drop data nth=3"; "clear" ends it.
+
+        Args:
+            direction: "client->server", "server->client" or "both".
+            rule: ACTION WHAT [CONDITION]...; `wire --help` lists them.
+
+        Raises:
+            ParameterError: no such direction.
+            LabError: the wire does not understand the rule.
+        """
+        self.command(f"script {self._index} {self._direction_key(direction)} {rule}")
+
+    def capture(self, **options: Any) -> WireRecording:
+        """Records at the wire itself what entered, left and was dropped, with the reason.
+
+        Lossless up to the rate that the wire forwards. See tcplab.capture.record_wire.
+        """
+        from tcplab.capture import record_wire
+
+        return record_wire(self, **options)
+
+    def _direction_key(self, direction: str) -> str:
+        if direction not in self.DIRECTIONS:
+            known = ", ".join(self.DIRECTIONS)
+            raise ParameterError(f"direction={direction!r} must be one of {known}")
+        return self.DIRECTIONS[direction]
+
+
+def wire_values(
+    delay_ms: float | None,
+    rate_mbit: float | None,
+    queue_packets: int | None,
+    loss: float | None,
+) -> dict[str, str]:
+    """Checked parameters under the wire's own keys and in its units.
+
+    Raises:
+        ParameterError: a value is out of range.
+    """
+    values: dict[str, str] = {}
+    if delay_ms is not None:
+        delay_ms = number("delay_ms", delay_ms, 0, MAX_DELAY_MS, unit=" ms")
+        values["delay_ns"] = str(round(delay_ms * 1e6))
+    if rate_mbit is not None:
+        rate_mbit = number("rate_mbit", rate_mbit, 0, 100_000, unit=" Mbit/s")
+        if 0 < rate_mbit < 0.001:
+            raise ParameterError(f"rate_mbit={rate_mbit!r} must be 0 (no limit) or at least 0.001")
+        values["rate_bps"] = str(round(rate_mbit * 1e6))
+    if queue_packets is not None:
+        values["queue_packets"] = str(whole("queue_packets", queue_packets, 1, 1_000_000))
+    if loss is not None:
+        values["loss"] = repr(float(number("loss", loss, 0, 1)))
+    return values

@@ -1,0 +1,92 @@
+"""Plain 127.0.0.1 with the interface of a laboratory."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+from pathlib import Path
+from typing import IO
+
+from tcplab.errors import LabError
+from tcplab.lab.binaries import program_path
+from tcplab.lab.host import Host
+from tcplab.lab.link import Link
+from tcplab.lab.namespaces import read_file
+from tcplab.lab.network import Network
+
+
+class Loopback(Network):
+    """The interface of :class:`Lab` on the machine's own 127.0.0.1, for where namespaces are
+    blocked.
+
+    Both hosts are the same machine, and the wire is the loopback interface: no delay, rate, queue
+    or loss can be set, and sysctls only read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = Host(self, "client", "127.0.0.1", "lo")
+        self.server = Host(self, "server", "127.0.0.1", "lo")
+        self.rtt_ms = 0.0
+        self.offload = True
+        self.mtu = int(read_file("/sys/class/net/lo/mtu") or 65536)
+        allowed = read_file("/proc/sys/net/ipv4/tcp_allowed_congestion_control").split()
+        if "cubic" not in allowed and os.getuid() != 0:
+            self.congestion = "reno"  # which the kernel allows everybody, always
+        atexit.register(self.close)
+
+    def __repr__(self) -> str:
+        return "<Loopback closed>" if self._closed else "<Loopback>"
+
+    @property
+    def link(self) -> Link:
+        """Loopback has none: asking for it raises LabError."""
+        raise LabError("Loopback has no wire: delay, rate, queue and loss need Lab()")
+
+    def close(self) -> None:
+        """Ends every command that was started. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        self._kill_commands()
+
+    def entrance(self, _host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
+        """The command that starts others, and no descriptors."""
+        self.check()
+        if privileged and not has_net_raw():
+            raise LabError(
+                "Loopback cannot record packets or open raw sockets: that needs CAP_NET_RAW on the"
+                " real machine; use Lab(), where you have it"
+            )
+        return [str(program_path("lab_exec")), str(os.getpid()), "--"], ()
+
+    def open_socket(self, _host: Host, family: int, kind: int, proto: int) -> socket.socket:
+        """A socket of the real machine."""
+        self.check()
+        try:
+            return socket.socket(family, kind, proto)
+        except PermissionError:
+            raise LabError(
+                "Loopback cannot open raw sockets: that needs CAP_NET_RAW on the real machine;"
+                " use Lab(), where you have it"
+            ) from None
+
+    def open_file(self, _host: Host, path: str, flags: int) -> IO[bytes]:
+        """A file of the real machine, for reading."""
+        self.check()
+        if flags & os.O_WRONLY:
+            raise LabError(f"Loopback does not change the real machine's {path}; use Lab()")
+        try:
+            return Path(path).open("rb", buffering=0)
+        except OSError as error:
+            raise LabError(f"{path}: {error.strerror}") from None
+
+
+def has_net_raw() -> bool:
+    """Whether this process may open raw sockets on the real machine (CAP_NET_RAW)."""
+    status = read_file("/proc/self/status")
+    effective = status.partition("CapEff:\t")[2].split("\n", 1)[0]
+    cap_net_raw = 13
+    return bool(int(effective or "0", 16) >> cap_net_raw & 1)

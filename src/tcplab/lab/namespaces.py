@@ -1,0 +1,142 @@
+"""The namespaces that a laboratory lives in, and why a machine may forbid them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+from tcplab.errors import LabError
+from tcplab.lab.binaries import program_path
+
+
+def read_file(path: str) -> str:
+    """The text of a file of /proc or /sys without its last newline; "" where it is absent."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def why_no_lab() -> str | None:
+    """None when a laboratory can be made here; otherwise the reason and the cure, in one line."""
+    try:
+        trial = Namespaces()
+    except LabError as error:
+        return str(error)
+    trial.close()
+    trial.wait()
+    return None
+
+
+def _explain_blocked(symptom: str) -> str:
+    """One line: why unprivileged namespaces fail on this machine, and what would allow them.
+
+    Sources: user_namespaces(7); Ubuntu 23.10+ restricts them through AppArmor; Docker's default
+    seccomp profile refuses unshare(2) without CAP_SYS_ADMIN.
+    """
+    if read_file("/proc/sys/user/max_user_namespaces") == "0":
+        why, fix = "user.max_user_namespaces is 0", "sudo sysctl -w user.max_user_namespaces=15000"
+    elif read_file("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+        why = "kernel.unprivileged_userns_clone is 0"
+        fix = "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    elif read_file("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+        why = "AppArmor restricts unprivileged user namespaces (Ubuntu 23.10 and later)"
+        fix = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    elif _in_container():
+        why = "the container's seccomp profile forbids unshare(2)"
+        fix = "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
+    else:
+        why, fix = "the kernel refused a user namespace", "tcplab doctor"
+    return f"no laboratory on this machine: {why} [{symptom}]; to allow it: {fix}"
+
+
+def _in_container() -> bool:
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return True
+    return "Seccomp:\t2" in read_file("/proc/self/status")
+
+
+class Namespaces:
+    """The laboratory's process 1 and the descriptors that it hands out (see lab_init.c).
+
+    Raises:
+        LabError: namespaces are blocked; the message says by what, and the command that allows
+        them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        argv = [str(program_path("lab_init")), str(theirs.fileno()), str(os.getpid())]
+        with theirs:
+            self._process = subprocess.Popen(
+                argv,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        text, fds = self._receive()
+        if text != "ready":
+            raise LabError(_explain_blocked(self._stderr_text()))
+        self.user_fd, self.pid_fd, self.mnt_fd = fds
+        self._fds = list(fds)
+        self._hosts = 0
+
+    def _receive(self) -> tuple[str, list[int]]:
+        text, fds, _flags, _address = socket.recv_fds(self._control, 4096, 3)
+        return text.decode(errors="replace"), list(fds)
+
+    def _stderr_text(self) -> str:
+        assert self._process.stderr is not None
+        self._control.close()
+        words = self._process.stderr.read().decode(errors="replace").strip()
+        self._process.stderr.close()
+        self._process.wait()
+        return words.removeprefix("lab_init: ") or "lab_init said nothing"
+
+    def ask(self, request: str) -> list[int]:
+        """Sends a request to process 1; the descriptors of its answer."""
+        with self._lock:
+            try:
+                self._control.send(request.encode())
+                text, fds = self._receive()
+            except OSError:
+                text, fds = "", []
+        if text == "":
+            raise LabError("the laboratory is closed; make a new Lab()")
+        if text != "ok":
+            _error, name, what = text.split(" ", 2)
+            raise LabError(f"{what}: {name} (in the laboratory, '{request[:60]}')")
+        return fds
+
+    def add_host(self, name: str) -> tuple[int, int, int]:
+        """Index, network namespace and UTS namespace of a new host."""
+        net_fd, uts_fd = self.ask(f"host {name}")
+        self._fds += [net_fd, uts_fd]
+        self._hosts += 1
+        return self._hosts - 1, net_fd, uts_fd
+
+    def close(self) -> None:
+        """Ends process 1, and so everything in the laboratory. May be called again.
+
+        Returns when all has been told to end; :meth:`wait` returns when the kernel has let go of
+        it.
+        """
+        with self._lock:
+            fds, self._fds = self._fds, []
+        if not fds:
+            return
+        self._control.close()
+        for fd in fds:
+            os.close(fd)
+
+    def wait(self) -> None:
+        """Reaps process 1 of a closed laboratory, when everything in it is gone."""
+        self._process.wait()
+        if self._process.stderr:
+            self._process.stderr.close()

@@ -1,0 +1,101 @@
+"""The interface that a laboratory and plain loopback share."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
+
+from tcplab.errors import LabError
+
+if TYPE_CHECKING:
+    from tcplab.lab.host import Host
+
+
+class Network(ABC):
+    """Two hosts that can talk: the base of Lab and Loopback, which ends what it started.
+
+    Attributes:
+        client: the host that connects.
+        server: the host that listens.
+        rtt_ms: round-trip time of the wire, 0 without one.
+        mtu: of the interfaces between the hosts, in bytes.
+        offload: segmentation and checksum offloads are on.
+        congestion: congestion control that experiments pin here, whatever the machine's default.
+        grants_privileges: the course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its
+            network namespaces unless the caller says otherwise.
+    """
+
+    client: Host
+    server: Host
+    rtt_ms: float
+    mtu: int
+    offload: bool
+    congestion: str = "cubic"
+    grants_privileges: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._processes: set[subprocess.Popen[Any]] = set()
+        self._failure: str | None = None
+        self._closed = False
+
+    def register(self, process: subprocess.Popen[Any]) -> None:
+        """Ends this command with the network."""
+        # Kept until it has ended, so that one whose handle was dropped is ended and reaped too.
+        ended = {each for each in self._processes if each.poll() is not None}
+        self._processes = (self._processes - ended) | {process}
+
+    def _kill_commands(self) -> None:
+        running = [process for process in self._processes if process.poll() is None]
+        for process in running:
+            process.kill()
+        for process in running:
+            process.wait()
+
+    def check(self) -> None:
+        """Raises LabError if the network is closed or broken."""
+        if self._closed:
+            raise LabError("the laboratory is closed; make a new Lab()")
+        if self._failure:
+            raise LabError(self._failure)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends every command that was started. May be called again."""
+
+    @abstractmethod
+    def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
+        """The command that starts others on a host, and the descriptors it needs."""
+
+    @abstractmethod
+    def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
+        """A socket of the host's network namespace."""
+
+    @abstractmethod
+    def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
+        """A file as the host sees it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A client and a server that talk over another way than the wire: see :meth:`Lab.direct`.
+
+    The programs take it as they take a Lab.
+
+    Attributes:
+        client: as seen over that way.
+        server: the same.
+        congestion: congestion control that experiments pin.
+    """
+
+    client: Host
+    server: Host
+    congestion: str = "cubic"
