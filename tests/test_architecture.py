@@ -20,14 +20,13 @@ HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
 #: Imports to the right, with their reason. All are made when a function is called.
 EXCEPTIONS = {
     ("lab", "capture"): "host.capture() is where one looks for it",
-    ("capture", "segments"): "and capture.segments",
 }
 
 
 def order() -> list[str]:
     """The modules from left to right."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    [line] = [each for each in text.splitlines() if each.strip().startswith("models →")]
+    [line] = [each for each in text.splitlines() if each.strip().startswith("errors →")]
     return [name.strip() for name in line.split("→")]
 
 
