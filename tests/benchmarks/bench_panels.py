@@ -31,7 +31,7 @@ from tests.browser.jupyter import Jupyter, find_chromium, run_notebook, write_no
 from tcplab import widgets
 
 LESSONS: Final = Path(__file__).resolve().parents[2] / "lessons"
-LESSON: Final = LESSONS / "05-nagle-and-delayed-ack.ipynb"
+LESSON: Final = LESSONS / "05-small-writes.ipynb"
 #: One of each kind of figure: drawn by matplotlib, by the page, and as lists.
 PANELS: Final[Mapping[str, Mapping[str, Any]]] = {
     "small_writes": {},
