@@ -470,38 +470,6 @@ def test_notebooks_hold_no_outputs() -> None:
             )
 
 
-# ---- the map in CONTRIBUTING.md ----
-
-
-def modules_in_order() -> list[str]:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    (line,) = [each for each in text.splitlines() if each.startswith("    ") and "→ cli" in each]
-    return [each.strip() for each in line.split("→")]
-
-
-def imported_modules(path: Path) -> Iterator[str]:
-    """The modules of tcplab that a file needs when it is imported itself."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcplab."):
-            yield str(node.module).split(".")[1]
-        elif isinstance(node, ast.Import):
-            for each in node.names:
-                if each.name.startswith("tcplab."):
-                    yield each.name.split(".")[1]
-
-
-def test_each_module_imports_only_what_stands_before_it_on_the_map() -> None:
-    order = modules_in_order()
-    package = ROOT / "src" / "tcplab"
-    for path in sorted(package.rglob("*.py")):
-        module = path.relative_to(package).with_suffix("").parts[0]
-        if module in ("__init__", "__main__"):
-            continue
-        assert module in order, f"{module} is not on the map in CONTRIBUTING.md"
-        for needed in imported_modules(path):
-            assert order.index(needed) <= order.index(module), f"{path.name} imports {needed}"
-
-
 # ---- containers ----
 
 

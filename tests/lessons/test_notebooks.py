@@ -58,13 +58,6 @@ def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
     assert max(len(source.splitlines()) for source in cells(notebook, "code")) <= 10
 
 
-def test_it_is_committed_without_outputs(notebook: Any) -> None:
-    for cell in each(notebook.cells):
-        if cell.cell_type == "code":
-            assert cell.outputs == []
-            assert cell.execution_count is None
-
-
 def runs() -> list[Any]:
     """Every lesson live; on plain loopback those of which something runs there.
 
