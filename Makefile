@@ -54,7 +54,7 @@ bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
-test: tests setup-dev ## run all tests; the checks of `make lint` are among them
+test: tests setup-dev ## run all tests; the checks of the code are make lint
 	pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile $(ARGS)
 
 tests:
