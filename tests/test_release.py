@@ -68,7 +68,7 @@ def test_the_sums_are_right(built: dict[str, Path]) -> None:
 def test_a_student_has_all_to_learn_and_no_answer(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
     found = names(bundle)
-    for needed in ("Makefile", "README.md", "requirements.lock", "src/laboratory/wire.c"):
+    for needed in ("Makefile", "README.md", "requirements.lock", "src/laboratory/wire/wire.c"):
         assert needed in found
     assert any(name.startswith("lessons/") for name in found)
     forbidden = ("solutions/", "tests/", "docs/instructors-guide.md")

@@ -28,6 +28,7 @@
  */
 #define _GNU_SOURCE
 #include "net.h"
+#include "pcapng.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -46,22 +47,19 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 enum {
     /* The kernel hands a block over when it is full or this old: packets wait no longer than this,
      * and the ring holds BLOCKS x RETIRE_MS of a trickle. */
     RETIRE_MS = 20,
-    SMALL_BLOCK = 1
-        << 18, /* for the headers: many blocks, so that a trickle does not use them up */
+    /* For the headers: many blocks, so that a trickle does not use them up. */
+    SMALL_BLOCK = 1 << 18,
     LARGE_BLOCK = 1 << 20, /* a packet must fit in a block */
     MAX_SNAPLEN = 1 << 18,
-    WRITE_BYTES = 1
-        << 20, /* how much one write(2) takes: a system call a packet would be too slow */
+    /* How much one write(2) takes: a system call per packet would be too slow. */
+    WRITE_BYTES = 1 << 20,
     DRAIN_MS = 5000,
-    LINKTYPE_ETHERNET = 1,
-    LINKTYPE_RAW = 101,
 };
 
 struct ring {
@@ -93,110 +91,46 @@ static void write_out(struct file *file) {
     file->used = 0;
 }
 
-static void put(struct file *file, const void *bytes, size_t length) {
-    memcpy(file->buffer + file->used, bytes, length);
-    file->used += length;
+/* Where the next `bytes` bytes of the file go. */
+static uint8_t *room_for(struct file *file, size_t bytes) {
+    if (file->size - file->used < bytes)
+        write_out(file);
+    return file->buffer + file->used;
 }
 
-static void put_u16(struct file *file, unsigned value) {
-    put(file, &(uint16_t){(uint16_t)value}, 2);
-}
-
-static void put_u32(struct file *file, uint32_t value) {
-    put(file, &value, 4);
-}
-
-/* Everything in a block ends on a multiple of four bytes. */
-static void put_padding(struct file *file, size_t length) {
-    static const uint8_t zeros[4];
-    put(file, zeros, -length & 3);
-}
-
-static void put_option(struct file *file, unsigned code, const void *value, size_t length) {
-    put_u16(file, code);
-    put_u16(file, (unsigned)length);
-    put(file, value, length);
-    put_padding(file, length);
-}
-
-static void put_option_u64(struct file *file, unsigned code, uint64_t value) {
-    put_option(file, code, &value, sizeof value);
-}
-
-/* The timestamp's halves, the high one first, are the one 64-bit number not in the file's order. */
-static void put_time_option(struct file *file, unsigned code, uint64_t ns) {
-    put_option(file, code, (uint32_t[]){(uint32_t)(ns >> 32), (uint32_t)ns}, 8);
-}
-
-/* A block begins and ends with its length, which is known only now. */
-static size_t begin_block(struct file *file, uint32_t type) {
-    size_t start = file->used;
-    put_u32(file, type);
-    put_u32(file, 0);
-    return start;
-}
-
-static void end_block(struct file *file, size_t start) {
-    uint32_t length = (uint32_t)(file->used - start + 4);
-    put_u32(file, length);
-    memcpy(file->buffer + start + 4, &length, 4);
-}
-
-static void put_file_header(struct file *file) {
-    struct utsname kernel;
-    if (uname(&kernel) < 0)
-        fail("uname");
-    char os[sizeof kernel.sysname + sizeof kernel.release];
-    snprintf(os, sizeof os, "%s %s", kernel.sysname, kernel.release);
-    size_t block = begin_block(file, 0x0a0d0d0a);
-    put_u32(file, 0x1a2b3c4d); /* tells the reader our byte order */
-    put_u16(file, 1);          /* version 1.0 */
-    put_u16(file, 0);
-    put(file, &(int64_t){-1}, 8); /* the section's length, not known beforehand */
-    put_option(file, 3, os, strlen(os));
-    put_option(file, 4, "tcplab capture", strlen("tcplab capture"));
-    put_u32(file, 0);
-    end_block(file, block);
-}
-
-static void put_interface(struct file *file, const char *name, unsigned link_type,
-                          uint32_t snaplen) {
-    size_t block = begin_block(file, 1);
-    put_u16(file, link_type);
-    put_u16(file, 0);
-    put_u32(file, snaplen);
-    put_option(file, 2, name, strlen(name));
-    put_option(file, 9, &(uint8_t){9}, 1); /* if_tsresol: the times are in 10^-9 s */
-    put_u32(file, 0);
-    end_block(file, block);
+static void put_file_header(struct file *file, const char *interface, unsigned link_type,
+                            uint32_t snaplen) {
+    file->used += pcapng_section(room_for(file, PCAPNG_BLOCK_BYTES), "tcplab capture");
+    file->used +=
+        pcapng_interface(room_for(file, PCAPNG_BLOCK_BYTES), link_type, snaplen, interface, NULL);
 }
 
 /* epb_flags: bits 0-1 the direction (1 in, 2 out), bits 2-4 how it was addressed. */
 static uint32_t packet_flags(unsigned packet_type) {
     switch (packet_type) {
     case PACKET_OUTGOING:
-        return 2;
+        return PCAPNG_OUTBOUND;
     case PACKET_HOST:
-        return 1 | 1 << 2;
+        return PCAPNG_INBOUND | 1 << 2;
     case PACKET_MULTICAST:
-        return 1 | 2 << 2;
+        return PCAPNG_INBOUND | 2 << 2;
     case PACKET_BROADCAST:
-        return 1 | 3 << 2;
+        return PCAPNG_INBOUND | 3 << 2;
     default: /* PACKET_OTHERHOST: seen, but for somebody else */
-        return 1 | 4 << 2;
+        return PCAPNG_INBOUND | 4 << 2;
     }
 }
 
 /* The kernel takes an 802.1Q tag out of the frame and hands it over beside it: put it back. */
-static void put_tagged_frame(struct file *file, const struct tpacket3_hdr *packet) {
+static void put_tagged_frame(struct pcapng_block *block, const struct tpacket3_hdr *packet) {
     const uint8_t *frame = (const uint8_t *)packet + packet->tp_mac;
     unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
     uint16_t tag[2] = {htons(has_tpid ? packet->hv1.tp_vlan_tpid : ETH_P_8021Q),
                        htons((uint16_t)packet->hv1.tp_vlan_tci)};
     const uint32_t type_at = 2 * ETH_ALEN;
-    put(file, frame, type_at);
-    put(file, tag, sizeof tag);
-    put(file, frame + type_at, packet->tp_snaplen - type_at);
+    pcapng_put(block, frame, type_at);
+    pcapng_put(block, tag, sizeof tag);
+    pcapng_put(block, frame + type_at, packet->tp_snaplen - type_at);
 }
 
 static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
@@ -205,42 +139,26 @@ static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
     bool tagged = packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN;
     uint32_t tag_bytes = tagged ? 4 : 0, captured = packet->tp_snaplen + tag_bytes;
     uint32_t flags = packet_flags(from->sll_pkttype);
-    uint64_t ns = packet->tp_sec * UINT64_C(1000000000) + packet->tp_nsec;
-    if (file->size - file->used < captured + 64)
-        write_out(file);
-    size_t block = begin_block(file, 6);
-    put_u32(file, 0); /* the interface's number */
-    put_u32(file, (uint32_t)(ns >> 32));
-    put_u32(file, (uint32_t)ns);
-    put_u32(file, captured);
-    put_u32(file, packet->tp_len + tag_bytes);
+    int64_t time_ns = packet->tp_sec * INT64_C(1000000000) + packet->tp_nsec;
+    struct pcapng_block block = pcapng_packet(room_for(file, captured + PCAPNG_BLOCK_BYTES), 0,
+                                              time_ns, captured, packet->tp_len + tag_bytes);
     if (tagged)
-        put_tagged_frame(file, packet);
+        put_tagged_frame(&block, packet);
     else
-        put(file, start + packet->tp_mac, captured);
-    put_padding(file, captured);
-    put_option(file, 2, &flags, sizeof flags);
-    put_u32(file, 0);
-    end_block(file, block);
+        pcapng_put(&block, start + packet->tp_mac, captured);
+    pcapng_put_option(&block, PCAPNG_PACKET_FLAGS, &flags, sizeof flags);
+    file->used += pcapng_end(&block);
     file->packets++;
 }
 
-/* isb_ifrecv is what the interface showed us, isb_ifdrop what of it found the ring full. */
-static void put_statistics(struct file *file, const struct ring *ring, uint64_t began_ns) {
-    uint64_t now_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
-    if (file->size - file->used < 128)
-        write_out(file);
-    size_t block = begin_block(file, 5);
-    put_u32(file, 0);
-    put_u32(file, (uint32_t)(now_ns >> 32));
-    put_u32(file, (uint32_t)now_ns);
-    put_time_option(file, 2, began_ns);
-    put_time_option(file, 3, now_ns);
-    put_option_u64(file, 4, ring->received);
-    put_option_u64(file, 5, ring->drops);
-    put_option_u64(file, 8, file->packets);
-    put_u32(file, 0);
-    end_block(file, block);
+static void put_statistics(struct file *file, const struct ring *ring, int64_t began_ns) {
+    struct pcapng_counts counts = {
+        .began_ns = began_ns,
+        .ended_ns = clock_ns(CLOCK_REALTIME),
+        .received = ring->received,
+        .dropped = ring->drops,
+    };
+    file->used += pcapng_statistics(room_for(file, PCAPNG_BLOCK_BYTES), &counts);
 }
 
 static struct file open_file(const char *name) {
@@ -479,13 +397,12 @@ int main(int argc, char **argv) {
     bool is_loopback;
     unsigned link_type = link_type_of(ring.fd, interface, &is_loopback);
     struct file file = open_file(argv[optind + 1]);
-    put_file_header(&file);
-    put_interface(&file, interface, link_type, snaplen);
+    put_file_header(&file, interface, link_type, snaplen);
     write_out(&file);
 
     /* The filter comes before bind(), so that no packet gets past it. */
     attach_filter(ring.fd, snaplen, is_loopback);
-    uint64_t began_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+    int64_t began_ns = clock_ns(CLOCK_REALTIME);
     bind_ring(&ring, interface);
     say_listening(&file, interface, link_type, snaplen, ring_mib);
 

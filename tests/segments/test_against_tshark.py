@@ -322,7 +322,7 @@ WIRES: dict[str, dict[str, Any]] = {
     "clean": {},
     "loss": {"loss": 0.01, "seed": 7},
     "short-queue": {"queue_packets": 12, "rate_mbit": 30},
-    "reordering": {"reorder": 0.02, "reorder_ns": 2_000_000, "seed": 7, "rate_mbit": 100},
+    "reordering": {"hold_ns": 2_000_000, "rate_mbit": 100},
 }
 
 
@@ -331,6 +331,8 @@ def transfer(wire: str) -> tuple[Capture, Capture]:
     """A bulk transfer over a wire: as recorded at the sender, and at the receiver."""
     with Lab(rtt_ms=10) as lab:
         lab.link.update(**WIRES[wire])
+        if wire == "reordering":
+            lab.link.script("client->server", "hold data every=50")
         sink = lab.server.start([sys.executable, "-c", SINK], stdout=subprocess.PIPE)
         assert sink.stdout is not None
         sink.stdout.readline()

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -213,9 +214,13 @@ class Bench:
         self.command(f"set {link} {direction} {words}")
 
     def use(self, settings: Settings, direction: str = "both") -> None:
-        """All parameters, and chance from its beginning."""
-        names = settings.__dataclass_fields__
-        self.set(direction, **{name: getattr(settings, name) for name in names})
+        """All parameters, chance from its beginning, and the script with nothing else in it."""
+        values = asdict(settings)
+        self.command(f"script 0 {direction} clear")
+        for action in ("duplicate", "hold"):
+            if every := values.pop(f"{action}_every"):
+                self.command(f"script 0 {direction} {action} any every={every}")
+        self.set(direction, **values)
 
     def counters(self, link: int = 0) -> dict[str, Any]:
         return cast(dict[str, Any], self.command("counters")["links"][link])

@@ -10,25 +10,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 MASK = 2**64 - 1
-
-LOSS, DUPLICATE, REORDER, JITTER = range(4)
+#: Preamble, FCS and gap.
+FRAMING_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The keys of the wire's `set` command, with its defaults."""
+    """The keys of the wire's `set` command, with its defaults, and two rules of its script.
+
+    Attributes:
+        duplicate_every: one in so many frames comes twice; 0: none does.
+        hold_every: one in so many frames is held for hold_ns.
+    """
 
     delay_ns: int = 0
     rate_bps: int = 0
-    framing_bytes: int = 24
     queue_packets: int = 1000
-    queue_bytes: int = 0
-    jitter_ns: int = 0
     loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    reorder_ns: int = 1_000_000
+    hold_ns: int = 1_000_000
     seed: int = 0
+    duplicate_every: int = 0
+    hold_every: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,9 @@ class Outcome:
     departures_ns: list[int] = field(default_factory=list)
 
 
-def chance(seed: int, direction: str, effect: int, number: int) -> float:
-    """Uniform in [0, 1): element of the splitmix64 stream that belongs to this frame and effect."""
-    element = 8 * number + {"ab": 0, "ba": 4}[direction] + effect + 1
+def chance(seed: int, direction: str, number: int) -> float:
+    """Uniform in [0, 1): element of the splitmix64 stream that belongs to this frame."""
+    element = 8 * number + {"ab": 0, "ba": 4}[direction] + 1
     x = (seed + element * 0x9E3779B97F4A7C15) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
@@ -77,10 +79,8 @@ class _Link:
     last_departure_ns: int = 0
     last_held_ns: int = 0
 
-    def happens(self, effect: int, probability: float, frame: int) -> bool:
-        if frame == 0:
-            return False
-        return chance(self.settings.seed, self.direction, effect, frame) < probability
+    def is_lost(self, number: int) -> bool:
+        return chance(self.settings.seed, self.direction, number) < self.settings.loss
 
     def waiting(self, time_ns: int) -> tuple[int, int]:
         """Frames and bytes in the queue: those whose transmission is yet to begin."""
@@ -93,31 +93,28 @@ class _Link:
     def has_place(self, arrival: Arrival) -> bool:
         if self.idle_at_ns() <= arrival.time_ns:
             return True
-        packets, length = self.waiting(arrival.time_ns)
-        limits = self.settings
-        if limits.queue_packets and packets >= limits.queue_packets:
-            return False
-        return not limits.queue_bytes or length + arrival.length <= limits.queue_bytes
+        packets, _ = self.waiting(arrival.time_ns)
+        return not self.settings.queue_packets or packets < self.settings.queue_packets
 
-    def send(self, arrival: Arrival, held: bool, frame: int) -> list[int]:
+    def send(self, arrival: Arrival, held: bool) -> list[int]:
         """When the frame will leave; nothing if the queue has no place for it."""
         if not self.has_place(arrival):
             return []
         start_ns = max(arrival.time_ns, self.idle_at_ns())
         finish_ns = start_ns + transmission_ns(self.settings, arrival.length)
         self.transmissions.append(_Transmission(arrival.length, start_ns, finish_ns))
-        delay_ns = self.settings.delay_ns
-        if self.settings.jitter_ns and frame:
-            draw = 2 * chance(self.settings.seed, self.direction, JITTER, frame) - 1
-            # llrint() and round() both round halves to even.
-            delay_ns += round(draw * self.settings.jitter_ns)
-        departure_ns = finish_ns + max(delay_ns, 0)
+        departure_ns = finish_ns + self.settings.delay_ns
         if held:
-            departure_ns += self.settings.reorder_ns
+            departure_ns += self.settings.hold_ns
             self.last_held_ns = max(departure_ns, self.last_held_ns)
             return [self.last_held_ns]
         self.last_departure_ns = max(departure_ns, self.last_departure_ns)
         return [self.last_departure_ns]
+
+
+def strikes(every: int, count: int) -> bool:
+    """Whether a rule that is to strike one in `every` frames strikes this one."""
+    return every > 0 and count % every == 0
 
 
 def forward(settings: Settings, direction: str, arrivals: Iterable[Arrival]) -> list[Outcome]:
@@ -125,20 +122,19 @@ def forward(settings: Settings, direction: str, arrivals: Iterable[Arrival]) -> 
     link = _Link(settings, direction)
     outcomes = []
     number = 0
-    for arrival in arrivals:
+    for count, arrival in enumerate(arrivals, 1):
         number += arrival.is_ip
-        frame = number if arrival.is_ip else 0
         outcome = Outcome(*link.waiting(arrival.time_ns))
         outcomes.append(outcome)
-        if link.happens(LOSS, settings.loss, frame):
+        if arrival.is_ip and link.is_lost(number):
             outcome.dropped = "loss"
             continue
-        held = link.happens(REORDER, settings.reorder, frame)
-        outcome.departures_ns = link.send(arrival, held, frame)
+        held = strikes(settings.hold_every, count)
+        outcome.departures_ns = link.send(arrival, held)
         if not outcome.departures_ns:
             outcome.dropped = "queue"
-        elif link.happens(DUPLICATE, settings.duplicate, frame):
-            outcome.departures_ns += link.send(arrival, False, frame)
+        elif strikes(settings.duplicate_every, count):
+            outcome.departures_ns += link.send(arrival, False)
     return outcomes
 
 
@@ -146,6 +142,5 @@ def transmission_ns(settings: Settings, length: int) -> int:
     """How long the transmitter takes for a frame, to the nearest nanosecond."""
     if settings.rate_bps == 0:
         return 0
-    if settings.framing_bytes:
-        length = max(length, 60) + settings.framing_bytes
+    length = max(length, 60) + FRAMING_BYTES
     return (8_000_000_000 * length + settings.rate_bps // 2) // settings.rate_bps

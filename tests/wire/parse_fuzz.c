@@ -6,7 +6,14 @@
  *     parse_fuzz SEED ROUNDS
  */
 #define _GNU_SOURCE
-#include "wire_model.h"
+#include "bundle.h"
+#include "command_line.h"
+#include "mtu.h"
+#include "process.h"
+#include "script.h"
+
+#include <linux/if_ether.h>
+#include <stdlib.h>
 
 static uint64_t state;
 
@@ -60,14 +67,14 @@ static void free_chain(struct frame *chain) {
 }
 
 static void look_at(uint8_t *data, uint32_t length, struct virtio_net_hdr *offloaded) {
-    struct headers h = parse(data, length);
+    struct headers h = parse_headers(data, length);
     uint32_t mtu = 20 + draw(200);
     bundle_payload_at(data, &h, offloaded);
     for (enum what what = ANY; what < WHATS; what++)
-        matches(&(struct rule){.what = what, .port = (uint16_t)draw(2)}, &h);
+        rule_matches(&(struct rule){.what = what, .port = (uint16_t)draw(2)}, &h);
     if (h.version == 0 || packet_bytes(&h, offloaded) <= mtu)
         return;
-    free_chain(too_big_message(data, &h, mtu, draw(2)));
+    free_chain(too_big_message(data, &h, mtu));
     if (may_fragment(data, &h, offloaded, mtu))
         free_chain(fragment(data, &h, offloaded, mtu));
 }
@@ -89,6 +96,6 @@ int main(int argc, char **argv) {
         look_at(block + sizeof offloaded, length, &offloaded);
         free(block);
     }
-    printf("%zu cells\n", store.touched);
+    printf("%zu bytes\n", store_bytes());
     return 0;
 }

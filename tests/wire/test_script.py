@@ -67,7 +67,7 @@ def test_a_time_window_counts_from_the_first_frame_of_its_kind(
 
 
 def test_duplicate_and_hold(bench: Bench) -> None:
-    bench.set(reorder_ns=20_000_000)
+    bench.set(hold_ns=20_000_000)
     bench.command("script 0 ab duplicate data nth=2")
     bench.command("script 0 ab hold data nth=3")
     assert passed(bench, *data(5)) == [0, 1, 1, 3, 4, 2]

@@ -125,7 +125,7 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=10, **scene.lab) as lab, lab.server.socket(kind=socket.SOCK_DGRAM) as place:
         for rule in scene.rules:
             lab.link.script("client->server", rule)
-        lab.link.update("client->server", reorder_ns=1_500_000)
+        lab.link.update("client->server", hold_ns=1_500_000)
         place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         place.bind(("", 9000))
         receiver = threading.Thread(target=receive, args=(place, scene, read))

@@ -7,9 +7,9 @@
  * through the other side, as if a cable of a chosen rate, length and quality lay
  * between. Both directions, ab and ba, are independent of each other, and each is
  *
- *     arrival -> script, chance, MTU -> queue -> transmitter -> line -> departure
- *                                       tail     rate           delay, jitter,
- *                                       drop                    overtaking
+ *     arrival -> script, loss, MTU -> queue -> transmitter -> line -> departure
+ *                                     tail     rate           delay
+ *                                     drop
  *
  * The times are computed from the kernel's time stamp of each arrival, not from
  * the moment at which this program noticed it: a frame that leaves late makes no
@@ -23,33 +23,43 @@
  * {"error": "..."}). It ends when standard input does. See --help for the commands.
  * Needs CAP_NET_RAW over the interfaces: root in a user namespace is enough.
  *
- * Here are the loop and the start. The parts, in the order in which they build on
- * each other:
+ * Here are the loop and the start. The other files, in the order in which they build on each other:
  *
- *     wire_frame.h     where frames are kept, and what is in them
- *     wire_mtu.h       fragments, and ICMP about packets that are too long
- *     wire_record.h    the recording: a pcapng file
- *     wire_model.h     what a link is; chance, script, queue, transmitter, line
- *     wire_bundle.h    many segments in one system call
- *     wire_ports.h     the interfaces: frames in, frames out
- *     wire_commands.h  what the owner may say and ask
+ *     clocks.h       the time
+ *     packet.h       what is in a frame
+ *     frame.h        where frames are kept
+ *     mtu.h          fragments, and ICMP about packets that are too long
+ *     bundle.h       many segments in one system call
+ *     recording.h    the recording: a pcapng file
+ *     ports.h        the interfaces
+ *     settings.h, script.h, counters.h    what a link is to do, and what it did
+ *     link.h         the link as arithmetic: loss, MTU, queue, transmitter, line
+ *     arrivals.h, departures.h            frames in, frames out
+ *     commands.h     what the owner may say and ask
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
 #define _GNU_SOURCE
-#include "net.h"
-#include "wire_commands.h"
-#include "wire_model.h"
-#include "wire_ports.h"
-#include "wire_record.h"
+#include "arrivals.h"
+#include "clocks.h"
+#include "command_line.h"
+#include "commands.h"
+#include "departures.h"
+#include "json.h"
+#include "process.h"
+#include "recording.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- the loop: take what has come, send what is due, sleep until there is more ---- */
 
@@ -59,7 +69,6 @@
 #define ROUTINE_NS 1000000
 /* An interface that was down is asked this often whether it still exists. */
 #define DOWN_NS 100000000
-#define HANDOVER_NS 100000000 /* how long a recorded frame may wait in memory */
 #define MAX_MARGIN_NS 200000
 
 static bool may_spin;
@@ -80,22 +89,10 @@ static void learn_margin(int64_t overslept_ns) {
     margin_ns = may_spin ? min_ns((int64_t)(mean + 2 * deviation), MAX_MARGIN_NS) : 0;
 }
 
-/* An interface that is down may come up again; one that is gone ends us. */
-static void check_port(struct port *port) {
-    char name[IF_NAMESIZE];
-    int error;
-    socklen_t size = sizeof error;
-    /* Reading the error clears it. */
-    getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (!if_indextoname((unsigned)port->index, name))
-        fail_because("interface %s has vanished", port->name);
-    port->down = !is_up(port);
-}
-
 static void check_down_ports(void) {
     for (unsigned i = 0; i < port_count; i++)
         if (ports[i].down)
-            check_port(&ports[i]);
+            port_check(&ports[i]);
 }
 
 static bool any_down(void) {
@@ -135,7 +132,7 @@ static void sleep_until(int64_t t) {
         return;
     for (unsigned i = 0; i < port_count; i++)
         if (polls[1 + i].revents & (POLLERR | POLLHUP | POLLNVAL))
-            check_port(&ports[i]);
+            port_check(&ports[i]);
     if (polls[0].revents)
         read_commands();
 }
@@ -147,7 +144,7 @@ static unsigned turn(int64_t now) {
         moved += take_arrivals(direction_at(i), now);
     now = now_ns();
     for (unsigned i = 0; i < 2 * link_count; i++) {
-        advance(direction_at(i), direction_at(i)->settled_ns);
+        link_advance(direction_at(i), direction_at(i)->settled_ns);
         moved += send_due(direction_at(i), now);
     }
     return moved;
@@ -156,18 +153,15 @@ static unsigned turn(int64_t now) {
 static int64_t next_event(void) {
     int64_t next = NEVER;
     for (unsigned i = 0; i < 2 * link_count; i++)
-        next = min_ns(next, next_event_ns(direction_at(i)));
+        next = min_ns(next, link_next_event_ns(direction_at(i)));
     return next;
 }
 
 static void record_routine(int64_t now) {
-    if (!record.on)
-        return;
-    record.safe_ns = NEVER;
+    int64_t safe_ns = NEVER;
     for (unsigned i = 0; i < port_count; i++)
-        record.safe_ns = min_ns(record.safe_ns, ports[i].seen_ns);
-    if (now - record.last_handover_ns >= HANDOVER_NS)
-        record_hand_over(now);
+        safe_ns = min_ns(safe_ns, ports[i].seen_ns);
+    recording_routine(now, safe_ns);
 }
 
 /* Are frames coming so fast, and was the last one so near, that it isn't worth sleeping? */
@@ -186,7 +180,8 @@ _Noreturn static void run(void) {
     while (!asked_to_end) {
         int64_t now = now_ns();
         bool moved = turn(now) > 0;
-        record_routine(now);
+        if (recording_is_on())
+            record_routine(now);
         if (now - last_check >= DOWN_NS) {
             check_down_ports();
             last_check = now;
@@ -203,9 +198,7 @@ _Noreturn static void run(void) {
             continue;
         if (any_down())
             next = min_ns(next, now + DOWN_NS);
-        if (record.on && record.filling->used)
-            next = min_ns(next, record.last_handover_ns + HANDOVER_NS);
-        sleep_until(next);
+        sleep_until(min_ns(next, recording_due_ns()));
         compare_clocks();
         last_routine = now_ns();
     }
@@ -214,7 +207,7 @@ _Noreturn static void run(void) {
 
 /* ---- start ---- */
 
-static const char help[] =
+static const char usage[] =
     "usage: wire [OPTION]... A:B [C:D]...\n"
     "Forward frames between the network interfaces A and B through an emulated link. A side\n"
     "may be several interfaces, as in C1,C2,C3:S, which then share the link.\n"
@@ -226,31 +219,9 @@ static const char help[] =
     "  -r, --ring MIB     receive ring of each interface, in kernel memory (8; --offload: 32)\n"
     "  -h, --help         this text\n"
     "\n"
-    "Commands on standard input; LINK is 0 for the first pair, DIR is ab, ba or both:\n"
-    "  set LINK DIR KEY=VALUE...     change parameters, from the next frame on; see below\n"
-    "  script LINK DIR ACTION WHAT [CONDITION]...\n"
-    "                                ACTION: drop, duplicate, hold (for reorder_ns)\n"
-    "                                WHAT: any, ip, tcp, data (TCP with payload), ack (nothing\n"
-    "                                but that), syn, fin, rst, udp, icmp\n"
-    "                                CONDITION, all must hold: nth=3,7-9  every=50  limit=2\n"
-    "                                port=5001  from_ns=T  to_ns=T (since the first WHAT)\n"
-    "  script LINK DIR clear         forget the rules\n"
-    "  show                          parameters and rules\n"
-    "  counters                      what happened since the start, or:\n"
-    "  reset                         counters start from zero\n"
-    "  capture PATH [snaplen=N]      record every frame in and out as pcapng (128 bytes of each)\n"
-    "  capture off                   the file is complete when this has been answered\n"
-    "  quit                          so does the end of standard input\n"
-    "\n"
-    "Keys of set:\n";
+    "\n";
 
-static void print_help(void) {
-    fputs(help, stdout);
-    for (const struct key *key = keys; key < keys + KEYS; key++)
-        printf("  %-14s %s\n", key->name, key->help);
-}
-
-static void end(int signal_number) {
+static void ask_to_end(int signal_number) {
     asked_to_end = signal_number;
 }
 
@@ -260,7 +231,7 @@ static void catch_signals(void) {
     sigset_t blocked;
     sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
-        sigaction(caught[i], &(struct sigaction){.sa_handler = end}, NULL);
+        sigaction(caught[i], &(struct sigaction){.sa_handler = ask_to_end}, NULL);
         sigaddset(&blocked, caught[i]);
     }
     sigprocmask(SIG_BLOCK, &blocked, NULL);
@@ -284,7 +255,7 @@ static void ask_for_short_slices(void) {
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-static void announce_ready(void) {
+static void announce_ready(bool offload) {
     struct json j = json_start(stdout);
     json_object(&j, NULL);
     json_bool(&j, "ready", true);
@@ -302,11 +273,12 @@ int main(int argc, char **argv) {
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
+    struct port_options port_options = {.offload = false};
     int64_t memory_mib = 512, ring_mib = 0;
     for (int option; (option = getopt_long(argc, argv, "om:r:h", options, NULL)) != -1;) {
         switch (option) {
         case 'o':
-            offload = true;
+            port_options.offload = true;
             break;
         case 'm':
             memory_mib = whole_number("--memory", optarg, 1, 1 << 20);
@@ -315,7 +287,8 @@ int main(int argc, char **argv) {
             ring_mib = whole_number("--ring", optarg, 1, 1024);
             break;
         case 'h':
-            print_help();
+            fputs(usage, stdout);
+            print_command_help();
             return 0;
         default:
             usage_error("unknown option");
@@ -326,7 +299,8 @@ int main(int argc, char **argv) {
     if (argc - optind > MAX_LINKS)
         usage_error("%d links: at most %d", argc - optind, MAX_LINKS);
     if (ring_mib == 0)
-        ring_mib = offload ? 32 : 8;
+        ring_mib = port_options.offload ? 32 : 8;
+    port_options.ring_bytes = (size_t)ring_mib << 20;
 
     cpu_set_t cpus;
     /* With one processor, waiting awake would keep it from the hosts. */
@@ -337,9 +311,9 @@ int main(int argc, char **argv) {
     store_open((size_t)memory_mib << 20);
     compare_clocks();
     for (int i = optind; i < argc; i++)
-        link_open(argv[i], (size_t)ring_mib << 20);
+        link_open(argv[i], &port_options);
     atexit(finish_capture);
     catch_signals();
-    announce_ready();
+    announce_ready(port_options.offload);
     run();
 }

@@ -1,25 +1,10 @@
-/*
- * wire_bundle.h - how wire.c hands many TCP segments to the kernel at once.
- *
- * Sent one by one, each frame runs the receiving host's whole TCP before the next
- * one leaves, on this CPU and with cold caches: that, not this program, limits how
- * much the wire carries. So consecutive segments of one connection that are due
- * together are sent as one super-segment, and the kernel, which may not hand a
- * super-segment to this interface (its TSO is off), cuts it up again on the way
- * out (Documentation/networking/segmentation-offloads.rst, GSO) and delivers the
- * frames in one go. On a 2-core machine that carries 1.7 times as much.
- *
- * It is done only where the kernel gives back every frame bit for bit: equal
- * headers, sequence numbers and IP identifications that follow each other, full
- * segments but for the last, and correct checksums, since the kernel makes new
- * ones. Every other frame goes on its own, just as it came.
- */
-#ifndef WIRE_BUNDLE_H
-#define WIRE_BUNDLE_H
+/* bundle.c - see bundle.h. */
+#define _GNU_SOURCE
+#include "bundle.h"
 
-#include "wire_frame.h"
-
-#include <sys/uio.h>
+#include <linux/if_ether.h>
+#include <netinet/in.h>
+#include <string.h>
 
 /* Where things are in a plain segment: Ethernet 14, IPv4 20, TCP 20 and options. */
 enum {
@@ -36,12 +21,10 @@ enum {
     AT_TCP_CHECKSUM = AT_TCP + 16,
     AT_TCP_URGENT = AT_TCP + 18,
     MAX_BUNDLE = 65535 + AT_IP,
-    BUNDLE_HEADERS = sizeof(struct virtio_net_hdr) + AT_TCP + 60,
 };
 
-/* Where the payload begins if the frame is a segment that might be bundled; otherwise 0. */
-static uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
-                                  const struct virtio_net_hdr *offload) {
+uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
+                           const struct virtio_net_hdr *offload) {
     bool plain = h->plain && h->protocol == IPPROTO_TCP && h->payload_at &&
                  h->payload_at < h->ip_at + h->ip_bytes &&
                  offload->gso_type == VIRTIO_NET_HDR_GSO_NONE &&
@@ -90,8 +73,7 @@ static bool continues(const struct frame *first, const struct frame *last,
            same(a, b, AT_TCP_WINDOW, AT_TCP_CHECKSUM) && same(a, b, AT_TCP_URGENT, payload_at);
 }
 
-/* How many of the frames, at least 1, can leave as one bundle. */
-static unsigned bundle_size(struct frame *const *frames, unsigned count) {
+unsigned bundle_size(struct frame *const *frames, unsigned count) {
     const struct frame *first = frames[0];
     size_t total = first->length;
     unsigned size = 1;
@@ -104,12 +86,8 @@ static unsigned bundle_size(struct frame *const *frames, unsigned count) {
     return size > 1 && checksums_are_right(first) ? size : 1;
 }
 
-/*
- * The message for `size` frames: the first one's headers, adapted, and then the
- * payload of each. Returns the pieces used, size + 1.
- */
-static unsigned bundle_message(struct frame *const *frames, unsigned size,
-                               uint8_t headers[BUNDLE_HEADERS], struct iovec *pieces) {
+unsigned bundle_message(struct frame *const *frames, unsigned size, uint8_t headers[BUNDLE_HEADERS],
+                        struct iovec *pieces) {
     uint16_t payload_at = frames[0]->payload_at;
     uint8_t *data = headers + sizeof(struct virtio_net_hdr);
     size_t total = payload_at;
@@ -136,5 +114,3 @@ static unsigned bundle_message(struct frame *const *frames, unsigned size,
     pieces[0] = (struct iovec){headers, sizeof offload + payload_at};
     return size + 1;
 }
-
-#endif

@@ -1,0 +1,199 @@
+/* ports.c - see ports.h. */
+#define _GNU_SOURCE
+#include "ports.h"
+
+#include "clocks.h"
+#include "frame.h"
+#include "process.h"
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+struct port ports[MAX_PORTS];
+unsigned port_count;
+
+/* ---- opening ---- */
+
+static void packet_option(const struct port *port, int option, int value, const char *what) {
+    if (setsockopt(port->socket, SOL_PACKET, option, &value, sizeof value) == -1)
+        fail("%s: %s", port->name, what);
+}
+
+static struct ifreq interface_request(const struct port *port) {
+    struct ifreq request = {0};
+    memcpy(request.ifr_name, port->name, sizeof port->name);
+    return request;
+}
+
+static uint32_t interface_mtu(const struct port *port) {
+    struct ifreq request = interface_request(port);
+    if (ioctl(port->socket, SIOCGIFMTU, &request) == -1)
+        fail("%s: reading the MTU", port->name);
+    return (uint32_t)request.ifr_mtu;
+}
+
+/* False also if the interface won't say. */
+static bool feature_is_off(const struct port *port, uint32_t command) {
+    struct ethtool_value value = {.cmd = command, .data = 1};
+    struct ifreq request = interface_request(port);
+    request.ifr_data = (void *)&value;
+    return ioctl(port->socket, SIOCETHTOOL, &request) == 0 && value.data == 0;
+}
+
+static bool is_up(const struct port *port) {
+    struct ifreq request = interface_request(port);
+    return ioctl(port->socket, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
+}
+
+static void start_receiving(const struct port *port) {
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(ETH_P_ALL),
+        .sll_ifindex = port->index,
+    };
+    if (bind(port->socket, (struct sockaddr *)&address, sizeof address) == -1)
+        fail("%s: bind", port->name);
+}
+
+/* TPACKET_V2 and not V3: V3 hands over blocks of frames, up to a timer tick late. */
+static void ring_open(struct port *port, const struct port_options *options) {
+    uint32_t frame_bytes = port->mtu + ETH_HLEN + 2 * VLAN_BYTES;
+    if (options->offload && frame_bytes < MAX_FRAME)
+        frame_bytes = MAX_FRAME;
+    port->slot_bytes = (frame_bytes + 96 + 63) / 64 * 64; /* 96: the headers of a slot */
+    port->block_bytes = 1 << 16;
+    while (port->block_bytes < 8 * port->slot_bytes)
+        port->block_bytes *= 2;
+    port->slots_per_block = port->block_bytes / port->slot_bytes;
+    /* At least twice what may be lent out of the ring at a time. */
+    size_t least = (2 * BATCH + port->slots_per_block - 1) / port->slots_per_block;
+    size_t blocks = options->ring_bytes / port->block_bytes;
+    port->blocks = (unsigned)(blocks < least ? least : blocks);
+    struct tpacket_req request = {
+        .tp_block_size = port->block_bytes,
+        .tp_block_nr = port->blocks,
+        .tp_frame_size = port->slot_bytes,
+        .tp_frame_nr = port->blocks * port->slots_per_block,
+    };
+    size_t size = (size_t)port->block_bytes * port->blocks;
+    if (setsockopt(port->socket, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) == -1)
+        fail("%s: --ring: a receive ring of %zu bytes", port->name, size);
+    port->ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, port->socket, 0);
+    if (port->ring == MAP_FAILED)
+        fail("%s: --ring: mapping %zu bytes", port->name, size);
+}
+
+static void port_open(struct port *port, const char *name, const struct port_options *options) {
+    if (strlen(name) >= sizeof port->name || *name == '\0')
+        usage_error("'%s' is not the name of a network interface", name);
+    snprintf(port->name, sizeof port->name, "%s", name);
+    port->index = (int)if_nametoindex(name);
+    if (port->index == 0)
+        fail("no network interface '%s' here", name);
+    for (const struct port *other = ports; other < port; other++)
+        if (other->index == port->index)
+            usage_error("interface '%s' is named twice", name);
+    /* Protocol 0 until the ring stands: nothing is received half-configured. */
+    port->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    if (port->socket == -1)
+        fail("%s: a packet socket (needs CAP_NET_RAW)", name);
+    packet_option(port, PACKET_VERSION, TPACKET_V2, "TPACKET_V2");
+    packet_option(port, PACKET_IGNORE_OUTGOING, 1, "PACKET_IGNORE_OUTGOING");
+    packet_option(port, PACKET_VNET_HDR, 1, "PACKET_VNET_HDR");
+    int sndbuf = 1 << 22; /* the kernel silently gives what it allows */
+    setsockopt(port->socket, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof sndbuf);
+    port->mtu = interface_mtu(port);
+    port->bundles = !options->offload && feature_is_off(port, ETHTOOL_GTSO) &&
+                    feature_is_off(port, ETHTOOL_GTXCSUM);
+    ring_open(port, options);
+    port->seen_ns = now_ns();
+    start_receiving(port);
+    port->down = !is_up(port);
+}
+
+void side_open(struct side *side, char *names, const struct port_options *options) {
+    snprintf(side->name, sizeof side->name, "%s", names);
+    side->ports = &ports[port_count];
+    for (char *name; (name = strsep(&names, ",")); side->port_count++) {
+        if (port_count == MAX_PORTS)
+            usage_error("more than %d interfaces", MAX_PORTS);
+        port_open(&ports[port_count++], name, options);
+    }
+}
+
+void port_check(struct port *port) {
+    char name[IF_NAMESIZE];
+    int error;
+    socklen_t size = sizeof error;
+    /* Reading the error clears it. */
+    getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (!if_indextoname((unsigned)port->index, name))
+        fail_because("interface %s has vanished", port->name);
+    port->down = !is_up(port);
+}
+
+void side_count(struct side *side) {
+    for (unsigned i = 0; i < side->port_count; i++) {
+        struct tpacket_stats stats;
+        socklen_t size = sizeof stats;
+        /* Reading them sets the kernel's to zero. */
+        if (getsockopt(side->ports[i].socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == -1)
+            continue;
+        side->counts.received += stats.tp_packets;
+        side->counts.missed += stats.tp_drops;
+    }
+}
+
+/* ---- the ring ---- */
+
+struct tpacket2_hdr *port_slot(const struct port *port) {
+    return (struct tpacket2_hdr *)(port->ring + (size_t)port->block * port->block_bytes +
+                                   (size_t)port->slot * port->slot_bytes);
+}
+
+void port_next_slot(struct port *port) {
+    if (++port->slot == port->slots_per_block) {
+        port->slot = 0;
+        if (++port->block == port->blocks)
+            port->block = 0;
+    }
+}
+
+bool port_has_frame(const struct port *port) {
+    uint32_t status = *(volatile uint32_t *)&port_slot(port)->tp_status;
+    atomic_thread_fence(memory_order_acquire);
+    return status & TP_STATUS_USER;
+}
+
+/* ---- who is behind which port ---- */
+
+static struct station *find_station(struct side *side, const uint8_t *address) {
+    for (unsigned i = 0; i < side->station_count; i++)
+        if (memcmp(side->stations[i].address, address, ETH_ALEN) == 0)
+            return &side->stations[i];
+    return NULL;
+}
+
+void side_learn(struct side *side, struct port *port, const uint8_t *address) {
+    struct station *station = find_station(side, address);
+    if (!station) {
+        /* A full table forgets its oldest entry; frames to it go to every port again. */
+        station = &side->stations[side->station_count % MAX_STATIONS];
+        if (side->station_count < MAX_STATIONS)
+            side->station_count++;
+        memcpy(station->address, address, ETH_ALEN);
+    }
+    station->port = port;
+}
+
+struct port *side_find(struct side *side, const uint8_t *address) {
+    struct station *station = find_station(side, address);
+    return station ? station->port : NULL;
+}

@@ -1,0 +1,83 @@
+/*
+ * ports.h - the interfaces that the wire connects: packet sockets with rings that the kernel fills
+ * with arrivals.
+ *
+ * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
+ */
+#ifndef WIRE_PORTS_H
+#define WIRE_PORTS_H
+
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MAX_PORTS = 128, /* of all links together */
+    MAX_STATIONS = 256,
+    BATCH = 128, /* frames taken or sent in one go */
+    VLAN_BYTES = 4,
+};
+
+/* An interface: a packet socket with a ring that the kernel fills with arrivals. */
+struct port {
+    char name[IF_NAMESIZE];
+    int index;
+    uint32_t mtu;
+    bool bundles; /* the kernel cuts up super-segments on the way out: see bundle.h */
+    bool down;
+    int socket;
+    uint8_t *ring;
+    unsigned slot_bytes, block_bytes, slots_per_block, blocks;
+    unsigned block, slot; /* where the next arrival will be */
+    int64_t seen_ns;      /* everything that came before this has been taken */
+};
+
+/* The kernel's counts of frames; missed: the ring was full. */
+struct counts {
+    uint64_t received, missed;
+};
+
+/* One end of a link: usually one port. With several, we learn who is behind which. */
+struct side {
+    char name[128];
+    uint32_t interface; /* in the recording */
+    struct port *ports;
+    unsigned port_count;
+    struct counts counts, counted_from, recorded_from; /* now, at the reset, at the capture */
+    struct station {
+        uint8_t address[ETH_ALEN];
+        struct port *port;
+    } stations[MAX_STATIONS];
+    unsigned station_count;
+};
+
+extern struct port ports[MAX_PORTS];
+extern unsigned port_count;
+
+struct port_options {
+    bool offload;      /* carry super-segments whole */
+    size_t ring_bytes; /* of each receive ring */
+};
+
+/* Opens the ports that "c1,c2,c3" names; the names are cut apart in place. */
+void side_open(struct side *side, char *names, const struct port_options *options);
+
+/* An interface that is down may come up again; one that is gone ends the program. */
+void port_check(struct port *port);
+
+/* Adds to the counts what the kernel has counted since. */
+void side_count(struct side *side);
+
+/* The slot of the next arrival, filled or not. */
+struct tpacket2_hdr *port_slot(const struct port *port);
+bool port_has_frame(const struct port *port);
+void port_next_slot(struct port *port);
+
+/* With several ports on a side, an address is behind the port it last spoke from. */
+void side_learn(struct side *side, struct port *port, const uint8_t *address);
+struct port *side_find(struct side *side, const uint8_t *address); /* NULL: not known */
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * recording.h - the wire's recording: a pcapng file of each frame as it
+ * entered the link, and as it left it or was dropped.
+ *
+ * Each side of a link is an interface of the file, so a display filter on one
+ * interface shows what a capture on that host's cable would. A frame's entry and
+ * departure carry the same epb_packetid, and every packet a comment:
+ *
+ *     in; queue_packets=3 queue_bytes=4542          waiting when it came
+ *     in; dropped=loss; queue_packets=3 queue_bytes=4542
+ *     out; due_ns=1732165432123456789 late_ns=2345  CLOCK_REALTIME
+ *
+ * The frames go through memory to a thread that brings them into the order of
+ * their times and writes them. If it can't keep up with the link, the link waits:
+ * frames leave late, which the counters tell, but none is missing in the file.
+ *
+ * Source: draft-ietf-opsawg-pcapng.
+ */
+#ifndef WIRE_RECORDING_H
+#define WIRE_RECORDING_H
+
+#include "frame.h"
+
+enum {
+    COMMENT_BYTES = 192,
+    MAX_SNAPLEN = 1 << 17,
+    DEFAULT_SNAPLEN = 128,
+    MAX_PATH = 4096,
+};
+
+/* The comment of a packet: printf would cost as much as forwarding the frame. */
+struct comment {
+    char text[COMMENT_BYTES];
+    size_t used;
+};
+
+void add_text(struct comment *comment, const char *text);
+void add_number(struct comment *comment, const char *name, int64_t value);
+
+bool recording_is_on(void);
+const char *recording_path(void);
+uint64_t recording_packets(void);
+
+/* What went wrong while writing so far, or 0. */
+int recording_error(void);
+
+/* Opens the file and writes its header; false with errno set if it can't. */
+bool recording_start(const char *path, uint32_t snaplen, const uint8_t *header,
+                     size_t header_bytes);
+
+/* Everything recorded is in the file when this returns. 0, or the errno of what went wrong. */
+int recording_stop(const uint8_t *trailer, size_t trailer_bytes);
+
+/* The file's time of a moment: CLOCK_REALTIME, as it was when the recording began. */
+int64_t recording_time(int64_t monotonic_ns);
+
+/* The number of the next frame in the recording. */
+uint64_t recording_next_id(void);
+
+/* One packet of the file. `frame` may be cut short: then it was `length` bytes long. */
+void record_packet(uint32_t interface, uint32_t direction, int64_t t, const struct frame *frame,
+                   uint32_t length, const struct comment *comment);
+
+/* Hands over what waits in memory, if it has waited long; all that came before `safe_ns` is in. */
+void recording_routine(int64_t now, int64_t safe_ns);
+
+/* When that will next be necessary; NEVER if nothing waits. */
+int64_t recording_due_ns(void);
+
+#endif
