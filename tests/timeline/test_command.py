@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.nonempty import each
 
 from tcplab import Lab, LabError
+from tcplab.errors import CaptureError
 from tcplab.programs import small_writes
 from tcplab.segments import from_file
 from tcplab.timeline import Reason, Timeline, command
@@ -223,7 +224,7 @@ def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             explained("file", capture, *words)
     for file, reason in ((empty, "not a capture: it has 0 bytes"), (tmp_path / "no", "No such")):
-        with pytest.raises(LabError, match=reason):
+        with pytest.raises(CaptureError, match=reason):
             explained("file", str(file))
 
 
@@ -271,7 +272,7 @@ def test_whatever_the_files_hold_there_is_a_report_or_one_line(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             timeline = explained("file", str(tmp_path / "capture"), "--log", str(log_file))
-    except (ValueError, LabError) as error:
+    except (ValueError, CaptureError) as error:
         complaint = str(error)
     else:
         assert command.report(timeline)

@@ -1,0 +1,262 @@
+"""Shell pipelines of foreign programs over one TCP connection: `dd | netcat ... netcat > file`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.errors import LabError
+from tcplab.lab import Host
+from tcplab.programs.logs import File
+from tcplab.programs.pair import TIMEOUT_S, AnyNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class ChainProcess:
+    """What one program of a chain used, with the millisecond or two that starting it takes.
+
+    Attributes:
+        command: with its arguments.
+        user_s: time in the program itself.
+        system_s: time in the kernel on its behalf.
+        voluntary_switches: how often it waited for data, or for room.
+        involuntary_switches: how often it had to leave its CPU to another.
+        bytes_per_read: mean over its calls of read(2) and the like (rchar and syscr in proc(5)),
+            up to some ms before its end; None where that could not be seen, or other calls moved
+            the data (recv(2), splice(2)).
+        bytes_per_write: the same of write(2).
+    """
+
+    command: str
+    user_s: float
+    system_s: float
+    voluntary_switches: int
+    involuntary_switches: int
+    bytes_per_read: float | None
+    bytes_per_write: float | None
+
+    @property
+    def cpu_s(self) -> float:
+        """User and system time together."""
+        return self.user_s + self.system_s
+
+
+@dataclass(frozen=True, slots=True)
+class ChainResult:
+    """What a chain of programs over one TCP connection took.
+
+    Attributes:
+        bytes: how much the first command was said to read or make.
+        wall_s: from the start of the sending programs to the end of the receiving ones.
+        cpu_s: user and system time of all programs together.
+        mb_per_s: bytes over wall_s, in 10^6 bytes/s.
+        processes: each program, in the order in which a byte passes them.
+    """
+
+    bytes: int
+    wall_s: float
+    cpu_s: float
+    mb_per_s: float
+    processes: Sequence[ChainProcess] = ()
+
+
+def pipe_chain(
+    network: AnyNetwork,
+    sending: Sequence[Sequence[str]],
+    receiving: Sequence[Sequence[str]],
+    *,
+    bytes_expected: int,
+    source: File | None = None,
+    output: File = os.devnull,
+    port: int = 5001,
+    timeout_s: float = TIMEOUT_S,
+) -> ChainResult:
+    """Runs `sending | ... | over TCP | receiving | ...`, as a shell would, and times it.
+
+    The last program of ``sending`` connects; the first of ``receiving`` listens. The arguments
+    "{port}" and "{host}" stand for where it does: ``[["dd", "if=/dev/zero", "bs=1M", "count=100"],
+    ["netcat", "{host}", "{port}"]]``.
+
+    Args:
+        network: where; ``sending`` runs on the client, ``receiving`` on the server.
+        sending: commands, each reading the output of the one before.
+        receiving: commands, each reading the output of the one before.
+        bytes_expected: how much the first command reads or makes; for the rate.
+        source: file that the first command reads; None for nothing.
+        output: file that the last command writes to.
+        port: where to listen; 5001 as in the text.
+        timeout_s: the whole run may take this long.
+
+    Raises:
+        LabError: a program failed or does not exist, or the run took too long.
+    """
+    values = {"{port}": str(port), "{host}": network.server.address}
+    started: list[_Stage] = []
+    with Path(source or os.devnull).open("rb") as first, Path(output).open("wb") as last:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            _start_chain(started, network.server, receiving, values, subprocess.DEVNULL, last)
+            _await_listener(network.server, port, started[0], timeout_s)
+            start = time.monotonic()
+            _start_chain(started, network.client, sending, values, first, subprocess.DEVNULL)
+            _await_chain(started, start + timeout_s)
+            wall_s = time.monotonic() - start
+        finally:
+            for stage in started:
+                stage.end()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    in_order = [*started[len(receiving) :], *started[: len(receiving)]]
+    used = [stage.used() for stage in in_order]
+    return ChainResult(bytes_expected, wall_s, cpu_s, bytes_expected / wall_s / 1e6, used)
+
+
+class _Stage:
+    """A program of a chain: while it runs, and what it used once it has ended."""
+
+    def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
+        self.shown = shown
+        self.process = process
+        self._usage: resource.struct_rusage | None = None
+        self._pid: int | None = None
+        self._io: dict[str, int] = {}
+
+    def ended(self) -> bool:
+        """Whether it has; Popen would not tell what it used."""
+        if self.process.returncode is None:
+            try:
+                pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else asked before us
+                self.process.wait()
+                return True
+            if pid == 0:
+                return False
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self._usage = usage
+        return True
+
+    def look(self) -> None:
+        """Notes what it has read and written so far, where /proc tells."""
+        try:
+            self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
+            if self._pid is not None:
+                lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
+                self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
+        except (OSError, ValueError):
+            pass  # it has ended, or this kernel does not count
+
+    def used(self) -> ChainProcess:
+        """What it used."""
+        usage, io = self._usage, self._io
+        return ChainProcess(
+            self.shown,
+            usage.ru_utime if usage else 0.0,
+            usage.ru_stime if usage else 0.0,
+            usage.ru_nvcsw if usage else 0,
+            usage.ru_nivcsw if usage else 0,
+            _mean(io.get("rchar", 0), io.get("syscr", 0)),
+            _mean(io.get("wchar", 0), io.get("syscw", 0)),
+        )
+
+    def end(self) -> None:
+        """Ends it if it has not, and closes what we hold of it."""
+        if not self.ended():
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def _mean(size_bytes: int, calls: int) -> float | None:
+    """Bytes a call, unless all that was read is the program itself as it was loaded."""
+    return size_bytes / calls if calls and size_bytes > 65_536 else None
+
+
+def _program_under(pid: int, command: str) -> int | None:
+    """The process in which a lab_exec and its guard run the command; None before that exists."""
+    name = Path(command).name[:15]  # as much as the kernel keeps of it (proc(5), comm)
+    while Path(f"/proc/{pid}/comm").read_text().strip() != name:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if not children:
+            return None
+        pid = int(children[0])
+    return pid
+
+
+def _start_chain(
+    started: list[_Stage],
+    host: Host,
+    commands: Sequence[Sequence[str]],
+    values: Mapping[str, str],
+    first: Any,
+    last: Any,
+) -> None:
+    """Starts the commands, each reading what the one before writes, and adds them to the list."""
+    stdin = first
+    for position, command in enumerate(commands):
+        argv = [values.get(word, word) for word in command]
+        stdout = last if position == len(commands) - 1 else subprocess.PIPE
+        try:
+            process = host.start(
+                argv, text=False, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE
+            )
+        finally:
+            # The pipe belongs to the two programs now: held open here, neither would see its end.
+            if stdin is not first:
+                stdin.close()
+        started.append(_Stage(" ".join(argv), process))
+        stdin = process.stdout
+
+
+def _await_listener(host: Host, port: int, listener: _Stage, timeout_s: float) -> None:
+    """Returns when something listens on the port: other programs than ours don't say so."""
+    end = time.monotonic() + min(timeout_s, 10)
+    while not _listens(host, port):
+        if listener.ended():
+            raise LabError(f"'{listener.shown}' {_last_line(listener.process)}")
+        if time.monotonic() > end:
+            raise LabError(f"'{listener.shown}' does not listen on port {port}")
+        time.sleep(0.005)
+
+
+def _listens(host: Host, port: int) -> bool:
+    listening = f":{port:04X} "
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in host.read(table).splitlines()[1:]:
+            _slot, local, _remote, state, *_rest = line.split()
+            if state == "0A" and f"{local} ".endswith(listening):
+                return True
+    return False
+
+
+def _await_chain(stages: Sequence[_Stage], end: float) -> None:
+    """Returns when all have ended well; soon after the first that failed, else raises LabError."""
+    ticks = 0
+    while running := [stage for stage in stages if not stage.ended()]:
+        if any(stage.process.returncode for stage in stages):
+            # The others end too, or wait for ever for one that is gone.
+            end = min(end, time.monotonic() + 0.5)
+        if time.monotonic() > end:
+            break
+        if ticks % 8 == 0:
+            for stage in running:
+                stage.look()
+        ticks += 1
+        time.sleep(0.001)
+    for stage in stages:
+        if stage.process.returncode:
+            raise LabError(f"'{stage.shown}' {_last_line(stage.process)}")
+    if running:
+        raise LabError(f"'{running[0].shown}' did not end in time")
+
+
+def _last_line(process: subprocess.Popen[bytes]) -> str:
+    _out, err = process.communicate()
+    lines = err.decode(errors="replace").strip().splitlines()
+    return f"failed (exit {process.returncode}): {lines[-1] if lines else 'no message'}"

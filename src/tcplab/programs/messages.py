@@ -1,0 +1,309 @@
+"""Messages and small writes: tcp_nodelay_client, recordsource, quoteclient and their peers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcplab.errors import LabError
+from tcplab.programs.logs import File
+from tcplab.programs.pair import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    AnyNetwork,
+    congestion_of,
+    long_options,
+    run_pair,
+)
+from tcplab.programs.reports import Percentiles, Report, SocketOptions, TcpInfo, Usage
+
+QuickAck = Literal["on", "off", "always"]
+SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
+
+
+@dataclass(frozen=True, slots=True)
+class SmallWritesResult(Report):
+    """What sending messages in small pieces cost.
+
+    Attributes:
+        mode: how the pieces were handed to TCP.
+        messages: how many were sent and answered.
+        writes: pieces in a message.
+        size_bytes: bytes in a piece.
+        bytes: payload of all messages together.
+        usage: what the client used.
+        bytes_per_ms: payload over wall time.
+        message_us: from one reply to the next.
+        system_calls: of the client's loop.
+        options: what the kernel granted the client.
+        tcp_info: the client's connection at the end.
+        server_usage: what the server used.
+        server_system_calls: of the server's loop.
+        server_options: what the kernel granted the server.
+        server_tcp_info: the server's connection at the end.
+    """
+
+    mode: SmallWritesMode
+    messages: int
+    writes: int
+    size_bytes: int
+    bytes: int
+    usage: Usage
+    bytes_per_ms: float
+    message_us: Percentiles
+    system_calls: int
+    options: SocketOptions
+    tcp_info: TcpInfo
+    server_usage: Usage
+    server_system_calls: int
+    server_options: SocketOptions
+    server_tcp_info: TcpInfo
+
+    @property
+    def ms_per_message(self) -> float:
+        """Wall time of a message with its reply, in ms."""
+        return self.usage.wall_s * 1e3 / self.messages
+
+
+def small_writes(
+    network: AnyNetwork,
+    mode: SmallWritesMode = "default",
+    messages: int = 50,
+    *,
+    writes: int = 15,
+    size_bytes: int = 2,
+    reply_bytes: int = 2,
+    quickack: QuickAck = "on",
+    cpu: int | None = 0,
+    congestion: str | None = None,
+    port: int = 0,
+    log: File | None = None,
+    server_log: File | None = None,
+    deadline_s: float = DEADLINE_S,
+    timeout_s: float = TIMEOUT_S,
+) -> SmallWritesResult:
+    """Sends messages in small pieces, each answered when complete (tcp_nodelay_client).
+
+    Args:
+        network: where; the client sends, the server answers.
+        mode: how the client hands the pieces to TCP.
+        messages: how many, 1 to 10^7.
+        writes: pieces in a message, 1 to 1024.
+        size_bytes: bytes in a piece.
+        reply_bytes: bytes in the answer.
+        quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
+            "always" at once.
+        cpu: pins both programs to this CPU; None leaves them to the scheduler.
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
+            machine's default.
+        port: the server's; 0 for a free one.
+        log: file for the client's events, see read_log.
+        server_log: file for the server's events.
+        deadline_s: each program gives up after this long without progress.
+        timeout_s: the whole run may take this long.
+
+    Raises:
+        LabError: a program failed.
+    """
+    shape = long_options(writes=writes, size=size_bytes, reply=reply_bytes)
+    common = long_options(
+        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
+    )
+    server = ["tcp_nodelay_server", str(port), str(messages), *shape, *common]
+    server += long_options(bind=network.server.address, quickack=quickack, log=server_log)
+    client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode]
+    client += [*shape, *common, *long_options(log=log)]
+    sent, served = run_pair(network, server, client, timeout_s)
+    report = {f"server_{name}": value for name, value in served.items()}
+    return SmallWritesResult.from_json(
+        {**report, **sent, "server_usage": served, "messages": sent["n"]}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsResult(Report):
+    """What sending records of 20 to 100 bytes took.
+
+    Attributes:
+        records: how many were sent and received, each once and in order.
+        bytes: all bytes sent, with the padding and headers of batches.
+        batch: records in a send; 0 for one, unpadded.
+        unbuffered: whether each send waited for its acknowledgement.
+        usage: of the source, until the sink has read everything.
+        records_per_s: records over wall time.
+        send_us: from one send to the next.
+        sends: how many sends.
+        system_calls: of the source's loop.
+        options: what the kernel granted the source.
+        tcp_info: the source's connection at the end.
+        reads: how many reads it took the sink.
+        one_record_reads: of those, which returned exactly one record.
+        split_records: records that came in more than one read.
+        sink_usage: what the sink used.
+        sink_tcp_info: the sink's connection at the end.
+    """
+
+    records: int
+    bytes: int
+    batch: int
+    unbuffered: bool
+    usage: Usage
+    records_per_s: float
+    send_us: Percentiles
+    sends: int
+    system_calls: int
+    options: SocketOptions
+    tcp_info: TcpInfo
+    reads: int
+    one_record_reads: int
+    split_records: int
+    sink_usage: Usage
+    sink_tcp_info: TcpInfo
+
+
+def records(
+    network: AnyNetwork,
+    *,
+    count: int = 10_000,
+    unbuffered: bool = False,
+    nodelay: bool = False,
+    batch: int | None = None,
+    read_bytes: int = 200,
+    quickack: QuickAck = "on",
+    cpu: int | None = 0,
+    congestion: str | None = None,
+    port: int = 0,
+    log: File | None = None,
+    deadline_s: float = DEADLINE_S,
+    timeout_s: float = TIMEOUT_S,
+) -> RecordsResult:
+    """Sends many small records, well or badly (recordsource, recordsink).
+
+    Args:
+        network: where; the client sends.
+        count: number of records, 1 to 10^7.
+        unbuffered: wait after each send until it was acknowledged, as SO_SNDBUF=0 in Winsock.
+        nodelay: TCP_NODELAY of the source.
+        batch: send so many at a time, each padded to 100 bytes; None sends each by itself.
+        read_bytes: size of the sink's reads.
+        quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
+            "always" at once.
+        cpu: pins both programs to this CPU; None leaves them to the scheduler.
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
+            machine's default.
+        port: the sink's; 0 for a free one.
+        log: file for the source's events, see read_log.
+        deadline_s: each program gives up after this long without progress.
+        timeout_s: the whole run may take this long.
+
+    Raises:
+        LabError: a program failed.
+    """
+    common = long_options(
+        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
+    )
+    sink = ["recordsink", "-p", str(port), "-r", str(read_bytes), *common]
+    sink += long_options(bind=network.server.address, quickack=quickack)
+    source = ["recordsource", "-p", "{port}", "-c", str(count), *common]
+    source += long_options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
+    sent, received = run_pair(network, sink, [*source, network.server.address], timeout_s)
+    if (sent["records"], sent["bytes"]) != (received["records"], received["bytes"]):
+        raise LabError(
+            f"recordsource sent {sent['records']} records and {sent['bytes']} bytes, recordsink got"
+            f" {received['records']} and {received['bytes']}"
+        )
+    return RecordsResult.from_json(
+        {
+            **{key: received[key] for key in ("reads", "one_record_reads", "split_records")},
+            "sink_usage": received,
+            "sink_tcp_info": received["tcp_info"],
+            **sent,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QuotesResult(Report):
+    """What asking for quotes took.
+
+    Attributes:
+        quotes: how many were asked for and received.
+        batch: requests in a send.
+        single: whether requests and quotes shared a connection.
+        quickack: when the client acknowledged quotes.
+        usage: of the client.
+        quotes_per_s: quotes over wall time.
+        exchange_us: from one request (or batch) to the next.
+        system_calls: of the client's loop.
+        options: what the kernel granted the client, on the connection for requests.
+        tcp_info: the client's connection for requests at the end.
+        reads: how many reads it took the server to get the requests.
+        server_tcp_info: the server's connection for requests at the end.
+    """
+
+    quotes: int
+    batch: int
+    single: bool
+    quickack: QuickAck
+    usage: Usage
+    quotes_per_s: float
+    exchange_us: Percentiles
+    system_calls: int
+    options: SocketOptions
+    tcp_info: TcpInfo
+    reads: int
+    server_tcp_info: TcpInfo
+
+
+def quotes(
+    network: AnyNetwork,
+    *,
+    count: int = 200,
+    single: bool = False,
+    nodelay: bool = False,
+    batch: int = 1,
+    quickack: QuickAck = "on",
+    client_quickack: QuickAck = "on",
+    cpu: int | None = 0,
+    congestion: str | None = None,
+    port: int = 0,
+    log: File | None = None,
+    server_log: File | None = None,
+    deadline_s: float = DEADLINE_S,
+    timeout_s: float = TIMEOUT_S,
+) -> QuotesResult:
+    """Asks for stock quotes one after the other (quoteclient, quoteserver).
+
+    Args:
+        network: where; the client asks, the server answers.
+        count: number of quotes, 1 to 10^7.
+        single: requests and quotes share one connection; otherwise each has its own.
+        nodelay: TCP_NODELAY of both ends.
+        batch: requests in a send, 1 to 1000.
+        quickack: when the server acknowledges requests: "on" as its kernel likes, "off" as late as
+            it may, "always" at once.
+        client_quickack: when the client acknowledges quotes.
+        cpu: pins both programs to this CPU; None leaves them to the scheduler.
+        congestion: congestion control of both ends; None for network.congestion, "system" for the
+            machine's default.
+        port: the server's; 0 for a free one.
+        log: file for the client's events, see read_log.
+        server_log: file for the server's events.
+        deadline_s: each program gives up after this long without progress.
+        timeout_s: the whole run may take this long.
+
+    Raises:
+        LabError: a program failed.
+    """
+    common = long_options(
+        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
+    )
+    common += long_options(single=single, nodelay=nodelay)
+    server = ["quoteserver", "-p", str(port), *common]
+    server += long_options(bind=network.server.address, quickack=quickack, log=server_log)
+    client = ["quoteclient", "-p", "{port}", "-c", str(count), *common]
+    client += long_options(batch=batch, quickack=client_quickack, log=log)
+    asked, served = run_pair(network, server, [*client, network.server.address], timeout_s)
+    return QuotesResult.from_json(
+        {**asked, "reads": served["reads"], "server_tcp_info": served["tcp_info"]}
+    )
