@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcplab.cli import main
-from tcplab.experiments import EXPERIMENTS
+from tcplab.experiments import every
 from tcplab.segments import from_file
 
 
@@ -34,7 +34,7 @@ def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) 
 
 def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPERIMENTS)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(every())
 
 
 def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import TcplabError
-from tcplab.experiments import EXPERIMENTS, as_json, load, table
+from tcplab.experiments import as_json, every, table
+from tcplab.experiments.command import add_options
+from tcplab.experiments.command import run as run_experiment
 from tcplab.grading.command import add_commands as add_grading
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = _parser(experiments=words[:1] == ["run"]).parse_args(words)
     warnings.showwarning = _one_line_warning
     try:
         status = int(arguments.action(arguments))
@@ -60,7 +63,8 @@ def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"tcplab: warning: {message}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, experiments: bool) -> argparse.ArgumentParser:
+    """The command line; with the options of every experiment, whose import takes a while."""
     parser = argparse.ArgumentParser(
         prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
     )
@@ -75,13 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     words = "run an experiment and print its table; without a name, list them"
     run = commands.add_parser("run", help=words, description=words)
     run.set_defaults(action=_list_experiments)
-    experiments = run.add_subparsers(title="experiments", metavar="NAME")
-    for name in EXPERIMENTS:
-        module = load(name)
-        experiment = experiments.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
-        experiment.add_argument("--json", action="store_true", help="rows and provenance as JSON")
-        module.add_arguments(experiment)
-        experiment.set_defaults(action=_run, experiment=name)
+    names = run.add_subparsers(title="experiments", metavar="NAME")
+    for each in every().values() if experiments else ():
+        own = names.add_parser(each.name, help=each.summary, description=each.summary)
+        own.add_argument("--json", action="store_true", help="rows and provenance as JSON")
+        add_options(own, each)
+        own.set_defaults(action=_run, experiment=each)
     _add_explain(commands)
     _add_segments(commands)
     _add_bench(commands)
@@ -229,14 +232,15 @@ def _segments(arguments: argparse.Namespace) -> int:
 
 
 def _list_experiments(_arguments: argparse.Namespace) -> int:
-    width = max(map(len, EXPERIMENTS))
-    for name in EXPERIMENTS:
-        print(f"{name:{width}}  {load(name).SUMMARY}")
+    known = every()
+    width = max(map(len, known))
+    for name, each in known.items():
+        print(f"{name:{width}}  {each.summary}")
     return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    result = load(arguments.experiment).from_arguments(arguments)
+    result = run_experiment(arguments.experiment, arguments)
     origin = result.provenance
     # Ctrl-C ends a long experiment with what it has; the exit status says that there is more.
     status = 130 if origin.get("interrupted") else 0

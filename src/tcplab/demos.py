@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError
-from tcplab.experiments.ladder import recorded_words
+from tcplab.experiments.mode import recorded_note
 from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel
 
@@ -541,7 +541,7 @@ def _one_step(
     if panel.phase != "done":
         raise LabError(panel.message)
     run = panel.runs[-1]
-    for words in (recorded_words(run["provenance"]), *(f"Note: {each}." for each in run["notes"])):
+    for words in (recorded_note(run["provenance"]), *(f"Note: {each}." for each in run["notes"])):
         if words:
             say(f"\n{_lines(words)}")
     say(f"\n{run['text']}\n")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 
 import pytest
 
-from tcplab.cli import main
-from tcplab.experiments import as_json, maxseg, mtu, path_mtu, recordings, table
+from tcplab.experiments import as_json, mtu, path_mtu, recordings, table
 
 
 @pytest.fixture(scope="module")
@@ -47,45 +45,22 @@ def test_json_provenance_and_recording(one: mtu.Mtu) -> None:
     ("call", "message"),
     [
         (lambda: mtu.measure([100]), "mtu=100 must be a whole number from 128 to 65536"),
-        (lambda: mtu.measure([]), "no mtu is given"),
+        (lambda: mtu.measure([]), "mtus is empty"),
         (lambda: mtu.measure([576, 576]), "given twice: 576, 576"),
-        (lambda: mtu.measure(offloads=[]), "no offload is given"),
+        (lambda: mtu.measure(offloads=[]), "offloads is empty"),
         (lambda: mtu.measure(runs=0), "runs=0 must be"),
         (lambda: mtu.measure(wire_mtus=[9001]), "wire mtu=9001 must be"),
         (lambda: mtu.measure(rate_mbit=0), "rate_mbit=0 must be a number from 1 to 1000"),
         (lambda: mtu.measure_packet(127), "mtu_bytes=127 must be"),
         (lambda: path_mtu.measure(1500), "path_mtu=1500 must be a whole number from 576 to 1499"),
         (lambda: path_mtu.measure(cases=["magic"]), "case='magic' is not known; use one of ICMP"),
-        (lambda: path_mtu.measure(cases=[]), "no case is given"),
+        (lambda: path_mtu.measure(cases=[]), "cases is empty"),
         (lambda: path_mtu.measure(maxseg_bytes=1461), "maxseg_bytes=1461 must be"),
     ],
 )
 def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_options_choose_the_experiment(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(mtu, "measure", lambda **given: asked.append(given))
-    monkeypatch.setattr(maxseg, "measure", lambda: asked.append("maxseg"))
-    monkeypatch.setattr(path_mtu, "measure", lambda path: asked.append(path))
-    monkeypatch.setattr(
-        mtu, "measure_packet", lambda mtu_bytes: asked.append(("packet", mtu_bytes))
-    )
-    parser = argparse.ArgumentParser()
-    mtu.add_arguments(parser)
-    for line in ("", "--runs 2 --mtus 576 1500", "--maxseg", "--path", "--path 1420"):
-        mtu.from_arguments(parser.parse_args(line.split()))
-    assert asked == [{}, {"runs": 2, "mtus": [576, 1500]}, "maxseg", 1200, 1420]
-    for line in ("--packet", "--packet 9000"):
-        mtu.from_arguments(parser.parse_args(line.split()))
-    assert asked[5:] == [("packet", 1500), ("packet", 9000)]
-    for instead in ("--maxseg", "--path", "--packet"):
-        assert main(["run", "mtu", instead, "--runs", "2"]) == 2
-        assert f"leave it out with {instead}" in capsys.readouterr().err
 
 
 def test_a_packet_taken_apart_is_as_long_as_the_mtu() -> None:

@@ -55,14 +55,14 @@ def test_they_are_counted() -> None:
 
 def test_the_commands_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
     """By the command line's parser; nothing is measured."""
-    parser = cli._parser()
+    parser = cli._parser(experiments=True)
     for command in commands():
         words = shlex.split(command)[1:]
         try:
             arguments = parser.parse_args(words)
         except SystemExit:
             pytest.fail(f"{command}: {capsys.readouterr().err}")
-        assert (words[0], arguments.experiment) == ("run", words[1])
+        assert (words[0], arguments.experiment.name) == ("run", words[1])
     assert len(commands()) >= 40
 
 

@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Final
 
 from tcplab.checks import whole
 from tcplab.experiments import provenance, spread
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.interfaces import one_host
-from tcplab.experiments.ladder import on_the_ladder, open_network
+from tcplab.experiments.mode import open_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Host, Lab, Loopback, Pair
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
@@ -108,7 +109,7 @@ class ReceiveBuffers:
         ]
 
 
-@on_the_ladder("udp-receive-buffers", on_loopback=True)
+@experiment("udp-receive-buffers", on_loopback=True)
 def measure_receive_buffers(
     buffers_bytes: Sequence[int] = DEFAULT_BUFFERS,
     runs: int = 5,
@@ -273,7 +274,7 @@ class Batching:
         return rows
 
 
-@on_the_ladder("udp-batching", on_loopback=True)
+@experiment("udp-batching", on_loopback=True)
 def measure_batching(
     runs: int = 5, datagrams: int = BATCHING_DATAGRAMS, size_bytes: int = 1440
 ) -> Batching:

@@ -8,7 +8,6 @@ what the program says of itself, and not by a stopwatch. Lessons and graders use
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -24,7 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cas
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
+from tcplab.experiments.declaration import experiment
+from tcplab.experiments.mode import mode, recorded_note
 from tcplab.lab import Host, Lab, program_path, why_no_lab
 from tcplab.listings import shared_sources, source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
@@ -50,8 +50,6 @@ __all__ = [
     "line_of",
     "measure",
 ]
-
-SUMMARY = "three slow programs: what they do to the network, and whether a repair has mended it"
 
 Program = Literal["request", "backup", "ticker"]
 PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
@@ -383,7 +381,7 @@ class Diagnosis:
         return self._captioned(Table.of(["evidence", "says"], rows))
 
     def _captioned(self, table: Table) -> Table:
-        return replace(table, caption=recorded_words(self.provenance))
+        return replace(table, caption=recorded_note(self.provenance))
 
     def packets(self, first: int = 20, count: int = 10) -> Table:
         """Some packets on the sender's interface, each with the time since the one before.
@@ -491,7 +489,7 @@ class Verdict:
 # ---- running -------------------------------------------------------------------------------------
 
 
-@on_the_ladder("diagnosis")
+@experiment("diagnosis")
 def measure(
     program: Program = "request",
     source: str | None = None,
@@ -887,19 +885,3 @@ def _judge_ticker(result: Diagnosis) -> str:
 
 
 _JUDGES: Final = {"request": _judge_request, "backup": _judge_backup, "ticker": _judge_ticker}
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run diagnosis`."""
-    parser.add_argument(
-        "program", nargs="?", choices=PROGRAMS, default="request", help="which (default request)"
-    )
-    parser.add_argument("--source", metavar="FILE", help="run this C file instead of the shipped")
-
-
-def from_arguments(arguments: argparse.Namespace) -> Diagnosis:
-    """`measure` with the options of the command line."""
-    return measure(arguments.program, arguments.source)

@@ -10,7 +10,6 @@ programs on one host of the laboratory.
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import socket
 import struct
@@ -21,8 +20,9 @@ from ipaddress import IPv4Interface
 from typing import Any, ClassVar, Final, TypeVar
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import Result, provenance
-from tcplab.experiments.ladder import at_network, on_the_ladder
+from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
+from tcplab.experiments.mode import at_network
 from tcplab.lab import Host, Lab, Network, Pair
 from tcplab.lab.interfaces import SEGMENTATION
 from tcplab.lab.interfaces import Interfaces as Configured
@@ -42,8 +42,6 @@ __all__ = [
     "set_offload",
     "with_route_socket",
 ]
-
-SUMMARY = "the MTU of every interface, as `netstat -i` shows it, and where each address leads"
 
 T = TypeVar("T")
 
@@ -168,7 +166,7 @@ class Ways:
         return [{"variant": each.to, **asdict(each)} for each in self.ways]
 
 
-@on_the_ladder("interfaces", on_loopback=True)
+@experiment("interfaces", on_loopback=True)
 def measure(network: Network | None = None) -> Interfaces:
     """Asks the kernel for the interfaces of the laboratory's hosts and of the machine.
 
@@ -335,19 +333,3 @@ def set_offload(host: Host, on: bool) -> None:
             own.set_offloads(host.interface, SEGMENTATION, on=on)
     except OSError as error:
         raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run interfaces`."""
-    parser.add_argument(
-        "--ways", action="store_true", help="instead: through which of them each address is reached"
-    )
-
-
-def from_arguments(arguments: argparse.Namespace) -> Result:
-    """`measure`, or the ways that it found."""
-    found = measure()
-    return Ways(found.ways, found.provenance) if arguments.ways else found

@@ -8,7 +8,6 @@ rates and compares the bytes that come out with those that the headers leave roo
 
 from __future__ import annotations
 
-import argparse
 import socket
 import time
 import warnings
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.capture import CaptureLossWarning, sniff_live
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s
@@ -46,8 +45,6 @@ __all__ = [
     "watch",
 ]
 
-SUMMARY = "a connection watched by hand, what scapy misses, and the goodput of a full link"
-
 QUESTION: Final = b"hello"
 ANSWER: Final = b"HELLO"
 
@@ -71,7 +68,7 @@ class LabTour:
         provenance: the laboratory and what the numbers depend on.
     """
 
-    experiment: ClassVar[str] = "lab-tour"
+    experiment: ClassVar[str] = "connection"
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
         Column("from", "from"),
@@ -160,7 +157,7 @@ def watch(lab: Lab) -> list[str]:
     return seen
 
 
-@on_the_ladder("lab-tour")
+@experiment("connection")
 def measure(rtt_ms: float = 20.0, network: Lab | None = None) -> LabTour:
     """Ten bytes there and back, watched with scapy and recorded at both ends.
 
@@ -236,7 +233,7 @@ class Watched:
 class SniffingLoss:
     """Scapy and the recorder side by side, at rising rates."""
 
-    experiment: ClassVar[str] = "sniffing-loss"
+    experiment: ClassVar[str] = "capture-loss"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "packets/s"),
         Column("sent_per_s", "reached", ",.0f"),
@@ -273,7 +270,7 @@ class SniffingLoss:
 _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 
 
-@on_the_ladder("sniffing-loss")
+@experiment("capture-loss")
 def measure_loss(
     packets_per_s: Sequence[int | None] = (500, 2000, 20_000, None),
     most: int = 20_000,
@@ -416,7 +413,7 @@ class Goodput:
         ]
 
 
-@on_the_ladder("goodput")
+@experiment("goodput")
 def measure_goodput(
     rates_mbit: Sequence[float] = (10, 100, 1000), seconds: float = 1.0, mtu: int = 1500
 ) -> Goodput:
@@ -471,30 +468,3 @@ def _fill(lab: Lab, rate_mbit: float, seconds: float) -> FullLink:
         queue_drops=counted["dropped"]["queue"],
         retransmissions=sent.tcp_info["total_retrans"],
     )
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run lab-tour`."""
-    parser.add_argument(
-        "part",
-        nargs="?",
-        choices=("connection", "loss", "goodput"),
-        default="connection",
-        help="a watched connection (default), what scapy misses, or the goodput of full links",
-    )
-    parser.add_argument("--rtt-ms", type=float, default=20.0, help="of the connection (default 20)")
-    parser.add_argument(
-        "--rates-mbit", type=float, nargs="+", default=(10, 100, 1000), help="of the full links"
-    )
-
-
-def from_arguments(arguments: argparse.Namespace) -> LabTour | SniffingLoss | Goodput:
-    """The part that was asked for, with the options of the command line."""
-    if arguments.part == "loss":
-        return measure_loss()
-    if arguments.part == "goodput":
-        return measure_goodput(arguments.rates_mbit)
-    return measure(arguments.rtt_ms)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.interfaces import one_host
-from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Host, Lab, Pair
 from tcplab.tables import Column
 
@@ -65,7 +65,7 @@ class MaxSegCase:
 class MaxSeg:
     """What TCP_MAXSEG says in all cases."""
 
-    experiment: ClassVar[str] = "mtu-maxseg"
+    experiment: ClassVar[str] = "maxseg"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "case"),
         Column("set_bytes", "set to", "d"),
@@ -110,7 +110,7 @@ class MaxSeg:
 _MAXSEG_DATA_BYTES: Final = 2_000_000
 
 
-@on_the_ladder("mtu-maxseg")
+@experiment("maxseg")
 def measure() -> MaxSeg:
     """Asks TCP_MAXSEG before and after connect(), and compares it with what a capture shows.
 

@@ -11,18 +11,16 @@ middle of the path does in tcplab.experiments.path_mtu.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.checks import number, whole
-from tcplab.experiments import Result, maxseg, path_mtu, provenance
+from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.interfaces import one_host, set_mtu, set_offload
-from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Pair
 from tcplab.models import Encapsulation, goodput_mbyte_s, header_share
@@ -45,8 +43,6 @@ __all__ = [
     "measure_packet",
     "take_apart",
 ]
-
-SUMMARY = "throughput, CPU time and headers against the MTU; TCP_MAXSEG; path-MTU discovery"
 
 #: The least that every IPv4 host must take (RFC 791), Ethernet, jumbo frames, the text's loopback
 #: interface, and Linux's.
@@ -235,7 +231,7 @@ class Mtu:
         )
 
 
-@on_the_ladder("mtu")
+@experiment("mtu")
 def measure(
     mtus: Sequence[int] = MTUS,
     offloads: Sequence[bool] = (False, True),
@@ -389,7 +385,7 @@ class PacketPart:
 class PacketParts:
     """The SYN of a connection, and its first full packet."""
 
-    experiment: ClassVar[str] = "mtu-packet"
+    experiment: ClassVar[str] = "packet-headers"
     columns: ClassVar[Sequence[Column]] = (
         Column("packet", "packet"),
         Column("part", "part"),
@@ -432,7 +428,7 @@ def _part_row(packet: str, part: str, size_bytes: int, says: str) -> dict[str, A
     return {"variant": variant, "packet": packet, "part": part, "bytes": size_bytes, "says": says}
 
 
-@on_the_ladder("mtu-packet")
+@experiment("packet-headers")
 def measure_packet(mtu_bytes: int = 1500) -> PacketParts:
     """Takes apart the SYN of a connection and its first full packet, with scapy.
 
@@ -469,51 +465,3 @@ def take_apart(packet: Any) -> list[PacketPart]:
         parts.append(PacketPart(f"option {name}", length, says))
     parts.append(PacketPart("data", ip.len - 4 * ip.ihl - 4 * tcp.dataofs))
     return parts
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run mtu`."""
-    parser.add_argument("--runs", type=int, help="rounds (default 5)")
-    parser.add_argument(
-        "--mtus", nargs="+", type=int, metavar="MTU", help="of loopback (default: 576 to 65536)"
-    )
-    parser.add_argument("--rate-mbit", type=float, help="of the wire (default 100)")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--maxseg", action="store_true", help="instead: what TCP_MAXSEG says, and when it is wrong"
-    )
-    instead.add_argument(
-        "--path",
-        nargs="?",
-        type=int,
-        const=path_mtu.PATH_MTU,
-        metavar="MTU",
-        help=f"instead: a smaller MTU in the middle ({path_mtu.PATH_MTU}), and nobody who tells",
-    )
-    words = "instead: a SYN and a full packet taken apart, for this MTU (1500)"
-    instead.add_argument("--packet", nargs="?", type=int, const=1500, metavar="MTU", help=words)
-
-
-def from_arguments(arguments: argparse.Namespace) -> Result:
-    """The measurement that the options of the command line ask for."""
-    asked = {
-        name: getattr(arguments, name)
-        for name in ("runs", "mtus", "rate_mbit")
-        if getattr(arguments, name) is not None
-    }
-    run: Callable[[], Result]
-    if arguments.maxseg:
-        instead, run = "--maxseg", maxseg.measure
-    elif arguments.path is not None:
-        instead, run = "--path", partial(path_mtu.measure, arguments.path)
-    elif arguments.packet is not None:
-        instead, run = "--packet", partial(measure_packet, arguments.packet)
-    else:
-        return measure(**asked)
-    for name in asked:
-        option = name.replace("_", "-")
-        raise ValueError(f"--{option} is of the sweep over MTUs; leave it out with {instead}")
-    return run()

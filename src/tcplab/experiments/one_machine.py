@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tcplab.errors import LabError
-from tcplab.experiments.ladder import open_network
+from tcplab.experiments.mode import open_network
 from tcplab.lab import Host, Lab, Loopback
 
 __all__ = ["OneMachine", "one_machine", "pin_default_congestion"]

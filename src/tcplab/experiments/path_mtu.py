@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tcplab.checks import choice, whole
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
@@ -98,7 +98,7 @@ class PathMtuCase:
 class PathMtu:
     """All cases, over the same path."""
 
-    experiment: ClassVar[str] = "mtu-path"
+    experiment: ClassVar[str] = "path-mtu"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "case"),
         Column("outcome", "outcome"),
@@ -176,7 +176,7 @@ def _cases(announced: int, most: int) -> list[_Case]:
 CASES: Final = tuple(case.name for case in _cases(PATH_MTU - 40, PATH_MTU - 40))
 
 
-@on_the_ladder("mtu-path")
+@experiment("path-mtu")
 def measure(
     path_mtu: int = PATH_MTU, cases: Sequence[str] = CASES, maxseg_bytes: int | None = None
 ) -> PathMtu:

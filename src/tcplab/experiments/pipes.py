@@ -9,7 +9,6 @@ in top: how much of a CPU each process took.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import subprocess
@@ -21,8 +20,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import can_be_cold, file_of
-from tcplab.experiments.ladder import mode, on_the_ladder
+from tcplab.experiments.mode import mode
 from tcplab.experiments.one_machine import OneMachine, one_machine, pin_default_congestion
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Loopback, Network
@@ -45,8 +45,6 @@ __all__ = [
     "measure",
     "measure_cache",
 ]
-
-SUMMARY = "dd | nc, nc < file, pv and our own netcat: MB/s, CPU, and copies of each byte"
 
 RATE_MBIT: Final = 1000.0  # of the text's network
 # The laboratory's wire drops what its queue cannot hold; a network card makes its host wait.
@@ -467,7 +465,7 @@ class Pipes:
         return [chain.row() for chain in self.chains]
 
 
-@on_the_ladder("pipes", on_loopback=lambda ways, **_: not all(_way(each).wire for each in ways))
+@experiment("pipes", on_loopback=lambda ways, **_: not all(_way(each).wire for each in ways))
 def measure(
     ways: Sequence[str | Way] = tuple(BY_KEY),
     runs: int = 5,
@@ -721,7 +719,7 @@ class CacheSteps:
         ]
 
 
-@on_the_ladder("page-cache", on_loopback=True)
+@experiment("page-cache", on_loopback=True)
 def measure_cache(size_mb: int = 64) -> CacheSteps:
     """Writes a file, drops it from the page cache, reads a quarter, all, and all once more.
 
@@ -750,35 +748,3 @@ def _read(path: Path, size_bytes: int) -> float:
         while left > 0 and (got := file.readinto(memoryview(buffer)[:left])):
             left -= got
     return (size_bytes - left) / 1e6 / (time.perf_counter() - start)
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run pipes`."""
-    parser.add_argument("--runs", type=int, default=5, help="rounds (default 5)")
-    parser.add_argument(
-        "--size", type=int, default=256, metavar="MB", help="within the machine (default 256)"
-    )
-    parser.add_argument(
-        "--wire-size", type=int, default=100, metavar="MB", help="over the wire (default 100)"
-    )
-    parser.add_argument(
-        "--ways",
-        nargs="+",
-        choices=tuple(BY_KEY),
-        default=tuple(BY_KEY),
-        metavar="WAY",
-        help=f"some of {', '.join(BY_KEY)} (default all)",
-    )
-
-
-def from_arguments(arguments: argparse.Namespace) -> Pipes:
-    """`measure` with the options of the command line."""
-    return measure(
-        ways=arguments.ways,
-        runs=arguments.runs,
-        size_mb=arguments.size,
-        wire_size_mb=arguments.wire_size,
-    )

@@ -9,7 +9,6 @@ article names stand beside it: one connection, TCP_NODELAY, several requests at 
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
@@ -19,13 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.ends import both_ends
-from tcplab.experiments.ladder import (
-    add_loopback_option,
-    at_network,
-    network_asked_for,
-    on_the_ladder,
-)
+from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
@@ -40,8 +35,6 @@ if TYPE_CHECKING:
     from tcplab.timeline import Timeline
 
 __all__ = ["TEXT", "WAYS", "Quotes", "Server", "Variant", "Way", "measure", "model_per_s"]
-
-SUMMARY = "quotes asked for one by one, over two connections or one (MSDN, case 2)"
 
 Way = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
@@ -233,7 +226,7 @@ def model_per_s(
     return several * 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
 
 
-@on_the_ladder("quotes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+@experiment("quotes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
     count: int = 100,
     batch: int = 20,
@@ -319,29 +312,3 @@ def _measure_one(
             )
         events, answers = read_log(log), read_log(server_log)
     return Variant(way, server, result, events, answers, ends.client, ends.server, ends.drops)
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run quotes`."""
-    parser.add_argument("--count", type=int, default=100, help="quotes a variant (default 100)")
-    parser.add_argument("--batch", type=int, default=20, help="requests in a send (default 20)")
-    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
-    parser.add_argument("--ways", nargs="+", choices=get_args(Way), default=WAYS)
-    parser.add_argument("--servers", nargs="+", choices=get_args(Server), default=get_args(Server))
-    add_loopback_option(parser)
-
-
-def from_arguments(arguments: argparse.Namespace) -> Quotes:
-    """`measure` with the options of the command line."""
-    with network_asked_for(arguments) as network:
-        return measure(
-            count=arguments.count,
-            batch=arguments.batch,
-            rtt_ms=arguments.rtt_ms,
-            ways=arguments.ways,
-            servers=arguments.servers,
-            network=network,
-        )

@@ -10,7 +10,6 @@ may, as the article's did.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,13 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.ends import both_ends
-from tcplab.experiments.ladder import (
-    add_loopback_option,
-    at_network,
-    network_asked_for,
-    on_the_ladder,
-)
+from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
@@ -40,8 +35,6 @@ if TYPE_CHECKING:
     from tcplab.timeline import Timeline
 
 __all__ = ["TEXT", "WAYS", "Receiver", "Records", "Variant", "Way", "measure", "model_per_s"]
-
-SUMMARY = "10 000 small records: buffered, unbuffered, TCP_NODELAY, 80 at a time (MSDN, case 1)"
 
 Way = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
@@ -199,7 +192,7 @@ def model_per_s(way: Way, receiver: Receiver | Literal["windows"]) -> float | No
     return 1000 / cost.ms_per_message
 
 
-@on_the_ladder("records", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+@experiment("records", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
     count: int = 10_000,
     unbuffered_count: int = 100,
@@ -309,38 +302,3 @@ def _measure_one(
 def _data_segments(rows: npt.NDArray[np.void]) -> int:
     sent = (rows["direction"] == 0) & (rows["payload_bytes"] > 0)
     return int(sent.sum())
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run records`."""
-    parser.add_argument("--count", type=int, default=10_000, help="records (default 10000)")
-    parser.add_argument(
-        "--unbuffered-count",
-        type=int,
-        default=100,
-        help="records of the ways that wait for each ACK (default 100)",
-    )
-    parser.add_argument("--batch", type=int, default=80, help="records in a send (default 80)")
-    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
-    parser.add_argument("--ways", nargs="+", choices=get_args(Way), default=WAYS)
-    parser.add_argument(
-        "--receivers", nargs="+", choices=get_args(Receiver), default=get_args(Receiver)
-    )
-    add_loopback_option(parser)
-
-
-def from_arguments(arguments: argparse.Namespace) -> Records:
-    """`measure` with the options of the command line."""
-    with network_asked_for(arguments) as network:
-        return measure(
-            count=arguments.count,
-            unbuffered_count=arguments.unbuffered_count,
-            batch=arguments.batch,
-            rtt_ms=arguments.rtt_ms,
-            ways=arguments.ways,
-            receivers=arguments.receivers,
-            network=network,
-        )

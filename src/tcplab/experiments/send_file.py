@@ -20,7 +20,6 @@ header    100 bytes before the file: which segments leave, with TCP_CORK and wit
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -32,8 +31,9 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import can_be_cold, file_of, gone_with_us
-from tcplab.experiments.ladder import mode, on_the_ladder, recorded_words
+from tcplab.experiments.mode import mode, recorded_note
 from tcplab.experiments.one_machine import one_machine
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Command, Host, Lab, Loopback, Network, program_path
@@ -42,8 +42,6 @@ from tcplab.programs import send_file as run_program
 from tcplab.tables import Column, Table
 
 __all__ = ["PARTS", "TEXT_S", "Case", "Cost", "SendFiles", "Transfer", "measure"]
-
-SUMMARY = "a file by read, mmap, sendfile, splice and MSG_ZEROCOPY: seconds, CPU, system calls"
 
 Part = Literal["wire", "loopback", "veth", "cold", "clients", "memory", "header"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
@@ -334,7 +332,7 @@ class SendFiles:
     def table(self, part: Part) -> Table:
         """The rows of one part, under the columns that matter to it."""
         rows = [each.row() for each in self.part(part)]
-        return Table(PART_COLUMNS[part], rows, recorded_words(self.provenance))
+        return Table(PART_COLUMNS[part], rows, recorded_note(self.provenance))
 
 
 # ---- the cases -----------------------------------------------------------------------------------
@@ -442,7 +440,7 @@ def _header_cases() -> list[Case]:
 _WITHOUT_WIRE: Final = frozenset({"loopback", "cold", "clients", "memory"})
 
 
-@on_the_ladder("sendfile", on_loopback=lambda parts, **_: bool(_WITHOUT_WIRE & set(parts)))
+@experiment("sendfile", on_loopback=lambda parts, **_: bool(_WITHOUT_WIRE & set(parts)))
 def measure(
     parts: Sequence[Part] = PARTS,
     sizes_mb: Sequence[int] = (9, 32, 64),
@@ -725,37 +723,3 @@ def _memory_groups() -> Iterator[tuple[Path, str]]:
 
 
 _LIMITS: Final = {"ulimit -v": _address_space, "cgroup": _control_group}
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run sendfile`."""
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default all")
-    parser.add_argument(
-        "--sizes", nargs="+", type=int, default=(9, 32, 64), metavar="MB", help="default 9 32 64"
-    )
-    parser.add_argument(
-        "--blocks",
-        nargs="+",
-        type=int,
-        default=(1024, 4096, 8192),
-        metavar="BYTES",
-        help="sizes of read (default 1024 4096 8192)",
-    )
-    parser.add_argument("--runs", type=int, default=3, help="rounds (default 3)")
-    parser.add_argument(
-        "--wire-runs", type=int, default=1, help="rounds over 100 Mbit/s, 30 s each (default 1)"
-    )
-
-
-def from_arguments(arguments: argparse.Namespace) -> SendFiles:
-    """`measure` with the options of the command line."""
-    return measure(
-        parts=arguments.parts,
-        sizes_mb=arguments.sizes,
-        blocks=arguments.blocks,
-        runs=arguments.runs,
-        wire_runs=arguments.wire_runs,
-    )

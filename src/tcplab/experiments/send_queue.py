@@ -8,7 +8,6 @@ there once, however many queues refer to them. The kernel's own account of socke
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import socket
@@ -22,15 +21,13 @@ from typing import Any, ClassVar, Final, Literal
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import file_of
-from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.one_machine import one_machine
 from tcplab.lab import Loopback
 from tcplab.tables import Column
 
 __all__ = ["Queues", "Way", "measure"]
-
-SUMMARY = "the memory that full send queues take, after read and send and after sendfile"
 
 Method = Literal["read + send", "sendfile"]
 METHODS: Final[tuple[Method, ...]] = ("read + send", "sendfile")
@@ -101,7 +98,7 @@ class Queues:
         ]
 
 
-@on_the_ladder("send-queue", on_loopback=True)
+@experiment("send-queue", on_loopback=True)
 def measure(clients: int = 32, runs: int = 3) -> Queues:
     """Sends a file to clients that never read, until nothing more goes in, and looks at memory.
 
@@ -194,17 +191,3 @@ def _meminfo_bytes(name: str) -> int:
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise LabError(f"/proc/meminfo has no {name}; this needs Linux 3.14 or newer")
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run send-queue`."""
-    parser.add_argument("--clients", type=int, default=32, help="connections (default 32)")
-    parser.add_argument("--runs", type=int, default=3, help="of both ways in turn (default 3)")
-
-
-def from_arguments(arguments: argparse.Namespace) -> Queues:
-    """`measure` with the options of the command line."""
-    return measure(clients=arguments.clients, runs=arguments.runs)

@@ -8,23 +8,18 @@ application has nothing to answer yet. Each waits for the other.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
 from tcplab.experiments import provenance
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.ends import both_ends
-from tcplab.experiments.ladder import (
-    add_loopback_option,
-    at_network,
-    network_asked_for,
-    on_the_ladder,
-)
+from tcplab.experiments.mode import at_network
 from tcplab.lab import Loopback, Network
 from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
 from tcplab.programs import small_writes as run_program
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
     from tcplab.timeline import Timeline
 
 __all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
-
-SUMMARY = "15 small writes and one reply: default, TCP_NODELAY, TCP_CORK and writev"
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
@@ -200,9 +193,7 @@ class SmallWrites:
         return [variant.row() for variant in self.variants]
 
 
-@on_the_ladder(
-    "small-writes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments
-)
+@experiment("small-writes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
     messages: int = 20,
     writes: int = 15,
@@ -286,33 +277,3 @@ def _measure_one(
             )
         logs = read_log(log), read_log(server_log)
         return Variant(mode, result, *logs, ends.client, ends.server, ends.drops)
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run small-writes`."""
-    parser.add_argument("--messages", type=int, default=20, help="a variant (default 20)")
-    parser.add_argument("--writes", type=int, default=15, help="pieces in a message (default 15)")
-    parser.add_argument("--size", type=int, default=2, help="bytes in a piece (default 2)")
-    parser.add_argument("--rtt-ms", type=float, default=0.0, help="of the wire (default 0)")
-    parser.add_argument("--quickack", choices=get_args(QuickAck), default="on", help="server's")
-    parser.add_argument(
-        "--variants", nargs="+", choices=get_args(SmallWritesMode), default=VARIANTS
-    )
-    add_loopback_option(parser)
-
-
-def from_arguments(arguments: argparse.Namespace) -> SmallWrites:
-    """`measure` with the options of the command line."""
-    with network_asked_for(arguments) as network:
-        return measure(
-            messages=arguments.messages,
-            writes=arguments.writes,
-            size_bytes=arguments.size,
-            rtt_ms=arguments.rtt_ms,
-            quickack=cast(QuickAck, arguments.quickack),
-            variants=arguments.variants,
-            network=network,
-        )

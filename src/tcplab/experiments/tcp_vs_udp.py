@@ -13,7 +13,6 @@ limit.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +22,9 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.checks import whole
 from tcplab.errors import LabError
-from tcplab.experiments import Result, datagrams, provenance, spread
+from tcplab.experiments import datagrams, provenance, spread
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.interfaces import one_host, put_token_bucket, set_mtu, set_offload
-from tcplab.experiments.ladder import on_the_ladder
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Host, Lab, Pair
 from tcplab.models import Encapsulation, mss_bytes
@@ -48,8 +47,6 @@ __all__ = [
     "measure",
     "text_ratio",
 ]
-
-SUMMARY = "tables 2.2 and 2.3 of the text: TCP against UDP on one machine and on a 10 Mbit/s wire"
 
 Server = Literal["bsd", "localhost", "sparc", "router"]
 Protocol = Literal["tcp", "udp"]
@@ -377,7 +374,7 @@ def text_ratio(over: tuple[str, str, int], under: tuple[str, str, int]) -> float
     return TEXT[over].mb_per_s / TEXT[under].mb_per_s
 
 
-@on_the_ladder("tcp-vs-udp")
+@experiment("tcp-vs-udp")
 def measure(
     runs: int = 50,
     rows: Sequence[Server] = SERVERS,
@@ -568,52 +565,3 @@ def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protoco
             f"this kernel has no queue of a given rate (tbf: {error}): 'sudo modprobe sch_tbf', or"
             " leave the row 'sparc' out"
         ) from None
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run tcp-vs-udp`."""
-    parser.add_argument(
-        "--runs", type=int, help="rounds (default 50, as in the text; 5 with --gso and --buffers)"
-    )
-    parser.add_argument("--rows", nargs="+", choices=SERVERS, help="default: all")
-    parser.add_argument(
-        "--sizes", nargs="+", type=int, metavar="BYTES", help="of a block (default: 1440 300)"
-    )
-    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, help="default: both")
-    parser.add_argument(
-        "--blocks", type=int, help="in a run (default 5000, and fewer on the slow wire)"
-    )
-    parser.add_argument(
-        "--offload",
-        action="store_true",
-        default=None,
-        help="leave TSO and GSO of the loopback interface on",
-    )
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--gso", action="store_true", help="instead: what batching does (UDP_SEGMENT, UDP_GRO)"
-    )
-    instead.add_argument(
-        "--buffers", action="store_true", help="instead: what a small receive buffer loses"
-    )
-
-
-def from_arguments(arguments: argparse.Namespace) -> Result:
-    """The measurement that the options of the command line ask for."""
-    asked = {
-        name: getattr(arguments, name)
-        for name in ("runs", "rows", "sizes", "protocols", "blocks", "offload")
-        if getattr(arguments, name) is not None
-    }
-    if not (arguments.gso or arguments.buffers):
-        return measure(**asked)
-    instead = "--gso" if arguments.gso else "--buffers"
-    for name in asked:
-        if name != "runs":
-            raise ValueError(f"--{name} is of the tables; {instead} takes only --runs and --json")
-    if arguments.gso:
-        return datagrams.measure_batching(**asked)
-    return datagrams.measure_receive_buffers(**asked)

@@ -7,7 +7,6 @@ sockets are Python's, opened on the laboratory's hosts, so that a lesson can sho
 
 from __future__ import annotations
 
-import argparse
 import socket
 import statistics
 import time
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
@@ -32,8 +31,6 @@ __all__ = [
     "measure_matrix",
     "send_writes",
 ]
-
-SUMMARY = "a few writes in a row: which segments leave, and when the last byte arrives"
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
 DEFAULT_PATTERNS: Final = (
@@ -176,7 +173,7 @@ class WriteMatrix:
         ]
 
 
-@on_the_ladder("write-patterns")
+@experiment("write-patterns")
 def measure(
     patterns: Sequence[Sequence[int]] = DEFAULT_PATTERNS,
     exchanges: int = 5,
@@ -212,7 +209,7 @@ def measure(
         )
 
 
-@on_the_ladder("write-matrix")
+@experiment("write-matrix")
 def measure_matrix(
     patterns: Sequence[Sequence[int]] = ((100,), (4, 100), (2,) * 15, (MSS_BYTES, 100)),
     options: Sequence[Option] = get_args(Option),
@@ -361,28 +358,3 @@ def _last_exchange(sizes: list[int], total: int) -> tuple[int, ...]:
     while sizes and sum(last) < total:
         last.insert(0, sizes.pop())
     return tuple(last)
-
-
-# ---- the command line ----------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab run write-patterns`."""
-    parser.add_argument(
-        "patterns", nargs="*", help="bytes of the writes, such as 4+100 (default: five patterns)"
-    )
-    parser.add_argument("--exchanges", type=int, default=5, help="to measure (default 5)")
-    parser.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on the sender")
-
-
-def from_arguments(arguments: argparse.Namespace) -> WritePatterns:
-    """`measure` with the options of the command line."""
-    patterns = [_parse(text) for text in arguments.patterns] or DEFAULT_PATTERNS
-    return measure(patterns, arguments.exchanges, arguments.nodelay)
-
-
-def _parse(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(size) for size in text.split("+"))
-    except ValueError:
-        raise ValueError(f"pattern '{text}': give bytes joined by +, such as 4+100") from None

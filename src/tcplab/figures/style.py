@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tcplab.experiments.ladder import mode
+from tcplab.experiments.mode import mode
 from tcplab.models import Reason
 from tcplab.tables import Table
 

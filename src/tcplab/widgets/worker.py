@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import CaptureError, LabError
 from tcplab.experiments.instrument import turn
-from tcplab.experiments.ladder import mode
+from tcplab.experiments.mode import mode
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.lab.interfaces import import_early

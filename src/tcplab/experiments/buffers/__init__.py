@@ -19,7 +19,6 @@ set them before listen() and connect(). Each part of that is an experiment of it
 Sources: socket(7), tcp(7), RFC 7323, RFC 9293; each module names its own.
 """
 
-from tcplab.experiments.buffers.command import PARTS, SUMMARY, add_arguments, from_arguments
 from tcplab.experiments.buffers.common import MSS_BYTES, SEND_OVERHEAD_BYTES, Sample
 from tcplab.experiments.buffers.limits import CASES, Limit, Limits, measure_limits
 from tcplab.experiments.buffers.queues import Queue, Queues, measure_queues
@@ -53,10 +52,8 @@ from tcplab.experiments.buffers.zero_window import ZeroWindow, measure_zero_wind
 __all__ = [
     "CASES",
     "MSS_BYTES",
-    "PARTS",
     "REQUESTS",
     "SEND_OVERHEAD_BYTES",
-    "SUMMARY",
     "Autotuning",
     "Grant",
     "Grants",
@@ -75,8 +72,6 @@ __all__ = [
     "SmallBuffers",
     "Sweep",
     "ZeroWindow",
-    "add_arguments",
-    "from_arguments",
     "measure",
     "measure_autotuning",
     "measure_grants",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import MSS_BYTES, connection, read_all, steady_mbit
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
@@ -104,7 +104,7 @@ class Limits:
         ]
 
 
-@on_the_ladder("buffer-limits")
+@experiment("buffer-limits")
 def measure_limits(
     cases: Sequence[Case] = CASES, rtt_ms: float = 20, rate_mbit: float = 20, size_bytes: int = 8192
 ) -> Limits:

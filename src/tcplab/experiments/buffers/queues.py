@@ -20,7 +20,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
     within_all,
 )
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, serialisation_ms
@@ -108,7 +108,7 @@ class Queues:
         ]
 
 
-@on_the_ladder("bufferbloat")
+@experiment("bufferbloat")
 def measure_queues(
     cases: Sequence[tuple[int, int | None]] = (
         (20, None),

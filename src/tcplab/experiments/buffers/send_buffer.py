@@ -24,7 +24,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
     within_all,
 )
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
@@ -87,7 +87,7 @@ class Held:
         ]
 
 
-@on_the_ladder("send-buffer-held")
+@experiment("send-buffer-held")
 def measure_held(
     write_sizes: Sequence[int] = (1448, 2896, 4096, 65_536),
     sndbuf_bytes: int = 8192,
@@ -211,7 +211,7 @@ class SmallBuffers:
         return list(found.values())
 
 
-@on_the_ladder("send-buffer-rule")
+@experiment("send-buffer-rule")
 def measure_one_segment(
     requests: Sequence[int] = (1, 4096, 8192, 13_422), writes: int = 20
 ) -> SmallBuffers:

@@ -25,7 +25,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
     within_all,
 )
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
@@ -138,7 +138,7 @@ class Sweep:
         ]
 
 
-@on_the_ladder("buffers")
+@experiment("buffers")
 def measure(
     rtts_ms: Sequence[float] = (10, 20, 40),
     requests: Sequence[int] = REQUESTS,
@@ -290,7 +290,7 @@ class Autotuning:
         return found
 
 
-@on_the_ladder("autotuning")
+@experiment("autotuning")
 def measure_autotuning(
     rtts_ms: Sequence[float] = (2, 40),
     requests: Sequence[int | None] = (32_768, 65_536, None),

@@ -22,7 +22,7 @@ from tcplab.experiments.buffers.common import (
     sending,
     within_all,
 )
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
 from tcplab.tables import Column
@@ -98,7 +98,7 @@ class Grants:
         ]
 
 
-@on_the_ladder("buffer-grants")
+@experiment("buffer-grants")
 def measure_grants(
     requests: Sequence[int | None] = (1, 4096, 32_768, 65_536, 200_000, MOST_BYTES, None),
     transfer_bytes: int = 1_000_000,
@@ -241,7 +241,7 @@ class Order:
         ]
 
 
-@on_the_ladder("buffer-order")
+@experiment("buffer-order")
 def measure_order(
     sizes: Sequence[tuple[int | None, int | None]] = (
         (262_144, None),

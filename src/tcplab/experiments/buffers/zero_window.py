@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import connection, read_all, sending
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions
 from tcplab.tables import Column
@@ -125,7 +125,7 @@ class ZeroWindow:
         return found
 
 
-@on_the_ladder("zero-window")
+@experiment("zero-window")
 def measure_zero_window(
     pause_ms: float = 1500, rcvbuf_bytes: int = 16_384, rtt_ms: float = 10
 ) -> ZeroWindow:

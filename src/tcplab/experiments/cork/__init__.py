@@ -18,7 +18,6 @@ Hat Enterprise Linux for Real Time; and what a ChinaUnix author reports of sendf
 Sources: tcp(7); net/ipv4/tcp_output.c of Linux 6.18 (tcp_nagle_check, tcp_write_xmit).
 """
 
-from tcplab.experiments.cork.command import PARTS, SUMMARY, add_arguments, from_arguments
 from tcplab.experiments.cork.header_and_file import (
     HEADER_WAYS,
     HeaderAndFile,
@@ -49,9 +48,7 @@ __all__ = [
     "BOOK_PIECES",
     "HEADER_WAYS",
     "MSS_BYTES",
-    "PARTS",
     "SCENARIOS",
-    "SUMMARY",
     "WAYS",
     "Autocorking",
     "Autocorks",
@@ -65,8 +62,6 @@ __all__ = [
     "Scenarios",
     "Waited",
     "Way",
-    "add_arguments",
-    "from_arguments",
     "measure",
     "measure_autocorking",
     "measure_forgotten",

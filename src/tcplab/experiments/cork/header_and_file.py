@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import run_lengths, segments_of
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.programs import send_file
 from tcplab.tables import Column
@@ -79,7 +79,7 @@ class HeaderAndFile:
         ]
 
 
-@on_the_ladder("header-and-file")
+@experiment("header-and-file")
 def measure_header_and_file(header_bytes: int = 200, file_bytes: int = 5000) -> HeaderAndFile:
     """Sends a header and a file, as a web server does, in each way.
 

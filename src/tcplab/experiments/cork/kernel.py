@@ -26,8 +26,8 @@ from tcplab.experiments.cork.scripts import (
     run_lengths,
     segments_of,
 )
+from tcplab.experiments.declaration import experiment
 from tcplab.experiments.interfaces import put_token_bucket
-from tcplab.experiments.ladder import on_the_ladder
 from tcplab.lab import Host, Lab
 from tcplab.tables import Column
 
@@ -86,7 +86,7 @@ class Autocorking:
         ]
 
 
-@on_the_ladder("autocorking")
+@experiment("autocorking")
 def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
     """Two full segments, then small writes with TCP_NODELAY, through an interface of 1 Mbit/s.
 
@@ -175,7 +175,7 @@ class Leak:
         ]
 
 
-@on_the_ladder("cork-leak")
+@experiment("cork-leak")
 def measure_two_sockets(writes: int = 20) -> Leak:
     """Corked writes of 10 bytes from one thread: to one socket, then to two by turns.
 

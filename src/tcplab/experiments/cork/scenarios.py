@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.models import Call, Path, Reason, predict
 from tcplab.tables import Column
@@ -81,7 +81,7 @@ class Forgotten:
         return list(found.values())
 
 
-@on_the_ladder("forgotten-cork")
+@experiment("forgotten-cork")
 def measure_forgotten(rtts_ms: Sequence[float] = (0, 20, 60, 150)) -> Forgotten:
     """Writes 100 bytes with a cork, and with MSG_MORE, and nothing after them.
 
@@ -236,7 +236,7 @@ class Scenarios:
         return found
 
 
-@on_the_ladder("cork-scenarios")
+@experiment("cork-scenarios")
 def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 20) -> Scenarios:
     """Plays scripts of calls, each on a connection of its own.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 from tcplab.checks import number
 from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths, script_words
-from tcplab.experiments.ladder import on_the_ladder
+from tcplab.experiments.declaration import experiment
 from tcplab.lab import Lab
 from tcplab.models import message_calls
 from tcplab.tables import Column
@@ -114,7 +114,7 @@ class Cork:
         return [way.row() for way in self.ways]
 
 
-@on_the_ladder("cork")
+@experiment("cork")
 def measure(
     pieces: Sequence[int] = BOOK_PIECES,
     messages: int = 20,

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from tcplab import Lab, LabError
-from tcplab.experiments import buffers, ladder, recordings, small_writes, table
-from tcplab.experiments.ladder import on_the_ladder, open_network
+from tcplab.experiments import buffers, recordings, small_writes, table
+from tcplab.experiments import mode as modes
+from tcplab.experiments.declaration import experiment
+from tcplab.experiments.mode import open_network
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.tables import Column
@@ -25,7 +27,6 @@ from tcplab.tables import Column
 class Made:
     """A result that measures nothing."""
 
-    experiment: ClassVar[str] = "made"
     columns: ClassVar[Sequence[Column]] = (Column("variant", "variant"),)
 
     events: Sequence[Event]
@@ -36,12 +37,12 @@ class Made:
 
 
 # A recording may hold classes of the package only; this one poses as such.
-Made.__module__ = "tcplab.experiments.test_ladder"
+Made.__module__ = "tcplab.experiments.test_mode"
 
 calls: list[Any] = []
 
 
-@on_the_ladder("made", on_loopback=lambda size, **_: size < 10)
+@experiment("made", on_loopback=lambda size, **_: size < 10)
 def measure(size: int = 1, names: Sequence[str] = ("a", "b"), network: Any = None) -> Made:
     calls.append(size if network is None else network)
     origin = {"measured_at": "2026-01-02T03:04:05+00:00", "kernel": "6.18"}
@@ -100,26 +101,28 @@ def test_loopback_runs_what_it_can_and_shows_the_rest(
     assert calls == [9]
 
 
-def test_a_call_with_a_place_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_with_a_network_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    measure(3, network="a place")
-    assert calls == ["a place"]
+    measure(3, network="a lab")
+    assert calls == ["a lab"]
 
 
 def test_an_unknown_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "fast")
-    with pytest.raises(ValueError, match="TCPLAB_MODE='fast' must be one of live, loopback"):
+    with pytest.raises(
+        ValueError, match="TCPLAB_MODE='fast' is not known; use one of live, loopback"
+    ):
         measure()
 
 
-def test_without_namespaces_the_rung_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ladder, "_why_no_lab", lambda: "blocked")
-    assert ladder.mode() == "loopback"
-    monkeypatch.setattr(ladder, "_why_no_lab", lambda: None)
-    assert ladder.mode() == "live"
+def test_without_namespaces_the_mode_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modes, "_why_no_lab", lambda: "blocked")
+    assert modes.mode() == "loopback"
+    monkeypatch.setattr(modes, "_why_no_lab", lambda: None)
+    assert modes.mode() == "live"
 
 
-def test_the_place_of_each_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_network_of_each_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     with open_network() as network:
         assert not isinstance(network, Lab)

@@ -1,0 +1,125 @@
+"""The mode of a run: live, loopback or recorded.
+
+Live is the rootless laboratory. ``TCPLAB_MODE`` chooses another; unset, it is the laboratory where
+one can be made, and plain loopback elsewhere. An experiment that plain loopback cannot do is shown
+from a recording, and says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from typing import Any, Final, Literal, cast, get_args
+
+from tcplab.checks import choice
+from tcplab.errors import LabError
+from tcplab.experiments import recordings
+from tcplab.lab import Lab, Loopback, Network, why_no_lab
+
+__all__ = ["Mode", "announce", "at_network", "mode", "open_network", "recorded", "recorded_note"]
+
+Mode = Literal["live", "loopback", "recorded"]
+
+_WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls")
+
+
+def mode() -> Mode:
+    """The mode that TCPLAB_MODE names, else the best that this machine allows.
+
+    Raises:
+        ParameterError: TCPLAB_MODE is none of them.
+    """
+    asked = os.environ.get("TCPLAB_MODE", "")
+    if not asked:
+        return "live" if _why_no_lab() is None else "loopback"
+    return cast(Mode, choice("TCPLAB_MODE", asked, get_args(Mode)))
+
+
+_why_no_lab = functools.cache(why_no_lab)
+
+
+def open_network(**parameters: Any) -> Lab | Loopback:
+    """A Lab with these parameters; in loopback mode plain loopback, where they allow it.
+
+    Args:
+        **parameters: of :class:`tcplab.Lab`.
+
+    Raises:
+        LabError: plain loopback has no wire that these parameters could set, or no laboratory can
+            be made here.
+    """
+    if mode() != "loopback":
+        return Lab(**parameters)
+    refused = [f"{name}={parameters[name]!r}" for name in _WIRE_ONLY if parameters.get(name)]
+    if parameters.get("clients", 1) != 1:
+        refused.append(f"clients={parameters['clients']!r}")
+    if refused:
+        raise LabError(f"plain loopback cannot do {', '.join(refused)}: that needs a Lab")
+    return Loopback()
+
+
+@contextmanager
+def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
+    """The network that was given; else one of our own (:func:`open_network`), closed after.
+
+    Raises:
+        LabError: see :func:`open_network`.
+    """
+    if given is not None:
+        yield given
+        return
+    network = open_network(**parameters)
+    try:
+        yield network
+    finally:
+        network.close()
+
+
+def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
+    """The recorded result of an experiment's call; a notebook says so at once.
+
+    Args:
+        name: of the experiment.
+        arguments: of the call, without the network.
+        why: the reason that it was not measured now.
+
+    Raises:
+        LabError: there is no recording of this call; the line names those that there are.
+    """
+    try:
+        result = recordings.load(name, arguments)
+    except recordings.MissingRecordingError as error:
+        raise LabError(f"{why}, and there is {error}") from None
+    origin = result.provenance
+    mark = {"measured_at": origin["measured_at"], "kernel": origin["kernel"], "why": why}
+    result = replace(result, provenance={**origin, "recorded": mark})
+    announce(f"● {recorded_note(result.provenance)}")
+    return result
+
+
+def recorded_note(provenance: Mapping[str, Any]) -> str:
+    """One sentence for a result that was not measured now; empty for one that was."""
+    origin = provenance.get("recorded")
+    if not origin:
+        return ""
+    return (
+        f"Recorded on {origin['measured_at'][:10]}, Linux {origin['kernel']}, not measured now:"
+        f" {origin['why']}."
+    )
+
+
+def announce(sentence: str) -> None:
+    """Shows a sentence in the notebook's cell; elsewhere the table's caption does."""
+    if "IPython" not in sys.modules:
+        return
+    from IPython.core.getipython import get_ipython
+    from IPython.display import HTML, display
+
+    if get_ipython() is not None:
+        html = HTML(f"<p><b>{escape(sentence)}</b></p>")  # type: ignore[no-untyped-call]
+        display(html)  # type: ignore[no-untyped-call]

@@ -1,0 +1,83 @@
+"""The circumstances of a measurement, recorded with its result."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.lab import Lab, Network
+
+__all__ = ["provenance"]
+
+#: A wire that was later than this (99th percentile) gets a warning in the provenance.
+WIRE_LATE_MS: Final = 2.0
+
+
+def provenance(network: Network, **details: Any) -> dict[str, Any]:
+    """The circumstances of a measurement: machine, kernel, network and its settings.
+
+    Args:
+        network: on which the experiment ran.
+        **details: added by the experiment (repetitions, capture drops, options of the programs).
+    """
+    return {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tcplab": _version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        **_settings(network),
+        **details,
+    }
+
+
+def _settings(network: Network) -> dict[str, Any]:
+    pinned = ("tcp_rmem", "tcp_wmem", "tcp_autocorking", "tcp_congestion_control")
+    link = network.link.parameters if isinstance(network, Lab) else None
+    return {
+        "network": "lab" if isinstance(network, Lab) else "loopback",
+        "link": link,
+        **(_lateness(network) if isinstance(network, Lab) else {}),
+        "mtu": network.mtu,
+        "offload": network.offload,
+        "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
+    }
+
+
+def _lateness(lab: Lab) -> dict[str, Any]:
+    """The delay that the wire added by itself, and a warning where it is too much."""
+    late_ns = [each["late_ns"]["p99"] for each in lab.link.counters().values()]
+    p99_ms = max(late_ns) / 1e6
+    found: dict[str, Any] = {"wire_late_p99_ms": p99_ms}
+    if p99_ms > WIRE_LATE_MS:
+        found["wire_late"] = (
+            f"1 of 100 packets left the wire more than {p99_ms:.1f} ms late: the machine was busy,"
+            " so do not rely on times"
+        )
+    return found
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("tcplab")
+
+
+def _cpu_model() -> str:
+    described = dict(
+        line.replace("\t", "").split(":", 1)
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    )
+    name = described.get("model name", described.get("Model", "")).strip()
+    if len(name) > 1:
+        return name
+    # Some virtual machines hide the name; the numbers still tell machines apart.
+    keys = ("vendor_id", "cpu family", "model")
+    return " ".join(described.get(key, "?").strip() for key in keys)

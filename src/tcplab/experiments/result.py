@@ -1,0 +1,95 @@
+"""The result of an experiment: its variants, as rows of plain data, and their provenance."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from tcplab.experiments.mode import recorded_note
+from tcplab.tables import Column, Table
+
+__all__ = ["Result", "Variant", "as_json", "spread", "table"]
+
+
+class Variant:
+    """One of the compared cases: base of frozen dataclasses whose first field is their key."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Any:
+        """What the result finds it by."""
+        return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
+
+    def row(self) -> dict[str, Any]:
+        """Plain data: the key as "variant", then the fields."""
+        rest = {each.name: getattr(self, each.name) for each in fields(self)[1:]}  # type: ignore[arg-type]
+        return {"variant": self.key, **rest}
+
+
+V = TypeVar("V", bound=Variant)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[V]):
+    """An experiment's variants, in the order in which they were asked for.
+
+    Attributes:
+        columns: of the table.
+        provenance: kernel, link, settings, losses of the recording; "experiment" names it.
+    """
+
+    columns: ClassVar[Sequence[Column]] = ()
+
+    variants: Sequence[V]
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, key: Any) -> V:
+        """The variant of this key.
+
+        Raises:
+            KeyError: it was not measured; those that were are named.
+        """
+        for variant in self.variants:
+            if variant.key == key:
+                return variant
+        measured = ", ".join(repr(variant.key) for variant in self.variants)
+        raise KeyError(f"{key!r} was not measured; there are {measured}")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row of plain data per variant; each has the key "variant"."""
+        return [variant.row() for variant in self.variants]
+
+
+class Tabular(Protocol):
+    """A result with columns: every Result, and the few that are none."""
+
+    columns: ClassVar[Sequence[Column]]
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """The circumstances of the measurement."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Flat rows of plain data."""
+
+
+def as_json(result: Tabular) -> str:
+    """One JSON object: experiment, rows, provenance."""
+    provenance = dict(result.provenance)
+    name = provenance.pop("experiment")
+    return json.dumps({"experiment": name, "rows": result.rows(), "provenance": provenance})
+
+
+def table(result: Tabular) -> Table:
+    """The rows under the result's columns; the caption says whether they were recorded."""
+    return Table(result.columns, result.rows(), recorded_note(result.provenance))
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Minimum, median and maximum, the three that a table of repeated measurements shows."""
+    ordered = sorted(values)
+    return {"min": ordered[0], "median": statistics.median(ordered), "max": ordered[-1]}
