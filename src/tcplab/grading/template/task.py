@@ -1,0 +1,57 @@
+"""NAME: what is asked, each student's numbers, public checks. For learners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import numbers_in
+from tcplab.grading.programs import compiled, departures, how_it_ended
+from tcplab.grading.submission import Submission
+
+#: question -> the notebook's variables; none for a question about a file
+ANSWERS = {"q1": ["q1_window_bytes"], "q2": []}
+FILES = ["hello.c"]
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "rtt_ms": own.pick("rtt_ms", [10, 20, 40]),
+        "rate_mbit": own.integer("rate_mbit", 10, 90, 10),
+    }
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Is it an answer at all? Public checks never say what is right."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] <= 0:
+        return Verdict(0, "q1_window_bytes: something must be in flight.")
+    return Verdict(1, "A number of bytes. Is it one way, or there and back?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Compiles hello.c, runs it in a lab and looks at the wire."""
+    return look_at_hello(submission, rtt_ms=10)
+
+
+@compiled("hello.c")
+def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, tcpsink on the server: counts and sizes, never times."""
+    run = submission.run_in_lab(
+        submission.compile("hello.c"),
+        ["10.0.0.2", "{port}"],
+        peer=["tcpsink", "--json", "--port", "0"],
+        lab={"rtt_ms": rtt_ms},
+    )
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'hello')}.")
+    sent = departures(run)
+    came = sum(each.size_bytes for each in sent)
+    if came != 12:
+        return Verdict(0, f"{came} bytes came; the greeting has another length.")
+    if len(sent) > 1:
+        return Verdict(0.5, f"All bytes came, in {len(sent)} segments: write them at once.")
+    return Verdict(1, "One segment with all of it.")
