@@ -15,7 +15,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -62,22 +62,24 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Both are rates, the wire is not exceeded, and the units are told apart."""
-    given = numbers_in(work.answers, ANSWERS["q1"])
+    given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     mb, mib = given
-    if mb >= work.numbers["rate_mbit"] / 8:
+    if mb >= submission.numbers["rate_mbit"] / 8:
         return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
     if not 0 < mib < mb:
         return Verdict(0, "A MiB is larger than a MB. Which of the two numbers is then larger?")
     return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """A list with a number for each chain."""
-    given = counts_in(work.answers["q2_copies"], len(work.numbers["chains"]), name="q2_copies")
+    given = counts_in(
+        submission.answers["q2_copies"], len(submission.numbers["chains"]), name="q2_copies"
+    )
     if isinstance(given, Verdict):
         return given
     if max(given) > 12:
@@ -89,31 +91,33 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "A number for each chain. Go through the reads and writes of each once more.")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """Both are CPU times, and what saves copies saves time."""
-    given = numbers_in(work.answers, ANSWERS["q3"], unit="CPU seconds for a GB")
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds for a GB")
     if isinstance(given, Verdict):
         return given
     copy_s, splice_s = given
-    if not 0 < copy_s < work.numbers["netcat_file_s_per_gb"]:
+    if not 0 < copy_s < submission.numbers["netcat_file_s_per_gb"]:
         return Verdict(0, "q3_copy_s_per_gb: one copy alone cannot cost as much as a whole chain.")
-    if not 0 < splice_s < work.numbers["netcat_file_s_per_gb"]:
+    if not 0 < splice_s < submission.numbers["netcat_file_s_per_gb"]:
         return Verdict(0, "q3_splice_s_per_gb: with fewer copies it should cost less CPU time.")
     return Verdict(1, "Plausible. Check it: do your price and rest give both measured numbers?")
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """A time and one of the reasons."""
-    stall = numbers_in(work.answers, ["q5_stall_ms"], unit="ms")
+    stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms")
     if isinstance(stall, Verdict):
         return stall
     then = "A time and a reason. What in the capture speaks against the other two?"
-    return one_of(work.answers["q5_reason"], REASONS, name="q5_reason", then=then)
+    return one_of(submission.answers["q5_reason"], REASONS, name="q5_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles halfcat.c and runs it against both servers."""
-    return look_at_halfcat(work, file_bytes=75_001, answer_bytes=160_001, echo_bytes=3_000_001)
+    return look_at_halfcat(
+        submission, file_bytes=75_001, answer_bytes=160_001, echo_bytes=3_000_001
+    )
 
 
 # ---- halfcat.c -----------------------------------------------------------------------------------
@@ -127,17 +131,19 @@ def made_bytes(seed: int, size: int) -> bytes:
 
 
 @compiled("halfcat.c")
-def look_at_halfcat(work: Work, file_bytes: int, answer_bytes: int, echo_bytes: int) -> Verdict:
+def look_at_halfcat(
+    submission: Submission, file_bytes: int, answer_bytes: int, echo_bytes: int
+) -> Verdict:
     """First a server that answers when it has read everything, then one that echoes."""
-    whole = _look_at_answer(work, file_bytes, answer_bytes)
+    whole = _look_at_answer(submission, file_bytes, answer_bytes)
     if not whole.passed:
         return combine([(0.6, whole), (0.4, Verdict(0, ""))])
-    return combine([(0.6, whole), (0.4, _look_at_echo(work, echo_bytes))])
+    return combine([(0.6, whole), (0.4, _look_at_echo(submission, echo_bytes))])
 
 
-def _run(work: Work, file: bytes, mode: list[str]) -> LabRun:
-    return work.run_in_lab(
-        work.compile("halfcat.c"),
+def _run(submission: Submission, file: bytes, mode: list[str]) -> LabRun:
+    return submission.run_in_lab(
+        submission.compile("halfcat.c"),
         ["10.0.0.2", "{port}", "data"],
         peer=[sys.executable, str(PEER), *mode],
         lab={"rtt_ms": 10},
@@ -146,9 +152,9 @@ def _run(work: Work, file: bytes, mode: list[str]) -> LabRun:
     )
 
 
-def _look_at_answer(work: Work, file_bytes: int, answer_bytes: int) -> Verdict:
+def _look_at_answer(submission: Submission, file_bytes: int, answer_bytes: int) -> Verdict:
     file, answer = made_bytes(file_bytes, file_bytes), made_bytes(answer_bytes, answer_bytes)
-    run = _run(work, file, ["answer", str(answer_bytes), str(answer_bytes)])
+    run = _run(submission, file, ["answer", str(answer_bytes), str(answer_bytes)])
     seen = run.peer
     if seen is None:
         return _nobody_came(run)
@@ -178,9 +184,9 @@ def _look_at_answer(work: Work, file_bytes: int, answer_bytes: int) -> Verdict:
     return Verdict(1, "The file and the whole answer arrived, though the answer came last.")
 
 
-def _look_at_echo(work: Work, echo_bytes: int) -> Verdict:
+def _look_at_echo(submission: Submission, echo_bytes: int) -> Verdict:
     file = made_bytes(echo_bytes, echo_bytes)
-    run = _run(work, file, ["echo"])
+    run = _run(submission, file, ["echo"])
     seen = run.peer
     if seen is None:
         return _nobody_came(run)

@@ -16,7 +16,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -50,22 +50,22 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Both are sizes, and they fit into the packet."""
-    given = numbers_in(work.answers, ANSWERS["q1"], unit="bytes")
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     maxseg, data = given
     if not 0 < data <= maxseg:
         return Verdict(0, "A segment carries something, and no more than was announced.")
-    if maxseg >= 1500 - work.numbers["tunnel_bytes"]:
+    if maxseg >= 1500 - submission.numbers["tunnel_bytes"]:
         return Verdict(0, "q1_maxseg_bytes: with its headers, this is too long for the tunnel.")
     return Verdict(1, "Plausible sizes. Which headers and options does each of them leave out?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """A percentage."""
-    given = numbers_in(work.answers, ANSWERS["q2"], unit="percent")
+    given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
     if not 0 < given[0] < 100:
@@ -75,44 +75,44 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "A plausible share. Have you counted what no capture shows?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """A size below the MTU, and some fragments."""
-    given = numbers_in(work.answers, ANSWERS["q3"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q3"], least=1)
     if isinstance(given, Verdict):
         return given
     most, fragments = given
-    if most >= work.numbers["datagram_mtu_bytes"]:
+    if most >= submission.numbers["datagram_mtu_bytes"]:
         return Verdict(0, "q3_most_bytes: and where do the headers of IP and UDP go?")
-    if fragments * work.numbers["datagram_mtu_bytes"] < work.numbers["datagram_bytes"]:
+    if fragments * submission.numbers["datagram_mtu_bytes"] < submission.numbers["datagram_bytes"]:
         return Verdict(0, "q3_fragments: so few packets cannot carry the datagram.")
     return Verdict(1, "Plausible. Which headers has the first fragment, and which the second?")
 
 
-def check_q4(work: Work) -> Verdict:
+def check_q4(submission: Submission) -> Verdict:
     """A whole number."""
-    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number. Have you looked at both SYNs?")
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """A whole number."""
-    given = numbers_in(work.answers, ANSWERS["q5"], least=0)
+    given = numbers_in(submission.answers, ANSWERS["q5"], least=0)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number. Does it count only segments with data?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What in the capture speaks against the other two?"
-    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles slices.c and sends 20 000 bytes over two paths."""
-    return judge_slices(work, 20_000, interface_mtu=1380, path_mtu=1204)
+    return judge_slices(submission, 20_000, interface_mtu=1380, path_mtu=1204)
 
 
 # ---- slices.c ------------------------------------------------------------------------------------
@@ -122,25 +122,29 @@ IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
 
 
 @compiled("slices.c")
-def judge_slices(work: Work, file_bytes: int, interface_mtu: int, path_mtu: int) -> Verdict:
+def judge_slices(
+    submission: Submission, file_bytes: int, interface_mtu: int, path_mtu: int
+) -> Verdict:
     """An interface with an MTU of its own, then an Ethernet and a narrower path behind it."""
     parts = []
     for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
-        run, sent = run_slices(work, file_bytes, mtu, is_narrow)
+        run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
         parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
         if run.outcome.stopped_by:  # the other path would end like this one
             return Verdict(0, parts[0][1].message)
     return combine(parts)
 
 
-def run_slices(work: Work, file_bytes: int, mtu: int, is_narrow: bool) -> tuple[LabRun, bytes]:
+def run_slices(
+    submission: Submission, file_bytes: int, mtu: int, is_narrow: bool
+) -> tuple[LabRun, bytes]:
     """The learner's program on the client; what came of it, and the file that it had to send."""
     file = random.Random(file_bytes).randbytes(file_bytes)
     lab = {"rtt_ms": 6} if is_narrow else {"rtt_ms": 4, "mtu": mtu}
     if is_narrow:
-        work.lab(**lab).link.update("client->server", mtu=mtu, icmp="on")
-    run = work.run_in_lab(
-        work.compile("slices.c"),
+        submission.lab(**lab).link.update("client->server", mtu=mtu, icmp="on")
+    run = submission.run_in_lab(
+        submission.compile("slices.c"),
         ["10.0.0.2", "{port}", "data"],
         peer=[sys.executable, str(PEER)],
         lab=lab,

@@ -12,7 +12,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
 
 #: question -> the notebook's variables
@@ -66,27 +66,27 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Both are numbers, and what is limited by a window is slower than the link."""
-    given = numbers_in(work.answers, ANSWERS["q1"])
+    given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     held, mbit = given
-    if held <= work.numbers["window_bytes"]:
+    if held <= submission.numbers["window_bytes"]:
         return Verdict(
             0,
             "q1_bdp_bytes: so little that the window would fill the path? Look at the units: the"
             " rate is in bits, the round trip in ms.",
         )
-    if not 0 < mbit < work.numbers["rate_mbit"]:
+    if not 0 < mbit < submission.numbers["rate_mbit"]:
         return Verdict(0, "q1_mbit: more than nothing, and less than the link carries.")
     return Verdict(1, "Plausible. Do both numbers fit together: is window / BDP = rate / link?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """A list with a number for each request."""
-    asked = work.numbers["requests"]
-    given = counts_in(work.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
+    asked = submission.numbers["requests"]
+    given = counts_in(submission.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
     if isinstance(given, Verdict):
         return given
     if given == asked:
@@ -94,9 +94,9 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "A grant for each request. Have you tried one of them on your machine?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """A window and an exponent."""
-    given = numbers_in(work.answers, ANSWERS["q3"], least=0)
+    given = numbers_in(submission.answers, ANSWERS["q3"], least=0)
     if isinstance(given, Verdict):
         return given
     window, scale = given
@@ -107,31 +107,31 @@ def check_q3(work: Work) -> Verdict:
     return Verdict(1, "A window and a scale. How many bits has the window field?")
 
 
-def check_q4(work: Work) -> Verdict:
+def check_q4(submission: Submission) -> Verdict:
     """A number of bytes."""
-    given = numbers_in(work.answers, ANSWERS["q4"], unit="bytes")
+    given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number of bytes. Is it of the right direction?")
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """A number of bytes."""
-    given = numbers_in(work.answers, ANSWERS["q5"], unit="bytes")
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number of bytes. Is it of the right direction?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. Which bound does your answer to q5 meet?"
-    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles sink.c and lets tcpsource send to it over a path of 25 ms and 40 Mbit/s."""
-    return judge_sink(work, [(25, 40)])
+    return judge_sink(submission, [(25, 40)])
 
 
 # ---- sink.c --------------------------------------------------------------------------------------
@@ -140,22 +140,22 @@ WRITES, WRITE_BYTES = 40, 14_480
 
 
 @compiled("sink.c")
-def judge_sink(work: Work, paths: Sequence[tuple[int, int]]) -> Verdict:
+def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verdict:
     """The same program on each path, of so many ms and Mbit/s."""
     verdicts = []
     for rtt_ms, rate_mbit in paths:
-        run = run_sink(work, rtt_ms, rate_mbit)
+        run = run_sink(submission, rtt_ms, rate_mbit)
         verdicts.append(look_at_sink(run, rtt_ms, rate_mbit))
         if not run.answered or run.outcome.stopped_by:  # the others would end like this one
             return Verdict(0, verdicts[0].message)
     return equal_parts(verdicts)
 
 
-def run_sink(work: Work, rtt_ms: int, rate_mbit: int) -> LabRun:
+def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int) -> LabRun:
     """The learner's program on the server, tcpsource on the client."""
     command = ["tcpsource", "--json", "-b", "auto", "--port", "{port}"]
-    return work.run_in_lab(
-        work.compile("sink.c"),
+    return submission.run_in_lab(
+        submission.compile("sink.c"),
         ["{port}", str(rtt_ms), str(rate_mbit)],
         role="server",
         peer=[*command, "-s", str(WRITE_BYTES), "-c", str(WRITES), "10.0.0.2"],

@@ -12,7 +12,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -55,22 +55,22 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Both are times, and the cure does not make it slower."""
-    given = numbers_in(work.answers, ANSWERS["q1"], unit="ms")
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms")
     if isinstance(given, Verdict):
         return given
     slow, fast = given
     if slow <= fast:
         return Verdict(0, "With TCP_NODELAY nothing waits. Can that be the slower one?")
-    if fast < work.numbers["rtt_ms"]:
+    if fast < submission.numbers["rtt_ms"]:
         return Verdict(0, "A reply cannot be there before one round trip is over.")
     return Verdict(1, "The order is right. Count the round trips once more before you hand in.")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """A percentage."""
-    given = numbers_in(work.answers, ANSWERS["q2"], unit="percent")
+    given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
     if not 0 < given[0] < 100:
@@ -80,10 +80,10 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "A plausible share.")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """A list of indices."""
-    given = work.answers["q3_waits"]
-    most = len(work.numbers["patterns"]) - 1
+    given = submission.answers["q3_waits"]
+    most = len(submission.numbers["patterns"]) - 1
     if given == []:
         return Verdict(1, "A list of no patterns: none of them waits?")
     indices = counts_in(given, name="q3_waits", of=f"indices from 0 to {most}, such as [0]")
@@ -94,15 +94,15 @@ def check_q3(work: Work) -> Verdict:
     return Verdict(1, "A list of patterns. Have you tried one of them in a lab?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What in the capture and the log speaks for it?"
-    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles records.c and sends 20 records over a wire of 50 ms."""
-    return look_at_records(work, records=20, rtt_ms=50)
+    return look_at_records(submission, records=20, rtt_ms=50)
 
 
 # ---- records.c -----------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def record_sizes(records: int) -> list[int]:
 
 
 @compiled("records.c")
-def look_at_records(work: Work, records: int, rtt_ms: float) -> Verdict:
+def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
     """The learner's program on the client, recordsink on the server: two things to see on the wire.
 
     Where segments end, and whether a record had to wait.
     """
-    run = work.run_in_lab(
-        work.compile("records.c"),
+    run = submission.run_in_lab(
+        submission.compile("records.c"),
         ["10.0.0.2", "{port}", str(records)],
         peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
         lab={"rtt_ms": rtt_ms},

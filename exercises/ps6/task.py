@@ -14,7 +14,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -53,19 +53,19 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Three lists of sizes that carry all bytes, no segment above the MSS."""
-    total = sum(work.numbers["pieces_bytes"])
+    total = sum(submission.numbers["pieces_bytes"])
     for name in ANSWERS["q1"]:
-        given = sizes_in(work.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
         if isinstance(given, Verdict):
             return given
     return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """Whole numbers."""
-    given = numbers_in(work.answers, ANSWERS["q2"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
     if given[1] > given[0]:
@@ -73,27 +73,27 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """Two times."""
-    given = numbers_in(work.answers, ANSWERS["q3"], unit="ms")
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms")
     if isinstance(given, Verdict):
         return given
-    if min(given) <= work.numbers["rtt_ms"]:
+    if min(given) <= submission.numbers["rtt_ms"]:
         return Verdict(0, "No ACK will come that could let the bytes go. Which timer does?")
     return Verdict(1, "Two times, longer than a round trip. What does the timer know, each time?")
 
 
-def check_q4(work: Work) -> Verdict:
+def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
-    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "Two counts. Of the client, and of segments with data?")
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    given = numbers_in(work.answers, ANSWERS["q5"], unit="ms")
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms")
     if isinstance(given, Verdict):
         return given
     if given[0] <= 0:
@@ -101,15 +101,15 @@ def check_q5(work: Work) -> Verdict:
     return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What happened right before the segment left?"
-    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles respond.c and sends 12 answers over a wire of 75 ms."""
-    return look_at_answers(work, 12, 75)
+    return look_at_answers(submission, 12, 75)
 
 
 # ---- respond.c -----------------------------------------------------------------------------------
@@ -131,11 +131,11 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
 
 
 @compiled("respond.c")
-def look_at_answers(work: Work, answers: int, rtt_ms: float) -> Verdict:
+def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
     """The learner's program on the client, filerecv on the server: first the bytes, then how."""
     file = random.Random(answers).randbytes(sum(map(_part_bytes, range(answers))))
     run, received = run_into_file(
-        work,
+        submission,
         "respond.c",
         ["10.0.0.2", "{port}", "file", str(answers)],
         lab={"rtt_ms": rtt_ms},

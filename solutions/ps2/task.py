@@ -16,7 +16,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -53,35 +53,35 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Both are rates, and the wire is not exceeded."""
-    given = numbers_in(work.answers, ANSWERS["q1"], unit="MB/s")
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
     if isinstance(given, Verdict):
         return given
     udp, tcp = given
-    if max(udp, tcp) >= work.numbers["rate_mbit"] / 8:
+    if max(udp, tcp) >= submission.numbers["rate_mbit"] / 8:
         return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
     if udp >= tcp:
         return Verdict(0, "Who pays for more headers here: many small packets, or few full ones?")
     return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """A count and a size."""
-    given = numbers_in(work.answers, ANSWERS["q2"])
+    given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
     kept, ask = given
-    if not 0 < kept < work.numbers["burst"]:
+    if not 0 < kept < submission.numbers["burst"]:
         return Verdict(0, "q2_kept: some of the burst have room, and some have not.")
-    if ask <= work.numbers["rcvbuf_bytes"]:
+    if ask <= submission.numbers["rcvbuf_bytes"]:
         return Verdict(0, "q2_ask_bytes: the buffer of the first question was too small already.")
     return Verdict(1, "Plausible. What does the kernel do with the size that you ask for?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """Three counts."""
-    given = counts_in(work.answers["q3_trips"], 3, name="q3_trips", least=1)
+    given = counts_in(submission.answers["q3_trips"], 3, name="q3_trips", least=1)
     if isinstance(given, Verdict):
         return given
     if given[0] != max(given):
@@ -89,18 +89,18 @@ def check_q3(work: Work) -> Verdict:
     return Verdict(1, "Three counts. Is the last packet of each way a full one?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """A count and one of the cures."""
-    lost = numbers_in(work.answers, ["q6_lost_in_the_buffer"], least=0)
+    lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0)
     if isinstance(lost, Verdict):
         return lost
     then = "A count and a cure. Where did most of the datagrams get lost?"
-    return one_of(work.answers["q6_cure"], CURES, name="q6_cure", then=then)
+    return one_of(submission.answers["q6_cure"], CURES, name="q6_cure", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles tally.c and sends it a run of its own."""
-    return look_at_tally(work, make_stream(random.Random("for the public check")))
+    return look_at_tally(submission, make_stream(random.Random("for the public check")))
 
 
 # ---- tally.c -------------------------------------------------------------------------------------
@@ -173,9 +173,9 @@ def _block(own: random.Random, first: int, event: str) -> list[int | None]:
 
 
 @compiled("tally.c")
-def look_at_tally(work: Work, stream: Stream) -> Verdict:
+def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
     """First the counts; then answers get lost, and the end marker comes again."""
-    run = _run(work, stream, stream.order, accept=1)
+    run = _run(submission, stream, stream.order, accept=1)
     if run.peer is None or not run.peer["requested"]:
         return Verdict(0, f"No request came, and {how_it_ended(run, 'tally')}.")
     counts = run.peer["accepted"]
@@ -190,15 +190,17 @@ def look_at_tally(work: Work, stream: Stream) -> Verdict:
             (0.25, _lost(stream, counts[0], counts[1])),
             (0.2, _duplicated(stream, counts[2])),
             (0.25, _reordered(stream, counts[3])),
-            (0.3, _end(_run(work, stream, list(range(40)), accept=NEEDED_MARKERS))),
+            (0.3, _end(_run(submission, stream, list(range(40)), accept=NEEDED_MARKERS))),
         ]
     )
 
 
-def _run(work: Work, stream: Stream, order: list[int | None] | list[int], accept: int) -> LabRun:
+def _run(
+    submission: Submission, stream: Stream, order: list[int | None] | list[int], accept: int
+) -> LabRun:
     words = ",".join("x" if number is None else str(number) for number in order)
-    run = work.run_in_lab(
-        work.compile("tally.c"),
+    run = submission.run_in_lab(
+        submission.compile("tally.c"),
         ["10.0.0.2", "{port}", str(stream.run)],
         peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), str(accept), words],
         lab={"rtt_ms": 10},

@@ -14,7 +14,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import Built, LabRun, Work
+from tcplab.grading.submission import Built, LabRun, Submission
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -63,13 +63,13 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
-    given = numbers_in(work.answers, ANSWERS["q1"])
+    given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     seconds, *times = given
-    n = work.numbers
+    n = submission.numbers
     if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
         return Verdict(0, "q1_slow_s: that would be more bits a second than the wire has.")
     if min(times) < 1:
@@ -77,9 +77,9 @@ def check_q1(work: Work) -> Verdict:
     return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the wire?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """Two whole numbers."""
-    given = numbers_in(work.answers, ANSWERS["q2"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
     if given[1] >= given[0]:
@@ -87,19 +87,19 @@ def check_q2(work: Work) -> Verdict:
     return Verdict(1, "Plausible. What does sendfile(2) say about the most in one call?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """Two lists of sizes that carry all bytes, no segment above the MSS."""
-    total = work.numbers["header_bytes"] + work.numbers["small_file_bytes"]
+    total = submission.numbers["header_bytes"] + submission.numbers["small_file_bytes"]
     for name in ANSWERS["q3"]:
-        given = sizes_in(work.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
         if isinstance(given, Verdict):
             return given
     return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
 
 
-def check_q4(work: Work) -> Verdict:
+def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
-    given = numbers_in(work.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
     if isinstance(given, Verdict):
         return given
     if given[0] > given[1]:
@@ -107,9 +107,9 @@ def check_q4(work: Work) -> Verdict:
     return Verdict(1, "Two counts. Is the header among the bytes, or an ACK among the segments?")
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    given = numbers_in(work.answers, ANSWERS["q5"], unit="ms")
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms")
     if isinstance(given, Verdict):
         return given
     if given[0] <= 0:
@@ -117,15 +117,15 @@ def check_q5(work: Work) -> Verdict:
     return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What ended the pause: an ACK, a window, or a timer?"
-    return one_of(work.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles sendrange.c and sends a part of a file of 500 kB over a wire of 50 ms."""
-    return look_at_range(work, Request(500_000, 1_777, 420_123, 50))
+    return look_at_range(submission, Request(500_000, 1_777, 420_123, 50))
 
 
 # ---- sendrange.c ---------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ class Request:
         return Request(self.file_bytes, self.file_bytes - last, last + 50_000, self.rtt_ms)
 
 
-def send_range(work: Work, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
+def send_range(submission: Submission, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
     """The learner's program on the client, filerecv on the server; and what that received."""
     return run_into_file(
-        work,
+        submission,
         "sendrange.c",
         ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
         lab={"rtt_ms": request.rtt_ms},
@@ -170,16 +170,16 @@ def send_range(work: Work, request: Request, wall_s: int) -> tuple[LabRun, bytes
 
 
 @compiled("sendrange.c")
-def look_at_range(work: Work, request: Request) -> Verdict:
+def look_at_range(submission: Submission, request: Request) -> Verdict:
     """Whether the right bytes came, then how they left."""
-    run, received = send_range(work, request, wall_s=10)
+    run, received = send_range(submission, request, wall_s=10)
     if damage := _damage(run, received, request):
         return Verdict(0, f"{damage} Nothing else counts before every byte is right.")
     return combine(
         [
             (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
-            (0.2, _look_at_the_end(work, request.past_the_end())),
-            (0.2, _look_at_the_copies(work.compile("sendrange.c"))),
+            (0.2, _look_at_the_end(submission, request.past_the_end())),
+            (0.2, _look_at_the_copies(submission.compile("sendrange.c"))),
             (0.15, _look_at_the_header(run)),
             (0.15, _look_at_the_pieces(run)),
         ]
@@ -218,9 +218,9 @@ def _damage(run: LabRun, received: bytes, request: Request) -> str:
     )
 
 
-def _look_at_the_end(work: Work, request: Request) -> Verdict:
+def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
     """A request that reaches past the end of the file."""
-    run, received = send_range(work, request, wall_s=8)
+    run, received = send_range(submission, request, wall_s=8)
     if damage := _damage(run, received, request):
         return Verdict(0, f"When the part reaches past the end of the file: {damage}")
     return Verdict(1, "Past the end of the file it stops where the file does.")

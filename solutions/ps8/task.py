@@ -30,7 +30,7 @@ from tcplab.grading.checks import (
 )
 from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes
 
 #: question -> the notebook's variables
@@ -88,9 +88,13 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _each_is_one_of(work: Work, name: str, options: tuple[str, ...], then: str) -> Verdict:
+def _each_is_one_of(
+    submission: Submission, name: str, options: tuple[str, ...], then: str
+) -> Verdict:
     """A list of words, one for each capture."""
-    given = list_in(work.answers[name], len(work.numbers["captures"]), name=name, of="words")
+    given = list_in(
+        submission.answers[name], len(submission.numbers["captures"]), name=name, of="words"
+    )
     if isinstance(given, Verdict):
         return given
     verdicts = [
@@ -99,44 +103,44 @@ def _each_is_one_of(work: Work, name: str, options: tuple[str, ...], then: str) 
     return next((each for each in verdicts if not each.passed), verdicts[0])
 
 
-def check_q1(work: Work) -> Verdict:
+def check_q1(submission: Submission) -> Verdict:
     """Two sizes, and the window is not larger than the buffer."""
-    given = numbers_in(work.answers, ANSWERS["q1"], unit="bytes")
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     bdp, window = given
     if bdp < 1000:
         return Verdict(0, "q1_bdp_bytes: bytes were asked for. How many bits per second is a Mbit?")
-    if not 0 < window < 2 * work.numbers["rcvbuf_bytes"]:
+    if not 0 < window < 2 * submission.numbers["rcvbuf_bytes"]:
         return Verdict(0, "q1_window_bytes: a window is a part of the buffer that was granted.")
     return Verdict(1, "Two sizes. Which of them limits the transfer?")
 
 
-def check_q2(work: Work) -> Verdict:
+def check_q2(submission: Submission) -> Verdict:
     """Faster than the wire is impossible."""
-    given = numbers_in(work.answers, ANSWERS["q2"])
+    given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
     now_mbit, mended_s = given
-    if not 0 < now_mbit <= work.numbers["rate_mbit"]:
+    if not 0 < now_mbit <= submission.numbers["rate_mbit"]:
         return Verdict(0, "q2_now_mbit: no transfer is faster than its wire.")
-    if mended_s < work.numbers["backup_mb"] * 8 / work.numbers["rate_mbit"]:
+    if mended_s < submission.numbers["backup_mb"] * 8 / submission.numbers["rate_mbit"]:
         return Verdict(0, "q2_mended_s: in this time the wire can't carry even the data alone.")
-    if mended_s > work.numbers["backup_mb"] * 8 / now_mbit:
+    if mended_s > submission.numbers["backup_mb"] * 8 / now_mbit:
         return Verdict(0, "Mended it should be faster than now.")
     return Verdict(1, "Possible on this wire. Is all there that a packet carries?")
 
 
-def check_q3(work: Work) -> Verdict:
+def check_q3(submission: Submission) -> Verdict:
     """A rate and a size."""
-    given = numbers_in(work.answers, ANSWERS["q3"])
+    given = numbers_in(submission.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
     if not all(each > 0 for each in given):
         return Verdict(0, "Both are larger than 0.")
     if given[1] > 1448:
         return Verdict(0, "q3_segment_bytes: no segment here carries more than 1448 bytes.")
-    per_s = 1000 * work.numbers["line_bytes"]
+    per_s = 1000 * submission.numbers["line_bytes"]
     if not 0.5 < given[0] * given[1] / per_s < 2:
         return Verdict(
             0,
@@ -146,46 +150,46 @@ def check_q3(work: Work) -> Verdict:
     return Verdict(1, "All that is written is sent. Which event lets each segment go?")
 
 
-def check_q4(work: Work) -> Verdict:
+def check_q4(submission: Submission) -> Verdict:
     """Three of the causes."""
     then = "Three causes. Which sign of the decision table have you seen in each?"
-    return _each_is_one_of(work, "q4_causes", CAUSES, then)
+    return _each_is_one_of(submission, "q4_causes", CAUSES, then)
 
 
-def check_q5(work: Work) -> Verdict:
+def check_q5(submission: Submission) -> Verdict:
     """Three whole numbers."""
-    name, length = "q5_data_segments", len(work.numbers["captures"])
-    given = counts_in(work.answers[name], length, name=name, least=1)
+    name, length = "q5_data_segments", len(submission.numbers["captures"])
+    given = counts_in(submission.answers[name], length, name=name, least=1)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "Three counts. Are the handshake and the ACKs among them?")
 
 
-def check_q6(work: Work) -> Verdict:
+def check_q6(submission: Submission) -> Verdict:
     """Three times and three ends."""
-    name, length = "q6_pauses_ms", len(work.numbers["captures"])
-    pauses = list_in(work.answers[name], length, name=name, of="times in ms")
+    name, length = "q6_pauses_ms", len(submission.numbers["captures"])
+    pauses = list_in(submission.answers[name], length, name=name, of="times in ms")
     if isinstance(pauses, Verdict):
         return pauses
     if any((as_number(each) or 0) <= 0 for each in pauses):
         return Verdict(0, "q6_pauses_ms: each must be a number of ms.")
     then = "Times and ends. What had the one who ended the pause been waiting for?"
-    return _each_is_one_of(work, "q6_ended_by", ENDS, then)
+    return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
 
 
-def check_q7(work: Work) -> Verdict:
+def check_q7(submission: Submission) -> Verdict:
     """Compiles faulty_request.c and has it ask 14 times over a wire of 40 ms."""
-    return look_at_request(work, requests=14)
+    return look_at_request(submission, requests=14)
 
 
-def check_q8(work: Work) -> Verdict:
+def check_q8(submission: Submission) -> Verdict:
     """Compiles faulty_backup.c and sends it 2 MB over a wire that holds 125 kB."""
-    return look_at_backup(work, rate_mbit=50, rtt_ms=20)
+    return look_at_backup(submission, rate_mbit=50, rtt_ms=20)
 
 
-def check_q9(work: Work) -> Verdict:
+def check_q9(submission: Submission) -> Verdict:
     """Compiles faulty_ticker.c and has it send 100 lines over a wire of 8 ms."""
-    return look_at_ticker(work, lines=100)
+    return look_at_ticker(submission, lines=100)
 
 
 # ---- the three programs --------------------------------------------------------------------------
@@ -258,10 +262,10 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 
 
 @compiled("faulty_request.c")
-def look_at_request(work: Work, requests: int) -> Verdict:
+def look_at_request(submission: Submission, requests: int) -> Verdict:
     """One segment a request, at once, and not before the answer to the one before."""
-    run = work.run_in_lab(
-        work.compile("faulty_request.c"),
+    run = submission.run_in_lab(
+        submission.compile("faulty_request.c"),
         ["--json", "-c", str(requests), "-p", "{port}", SERVER],
         peer=[sys.executable, PEER, "answer"],
         lab={"rtt_ms": REQUEST_RTT_MS},
@@ -330,11 +334,11 @@ def _lies_about(run: LabRun) -> bool:
 
 
 @compiled("faulty_backup.c")
-def look_at_backup(work: Work, rate_mbit: float, rtt_ms: float) -> Verdict:
+def look_at_backup(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
     """Every byte read, and a window that the wire does not exceed."""
     seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
-    run = work.run_in_lab(
-        work.compile("faulty_backup.c"),
+    run = submission.run_in_lab(
+        submission.compile("faulty_backup.c"),
         ["--json", "-p", "{port}"],
         peer=[sys.executable, PEER, "send", "{port}", str(seed), str(BACKUP_BYTES)],
         role="server",
@@ -379,10 +383,10 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
 
 
 @compiled("faulty_ticker.c")
-def look_at_ticker(work: Work, lines: int) -> Verdict:
+def look_at_ticker(submission: Submission, lines: int) -> Verdict:
     """Whole lines, and none that waits for another."""
-    run = work.run_in_lab(
-        work.compile("faulty_ticker.c"),
+    run = submission.run_in_lab(
+        submission.compile("faulty_ticker.c"),
         ["--json", "-c", str(lines), "-p", "{port}", SERVER],
         peer=[sys.executable, PEER, "read"],
         lab={"rtt_ms": TICKER_RTT_MS},

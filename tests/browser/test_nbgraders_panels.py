@@ -142,7 +142,7 @@ def test_marks_by_hand_are_in_the_next_report_and_feedback(course: Path) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = grade("ps5", course=course, jobs=1)
-    assert (run.graded, run.told) == ([], ["ada"])
+    assert (run.graded, run.feedback) == ([], ["ada"])
     assert "ada,20" in (course / "reports" / "ps5" / "moodle.csv").read_text().splitlines()
     page = (course / "feedback" / "ada" / "ps5" / "ps5.html").read_text()
     assert COMMENT in page

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.grading.tiny import write_tiny
 
+from tcplab.grading.checks import score
 from tcplab.grading.generate import generate
-from tcplab.grading.judging import Judge
+from tcplab.grading.judging import Judge, Report, parts_of
+from tcplab.grading.repair import repair
+from tcplab.grading.staging import stage
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -61,6 +67,31 @@ class Tiny:
         return submission
 
 
+def judge_submission(
+    judge: Judge, released: Any, submission: Path, student: str, *, cell_timeout_s: float = 30.0
+) -> Report:
+    """Judges a folder as it was handed in, without nbgrader and its gradebook."""
+    report = Report(student, judge.name)
+    with tempfile.TemporaryDirectory(prefix="tcplab-submission-") as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "given"
+        staged = stage(submission, folder, f"{judge.name}.ipynb")
+        notebook = folder / f"{judge.name}.ipynb"
+        repaired = repair(notebook.read_bytes(), released)
+        notebook.unlink()
+        tests, cells = parts_of(repaired.notebook)
+        ran, verdicts = judge.judge(
+            student, cells, list(tests), folder, cell_timeout_s=cell_timeout_s
+        )
+    for question, cell in tests.items():
+        report.scores[question] = score(verdicts[question], float(cell.metadata.nbgrader.points))
+        report.messages[question] = verdicts[question].message
+    report.repairs = [*staged.repairs, *repaired.repairs]
+    report.flags = list(dict.fromkeys([*staged.flags, *repaired.flags, *ran.flags]))
+    report.untouched_tasks = repaired.untouched_tasks
+    return report
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     course = tmp_path_factory.mktemp("course")
@@ -88,6 +119,13 @@ class quiet:  # noqa: N801  (reads like a keyword)
 
     def __exit__(self, *what: Any) -> None:
         self._caught.__exit__(*what)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_forkserver_is_left() -> Iterator[None]:
+    """Ends the server of the pool, which lives as long as its owner: here that is the session."""
+    yield
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
 
 
 @pytest.fixture(scope="session", autouse=True)

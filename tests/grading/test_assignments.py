@@ -18,8 +18,8 @@ from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.generate import generate
 from tcplab.grading.release import strip_solution
+from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial, Tried
-from tcplab.grading.work import Work
 
 SOURCES = sorted(
     path for path in ROOT.glob("solutions/*") if (path / f"{path.name}.ipynb").is_file()
@@ -250,7 +250,7 @@ def test_every_check_of_an_answer_takes_any_data(name: str) -> None:
         check, own = task.public_check(question), getattr(judge, question)
         for value in ODD if asked else []:
             answers = dict.fromkeys(task.names, value)
-            with Work("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+            with Submission("ada", task.numbers("ada"), answers, {}, folder=source) as work:
                 for verdict in [own(work), *([check(work)] if check else [])]:
                     assert verdict.share is not None, (question, value)
                     assert "\n" not in verdict.message, (question, value)
@@ -271,7 +271,7 @@ def test_a_public_check_of_a_reason_does_not_tell_which(name: str) -> None:
     for word in (*words, words[0].upper()):
         answers: dict[str, Any] = dict.fromkeys(task.names, 7)
         answers[asked] = [word] * 3 if asked.endswith("causes") else word
-        with Work("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+        with Submission("ada", task.numbers("ada"), answers, {}, folder=source) as work:
             said.add(check(work))
     assert len(said) == 1
     assert said.pop().passed

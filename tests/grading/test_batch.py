@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +22,8 @@ from tcplab.cli import main
 from tcplab.errors import ParameterError
 from tcplab.grading.batch import Batch, grade
 from tcplab.grading.course import load_course
-from tcplab.grading.generate import release
-from tcplab.grading.judging import Judge
 from tcplab.grading.report import write_report
 from tcplab.grading.staging import content_key
-from tcplab.grading.worker import _Grader
 
 #: student -> what was done to the submission, its score and whether a person has to look.
 CLASS = {
@@ -59,7 +53,10 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def add_a_script(notebook: Notebook) -> None:
     """Who opens the feedback must not run what a learner wrote into it."""
-    source = "<script>alert('run by the teacher')</script> a harmless word"
+    source = (
+        "<script>alert('run by the teacher')</script> a harmless word"
+        " [and a link](java&#115;cript:alert('clicked'))"
+    )
     notebook["cells"].insert(
         2, {"cell_type": "markdown", "id": "script", "metadata": {}, "source": source}
     )
@@ -167,7 +164,9 @@ def test_the_feedback_tells_the_message_and_not_the_test(course: Path, batch: Ba
     assert "q1_sum has no answer yet." in page
     assert "No response." in page
     assert "a harmless word" in page
-    assert "<script>alert('run by" not in page
+    assert "and a link" in page
+    assert "alert('run by" not in page
+    assert "alert('clicked" not in page
     for folder in (course / "feedback", course / "autograded"):
         for path in folder.rglob("*"):
             if path.is_file():
@@ -263,40 +262,57 @@ def test_what_a_person_marked_comes_into_report_and_feedback(course: Path, batch
         book.db.commit()
     with quiet():
         first, second = (grade("tiny", course=course, jobs=2) for _ in range(2))
-    assert (first.graded, first.told, first.failed) == ([], ["carla"], {})
-    assert (second.graded, second.told, len(second.kept)) == ([], [], len(CLASS))
+    assert (first.graded, first.feedback, first.failed) == ([], ["carla"], {})
+    assert (second.graded, second.feedback, len(second.kept)) == ([], [], len(CLASS))
     assert comment in (course / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
     assert "carla,6.5" in (course / "reports" / "tiny" / "moodle.csv").read_text().split()
 
 
-def test_the_next_submission_is_judged_ahead_and_none_is_judged_twice(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+KILLS_THE_GRADER_OF_BOB = """
+import os, signal
+
+def hook(assignment, student, notebooks):
+    if student == "bob":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+get_config().Autograde.pre_convert_hook = hook
+"""
+
+
+def test_killed_grading_process_costs_one_student_and_is_reported(
+    tiny: Tiny, tmp_path: Path
 ) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)
-    for student in ("ada", "bob"):
+    for student in ("ada", "bob", "carla"):
         tiny.hand_in(course / "submitted" / student)
-    DAMAGES["notebook-in-a-folder-below"].do(course / "submitted" / "bob" / "tiny")
-    judged = []
-    judge = Judge.judge
+    config = course / "nbgrader_config.py"
+    working = config.read_text()
+    config.write_text(working + KILLS_THE_GRADER_OF_BOB)
+    with quiet():
+        batch = grade("tiny", course=course, jobs=2)
+    assert sorted(batch.graded) == ["ada", "carla"]
+    assert batch.failed == {"bob": "the grading process died (SIGKILL)"}
+    assert batch.report is not None
+    assert "the grading process died (SIGKILL)" in batch.report.read_text()
+    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
+    config.write_text(working)
+    with quiet():
+        again = grade("tiny", course=course, jobs=2)
+    assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
 
-    def counted(self: Judge, student: str, *rest: Any, **options: Any) -> Any:
-        judged.append((student, threading.current_thread().name))
-        return judge(self, student, *rest, **options)
 
-    monkeypatch.setattr(Judge, "judge", counted)
-    words = argparse.Namespace(
-        course=course, assignment="tiny", unsafe_no_sandbox=False, no_feedback=True
-    )
-    with quiet(), ThreadPoolExecutor(2, thread_name_prefix="ahead") as pool:
-        release(load_course(course)[0], "tiny")
-        grader = _Grader(words, tmp_path / "staging", pool)
-        for student, then in (("ada", "bob"), ("bob", None)):
-            assert grader.do(student, True, then)["error"] is None
-            path = course / "reports" / "tiny" / "records" / f"{student}.json"
-            assert json.loads(path.read_text())["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
-    assert sorted(student for student, _ in judged) == ["ada", "bob"]
-    assert all(thread.startswith("ahead") for _, thread in judged)
+def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    tiny.hand_in(course / "submitted" / "ada")
+    (course / "solutions" / "tiny" / "hidden" / "judge.py").write_text("false")
+    with quiet():
+        batch = grade("tiny", course=course, jobs=1)
+    assert batch.graded == []
+    assert batch.failed["ada"].startswith("NameError: name 'false' is not defined")
+    log = (course / "reports" / "tiny" / "logs" / "ada.log").read_text()
+    assert "Traceback" in log
 
 
 def test_what_was_handed_in_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> None:

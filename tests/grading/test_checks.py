@@ -27,8 +27,8 @@ from tcplab.grading.checks import (
     sizes_in,
     text,
 )
-from tcplab.grading.flags import harmless_markdown, look_at_answers, look_at_source
-from tcplab.grading.inside import plain
+from tcplab.grading.flags import suspicious_answers, suspicious_source
+from tcplab.grading.sandbox_runner import plain
 from tcplab.segments import SegmentArray
 
 JSON = st.recursive(
@@ -192,28 +192,9 @@ def test_answers_become_plain_data_or_are_refused() -> None:
     assert "unsupported" in repr(plain(deep))
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        (
-            "a < b, x<y and <b>bold</b> H<sub>2</sub>O",
-            "a < b, x&lt;y and <b>bold</b> H<sub>2</sub>O",
-        ),
-        ("<script>x</script>", "&lt;script>x&lt;/script>"),
-        ("<ScRiPt >x", "&lt;ScRiPt >x"),
-        ("<b onclick=x()>b</b>", "&lt;b onclick=x()>b</b>"),
-        ("<!-- <img src=x onerror=y> -->", "&lt;!-- &lt;img src=x onerror=y> -->"),
-        ("[a](JavaScript:x)", "[a](blocked:x)"),
-        ("<br/>", "<br/>"),
-    ],
-)
-def test_a_learners_text_does_nothing_on_the_page(source: str, shown: str) -> None:
-    assert harmless_markdown(source) == shown
-
-
 def test_flags_name_the_place() -> None:
-    (flag,) = look_at_source("code cell 3", "x = 1\nimport ctypes\n")
+    (flag,) = suspicious_source("code cell 3", "x = 1\nimport ctypes\n")
     assert flag == "uses-native-code: code cell 3 line 2, 'ctypes'"
-    assert list(look_at_answers({"q1": {"unsupported": "Yes"}, "q2": 3})) == [
+    assert list(suspicious_answers({"q1": {"unsupported": "Yes"}, "q2": 3})) == [
         "not-plain-data: q1 is of type Yes"
     ]

@@ -83,16 +83,15 @@ def tcplab(course: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def children_of(course: Path) -> list[str]:
-    """Commands of living processes that name the course's folder."""
+    """Commands of living processes that work in the course's folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if (entry / "cwd").readlink() == course:
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except OSError:
                 continue
-            if str(course) in command and "grading.worker" in command:
-                found.append(command)
     return found
 
 
@@ -106,6 +105,7 @@ def test_a_class_with_everybody_in_it_loses_nobody(tiny: Tiny, tmp_path: Path) -
     while len(list(graded.glob("[!.]*"))) < 30:
         assert first.poll() is None
         time.sleep(0.2)
+    assert len(children_of(course)) >= 3  # those that the test looks for below
     first.send_signal(signal.SIGKILL)
     first.wait()
     deadline_s = time.monotonic() + 30
@@ -311,7 +311,8 @@ def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, tmp_path: P
 def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: Path) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)
-    tiny.hand_in(course / "submitted" / "ada")
+    answer = "A reason. <script>alert(1)</script> [more](java&#115;cript:alert(2))"
+    changed(set_source("w1-answer", answer))(tiny.hand_in(course / "submitted" / "ada"))
     with quiet():
         assert grade("tiny", course=course, jobs=1).failed == {}
     config = ["--ServerApp.token=secret", "--ServerApp.port=0", "--no-browser", "--allow-root"]
@@ -337,6 +338,8 @@ def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: 
         page = _get(f"{url}formgrader/submissions/{notebook['id']}/").decode()
         assert "total adds up." in page
         assert "Two points for anything." in page  # the mark scheme, for who marks
+        assert "A reason." in page
+        assert "alert(" not in page
     finally:
         server.terminate()
         server.wait(timeout=60)

@@ -5,25 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.grading.conftest import Tiny
+from tests.grading.conftest import Tiny, judge_submission
 from tests.grading.damaged import DAMAGES
-
-from tcplab.grading.judging import judge_submission
 
 
 def test_a_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path) -> None:
-    record = judge_submission(tiny.judge, tiny.released, tiny.hand_in(tmp_path), "ada")
-    assert record.scores == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
-    assert record.repairs == []
-    assert record.flags == []
-    assert record.untouched_tasks == []
+    report = judge_submission(tiny.judge, tiny.released, tiny.hand_in(tmp_path), "ada")
+    assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
+    assert report.repairs == []
+    assert report.flags == []
+    assert report.untouched_tasks == []
 
 
 def test_an_untouched_exercise_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path, solved=False)
-    record = judge_submission(tiny.judge, tiny.released, submission, "ada")
-    assert record.scores == {"q1": 0.0, "q2": 0.0, "q3": 0.0}
-    assert record.untouched_tasks == ["w1"]
+    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    assert report.scores == {"q1": 0.0, "q2": 0.0, "q3": 0.0}
+    assert report.untouched_tasks == ["w1"]
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -31,15 +29,15 @@ def test_damaged(name: str, tiny: Tiny, tmp_path: Path) -> None:
     damage = DAMAGES[name]
     submission = tiny.hand_in(tmp_path)
     damage.do(submission)
-    record = judge_submission(tiny.judge, tiny.released, submission, "ada")
-    assert sum(each or 0.0 for each in record.scores.values()) == damage.score, record
-    assert None not in record.scores.values()
+    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    assert sum(each or 0.0 for each in report.scores.values()) == damage.score, report
+    assert None not in report.scores.values()
     for repair in damage.repairs:
-        assert any(told.startswith(repair) for told in record.repairs), record.repairs
+        assert any(told.startswith(repair) for told in report.repairs), report.repairs
     for flag in damage.flags:
-        assert any(told.startswith(flag) for told in record.flags), record.flags
+        assert any(told.startswith(flag) for told in report.flags), report.flags
     if not damage.repairs:
-        assert record.repairs == []
+        assert report.repairs == []
     if not damage.flags:
         # An accident must not look like an attack; what a strange notebook says of itself may.
-        assert [each for each in record.flags if not each.startswith("locked-cell-changed")] == []
+        assert [each for each in report.flags if not each.startswith("locked-cell-changed")] == []

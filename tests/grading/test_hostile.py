@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.grading.conftest import Tiny
+from tests.grading.conftest import Tiny, judge_submission
 from tests.grading.damaged import changed, set_source
 from tests.grading.hostile import ATTACKS
 
-from tcplab.grading.judging import Judge, judge_submission
+from tcplab.grading.judging import Judge
 from tcplab.grading.sandbox import Limits
 
 #: Tight, so that what can only be stopped by a limit is stopped soon.
@@ -31,17 +31,17 @@ def test_hostile(name: str, tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path)
     attack.do(submission)
     judge = Judge(tiny.source, limits=LIMITS)
-    record = judge_submission(
+    report = judge_submission(
         judge, tiny.released, submission, "ada", cell_timeout_s=attack.cell_timeout_s
     )
     expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
     if name.startswith("c-"):
         expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
     if name == "races-with-files":  # whichever of the two files is there at the end
-        expected["q3"] = record.scores["q3"] or 0.0
-    assert record.scores == expected, record
-    assert any(told.startswith(attack.flag) for told in record.flags), record.flags
-    told = "\n".join([*record.messages.values(), *record.flags, *record.repairs])
+        expected["q3"] = report.scores["q3"] or 0.0
+    assert report.scores == expected, report
+    assert any(told.startswith(attack.flag) for told in report.flags), report.flags
+    told = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
     assert "the-hidden-judge-was-read" not in told
 
 
@@ -57,6 +57,6 @@ def test_an_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> No
         ]
     )
     changed(set_source("q1-answer", source))(submission)
-    record = judge_submission(tiny.judge, tiny.released, submission, "ada")
-    assert record.scores["q1"] == 2.0
-    assert record.flags == []
+    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    assert report.scores["q1"] == 2.0
+    assert report.flags == []

@@ -1,85 +1,136 @@
-"""The processes that grade: replaced when they die, ended with whoever started them."""
+"""The pool of processes: each task in its own, whatever becomes of the others."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.nonempty import each
 
-from tcplab.errors import LabError
-from tcplab.grading.crew import Crew
-
-OWNER = """
-import sys, time
-from pathlib import Path
-from tcplab.grading.crew import Crew
-
-with Crew([sys.argv[1], "tiny"]) as crew:
-    folder = Path(sys.argv[1])
-    workers = [crew.start(folder / "log", folder) for _ in range(2)]
-    print("started", flush=True)
-    time.sleep(600)
-"""
+from tcplab.grading.pool import run_each
 
 
-def workers_of(course: Path) -> list[int]:
-    """Living processes whose command names the folder; one that has ended has no command."""
+def work(task: dict[str, Any]) -> dict[str, Any]:
+    """Does what a task says; runs in a process of the pool."""
+    with (Path(task["folder"]) / "tried").open("a") as file:
+        file.write(f"{task['name']}\n")
+    if task["do"] == "sleep":
+        time.sleep(600)
+    if task["do"] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "exit":
+        os._exit(3)
+    if task["do"] == "raise":
+        raise RuntimeError("a bug of ours")
+    leftover = Path(os.environ["TMPDIR"]) / "leftover"
+    leftover.write_text("temporary")
+    return {"pid": os.getpid(), "leftover": str(leftover)}
+
+
+def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
+    return [
+        {"name": f"{number}-{deed}", "do": deed, "folder": str(folder)}
+        for number, deed in enumerate(deeds)
+    ]
+
+
+def processes_naming(folder: Path) -> list[int]:
+    """Living processes with an open file or a command line in the folder."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if str(course).encode() in command and b"grading.worker" in command:
-                found.append(int(entry.name))
+    for entry in each(Path("/proc").glob("[0-9]*")):
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"POOL_TEST={folder}".encode() in environment:
+            found.append(int(entry.name))
     return found
 
 
-def test_a_worker_that_died_is_noticed_and_another_one_answers(tmp_path: Path) -> None:
-    (tmp_path / "nbgrader_config.py").write_text("c = get_config()")
-    with Crew([str(tmp_path), "tiny", "--no-feedback"]) as crew:
-        dead, worker = (crew.start(tmp_path / f"log-{n}", tmp_path) for n in range(2))
-        dead.kill()
-        assert dead.stdout.readline() == ""
-        crew.dismiss(dead, kill=True)
-        # Neither a grade nor feedback is wanted: an answer all the same.
-        worker.stdin.write(json.dumps({"student": "ada", "grade": False}) + "\n")
-        worker.stdin.flush()
-        told = json.loads(worker.stdout.readline())
-        assert (told["student"], told["error"]) == ("ada", None)
-        crew.dismiss(worker)
-        assert len(workers_of(tmp_path)) == 1  # the one that forks them
-        crew.end()
-        with pytest.raises(LabError, match="the batch has ended"):
-            crew.start(tmp_path / "log", tmp_path)
-    assert workers_of(tmp_path) == []
+def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "die", "work", "exit", "raise", "work")
+    done = list(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=60))
+    errors = {finished.task["name"]: finished.error for finished in done}
+    assert errors == {
+        "0-work": None,
+        "1-die": "the grading process died (SIGKILL)",
+        "2-work": None,
+        "3-exit": "the grading process died (exit status 3)",
+        "4-raise": "the grading process died (exit status 1)",
+        "5-work": None,
+    }
+    tried = (tmp_path / "tried").read_text().split()
+    assert {name: tried.count(name) for name in errors} == {
+        name: 1 if error is None else 2 for name, error in errors.items()
+    }
+    results = [finished.result for finished in done if finished.error is None]
+    assert len({result["pid"] for result in results}) == 3
+    assert os.getpid() not in {result["pid"] for result in results}
 
 
-def test_why_no_worker_could_be_started_is_told(tmp_path: Path) -> None:
-    with (
-        Crew([str(tmp_path), "tiny", "--no-such-option"]) as crew,
-        pytest.raises(LabError, match=r"could be started: .*unrecognized arguments"),
-    ):
-        crew.start(tmp_path / "log", tmp_path)
+def test_temporary_files_go_with_their_process(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    listed = tasks(tmp_path, "work", "die")
+    done = list(run_each(work, listed, jobs=1, scratch=scratch, deadline_s=60))
+    assert Path(done[0].result["leftover"]).is_relative_to(scratch)
+    assert list(scratch.iterdir()) == []
 
 
-def test_workers_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    with owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == "started\n"
-        assert len(workers_of(tmp_path)) == 3
-        os.kill(owner.pid, signal.SIGKILL)
+def test_deadline_kills_and_is_reported_once(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "sleep", "work")
+    done = list(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=3))
+    assert [finished.error for finished in done] == [None, "not graded within 3 s"]
+    assert (tmp_path / "tried").read_text().count("sleep") == 1
+
+
+def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "sleep", "sleep")
+    with closing(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=60)) as results:
+        first = next(results)
+    assert first.error is None
+    assert list(tmp_path.glob("slot-*")) == []
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from tcplab.grading.pool import run_each
+from tests.grading.test_pool import tasks, work
+
+folder = Path(sys.argv[1])
+todo = tasks(folder, "sleep", "sleep")
+list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
+"""
+
+
+def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "POOL_TEST": str(tmp_path)}
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
     deadline_s = time.monotonic() + 60
-    while workers_of(tmp_path) and time.monotonic() < deadline_s:
+    tried = tmp_path / "tried"
+    while not (tried.exists() and len(tried.read_text().split()) == 2):
+        assert owner.poll() is None
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    assert len(processes_naming(tmp_path)) >= 4  # the owner, the server, two that sleep
+    owner.kill()
+    owner.wait()
+    while processes_naming(tmp_path) and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    assert workers_of(tmp_path) == []
+    assert processes_naming(tmp_path) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_no_more_than_the_jobs_run_at_a_time(tmp_path: Path, jobs: int) -> None:
+    listed = tasks(tmp_path, *["work"] * 6)
+    with closing(run_each(work, listed, jobs=jobs, scratch=tmp_path, deadline_s=60)) as results:
+        for _ in each(results):
+            assert len(list(tmp_path.glob("slot-*"))) <= jobs

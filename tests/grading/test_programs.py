@@ -8,7 +8,7 @@ import pytest
 from tcplab.grading.checks import Verdict
 from tcplab.grading.programs import Departure, compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import DTYPE, SegmentArray
 
 COPY_C = b"""
@@ -98,28 +98,28 @@ def test_what_does_not_compile_is_not_run() -> None:
     ran = []
 
     @compiled("x.c")
-    def look(work: Work, times: int, *, more: int = 0) -> Verdict:
+    def look(work: Submission, times: int, *, more: int = 0) -> Verdict:
         """Its own words."""
         assert work.compile("x.c").binary
         ran.append(times + more)
         return Verdict(1, "compiled.")
 
     assert look.__doc__ == "Its own words."
-    with Work("ada", {}, {}, {"x.c": b"int main(void) { return 0 }"}, unsafe=True) as work:
+    with Submission("ada", {}, {}, {"x.c": b"int main(void) { return 0 }"}, unsafe=True) as work:
         verdict = look(work, 2)
     assert verdict.share == 0
     assert verdict.message.startswith("x.c does not compile:\nx.c")
-    with Work("ada", {}, {}, {}, unsafe=True) as work:
+    with Submission("ada", {}, {}, {}, unsafe=True) as work:
         assert look(work, 2).message == "x.c does not compile:\nx.c was not handed in."
     assert ran == []
-    with Work("ada", {}, {}, {"x.c": b"int main(void) { return 0; }"}, unsafe=True) as work:
+    with Submission("ada", {}, {}, {"x.c": b"int main(void) { return 0; }"}, unsafe=True) as work:
         assert look(work, 2, more=5) == Verdict(1, "compiled.")
     assert ran == [7]
 
 
 def test_what_arrived_comes_back() -> None:
     data = np.random.default_rng(1).bytes(70_001)
-    with Work("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
+    with Submission("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
         run, received = run_into_file(
             work,
             "copy.c",

@@ -16,7 +16,7 @@ from tests.conftest import Run
 from tcplab.errors import SandboxError
 from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 
 PROBE = r"""
 import json, os, socket, subprocess
@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
 
 
 def test_a_program_that_fakes_traffic_is_not_seen_on_the_wire() -> None:
-    with Work("ada", {}, {}, {"forger.c": FORGER}) as work:
+    with Submission("ada", {}, {}, {"forger.c": FORGER}) as work:
         built = work.compile("forger.c")
         assert built.binary, built.messages
         run = work.run_in_lab(
@@ -268,7 +268,7 @@ int main(int argc, char **argv) {
 
 
 def test_the_learners_program_as_the_server() -> None:
-    with Work(
+    with Submission(
         "ada", {}, {}, {"server.c": SERVER, "silent.c": b"int main(void) { return 0; }"}
     ) as work:
         run = work.run_in_lab(
@@ -291,7 +291,7 @@ def test_a_source_with_the_courses_header_is_linked_with_its_library() -> None:
     source = (
         b'#include "net.h"\nint main(void) { start_program(); return clock_ns(0) > 0 ? 0 : 1; }\n'
     )
-    with Work("ada", {}, {}, {"mine.c": source}) as work:
+    with Submission("ada", {}, {}, {"mine.c": source}) as work:
         built = work.compile("mine.c")
         assert built.binary, built.messages
         assert work.run_alone(built).ok

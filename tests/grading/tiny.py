@@ -13,7 +13,7 @@ from nbformat import v4
 
 TASK = """
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 
 ANSWERS = {"q1": ["q1_sum"], "q2": ["q2_word"], "q3": []}
 FILES = ["total.c"]
@@ -21,31 +21,31 @@ FILES = ["total.c"]
 def numbers(own: Numbers) -> dict:
     return {"a": own.integer("a", 2, 90), "b": own.integer("b", 100, 900)}
 
-def check_q1(work: Work) -> Verdict:
-    given = work.answers["q1_sum"]
+def check_q1(submission: Submission) -> Verdict:
+    given = submission.answers["q1_sum"]
     return Verdict(float(isinstance(given, int)), f"q1_sum is of type {type(given).__name__}.")
 """
 
 JUDGE = """
 from tcplab.grading.checks import Hint, Verdict, choice, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.grading.sandbox import Limits
 
 SECRET = "the-hidden-judge-was-read"
 
-def q1(work: Work) -> Verdict:
-    n = work.numbers
-    return number(work.answers["q1_sum"], n["a"] + n["b"], name="q1_sum", within=0,
+def q1(submission: Submission) -> Verdict:
+    n = submission.numbers
+    return number(submission.answers["q1_sum"], n["a"] + n["b"], name="q1_sum", within=0,
                   hints=[Hint(n["b"] - n["a"], "this is the difference.", 0.5)])
 
-def q2(work: Work) -> Verdict:
-    return choice(work.answers["q2_word"], "cork", ["cork", "nodelay"], name="q2_word")
+def q2(submission: Submission) -> Verdict:
+    return choice(submission.answers["q2_word"], "cork", ["cork", "nodelay"], name="q2_word")
 
-def q3(work: Work) -> Verdict:
-    built = work.compile("total.c")
+def q3(submission: Submission) -> Verdict:
+    built = submission.compile("total.c")
     if built.binary is None:
         return Verdict(0, f"total.c does not compile:\\n{built.messages}")
-    outcome = work.run_alone(built, ["20", "22"], limits=Limits(
+    outcome = submission.run_alone(built, ["20", "22"], limits=Limits(
         wall_s=4, cpu_s=2, memory_bytes=256 << 20, processes=8, folder_bytes=8 << 20,
         output_bytes=100_000))
     if not outcome.ok:

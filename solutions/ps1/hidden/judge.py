@@ -10,7 +10,7 @@ from pathlib import Path
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import Facts, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_for_the_judge")
@@ -35,9 +35,9 @@ STAGES = {
 }
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """What the wire carries, in the units of dd and of pv."""
-    rate, mtu = work.numbers["rate_mbit"], work.numbers["mtu_bytes"]
+    rate, mtu = submission.numbers["rate_mbit"], submission.numbers["mtu_bytes"]
     right = goodput_mbyte_s(rate, mtu)
     hints = [
         Hint(rate / 8, "this is what the wire carries in all; headers and gaps are part of it."),
@@ -59,7 +59,7 @@ def q1(work: Work) -> Verdict:
         Hint(8 * right, "this is in Mbit/s; a byte has 8 bits.", 0.5),
     ]
     in_mb = number(
-        work.answers["q1_mb_per_s"],
+        submission.answers["q1_mb_per_s"],
         right,
         name="q1_mb_per_s",
         unit="MB/s",
@@ -68,7 +68,7 @@ def q1(work: Work) -> Verdict:
         wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
     )
     in_mib = number(
-        work.answers["q1_mib_per_s"],
+        submission.answers["q1_mib_per_s"],
         right * MIB_PER_MB,
         name="q1_mib_per_s",
         unit="MiB/s",
@@ -83,14 +83,14 @@ def q1(work: Work) -> Verdict:
     return combine([(0.6, in_mb), (0.4, in_mib)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """The copies of each chain."""
-    chains = work.numbers["chains"]
+    chains = submission.numbers["chains"]
     right = [chain_cost(*STAGES[chain]).copies for chain in chains]
     to_null = [chain.endswith("/dev/null") for chain in chains]
     as_the_text = [copies + null for copies, null in zip(right, to_null, strict=True)]
     return counts(
-        work.answers["q2_copies"],
+        submission.answers["q2_copies"],
         right,
         name="q2_copies",
         hints=[Hint(as_the_text, "so counts the text. What does /dev/null do with the data?", 0.5)],
@@ -98,9 +98,12 @@ def q2(work: Work) -> Verdict:
     )
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """A line through two points, and a third point on it."""
-    slow, fast = work.numbers["dd_netcat_s_per_gb"], work.numbers["netcat_file_s_per_gb"]
+    slow, fast = (
+        submission.numbers["dd_netcat_s_per_gb"],
+        submission.numbers["netcat_file_s_per_gb"],
+    )
     copies = [
         chain_cost(*stages).copies
         for stages in (
@@ -112,7 +115,7 @@ def q3(work: Work) -> Verdict:
     copy_s = (slow - fast) / (copies[0] - copies[1])
     splice_s = fast - copy_s * (copies[1] - copies[2])
     price = number(
-        work.answers["q3_copy_s_per_gb"],
+        submission.answers["q3_copy_s_per_gb"],
         copy_s,
         name="q3_copy_s_per_gb",
         unit="s/GB",
@@ -124,7 +127,7 @@ def q3(work: Work) -> Verdict:
         wrong="By how many copies do the two ways differ, and by how much time?",
     )
     spliced = number(
-        work.answers["q3_splice_s_per_gb"],
+        submission.answers["q3_splice_s_per_gb"],
         splice_s,
         name="q3_splice_s_per_gb",
         unit="s/GB",
@@ -141,18 +144,18 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, price), (0.5, spliced)])
 
 
-def _facts(work: Work) -> Facts:
-    return facts_of(work.folder / work.numbers["capture"])
+def _facts(submission: Submission) -> Facts:
+    return facts_of(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """Bytes of the file, each once."""
-    facts = _facts(work)
+    facts = _facts(submission)
     data, rows = facts.data, facts.rows
     once = data["payload_bytes"][~data["is_retransmission"]]
     both_ways = rows["payload_bytes"][~rows["is_retransmission"]]
     return count(
-        work.answers["q4_file_bytes"],
+        submission.answers["q4_file_bytes"],
         int(once.sum()),
         name="q4_file_bytes",
         hints=[
@@ -164,12 +167,12 @@ def q4(work: Work) -> Verdict:
     )
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """The longest pause, and why."""
-    facts = _facts(work)
-    stall = longest_pause(work.answers["q5_stall_ms"], facts, name="q5_stall_ms")
+    facts = _facts(submission)
+    stall = longest_pause(submission.answers["q5_stall_ms"], facts, name="q5_stall_ms")
     reason = choice(
-        work.answers["q5_reason"],
+        submission.answers["q5_reason"],
         facts.cause,
         task.REASONS,
         name="q5_reason",
@@ -179,14 +182,14 @@ def q5(work: Work) -> Verdict:
     return combine([(1 / 3, stall), (2 / 3, reason)])
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """What the server sent when the client's direction had ended."""
-    rows = _facts(work).rows
+    rows = _facts(submission).rows
     fin_ns = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & 1 > 0)][0]
     answered = rows[(rows["direction"] == 1) & (rows["payload_bytes"] > 0)]
     after_fin = answered[answered["time_ns"] > fin_ns]
     return count(
-        work.answers["q6_bytes_after_fin"],
+        submission.answers["q6_bytes_after_fin"],
         int(after_fin["payload_bytes"].sum()),
         name="q6_bytes_after_fin",
         hints=[
@@ -202,8 +205,10 @@ def q6(work: Work) -> Verdict:
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """halfcat.c with the student's own sizes."""
-    sizes = {name: work.numbers[name] for name in ("file_bytes", "answer_bytes", "echo_bytes")}
-    verdict: Verdict = task.look_at_halfcat(work, **sizes)
+    sizes = {
+        name: submission.numbers[name] for name in ("file_bytes", "answer_bytes", "echo_bytes")
+    }
+    verdict: Verdict = task.look_at_halfcat(submission, **sizes)
     return verdict

@@ -17,7 +17,7 @@ from tcplab.capture import open_capture
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import cause_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import (
     Encapsulation,
     goodput_mbyte_s,
@@ -33,16 +33,16 @@ PAYLOAD_AT = 42
 HEADER = struct.Struct("!4sIQ")
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """Small datagrams against full segments."""
-    rate, size = work.numbers["rate_mbit"], work.numbers["block_bytes"]
+    rate, size = submission.numbers["rate_mbit"], submission.numbers["block_bytes"]
 
     def udp(link: str = "ethernet") -> float:
         around = Encapsulation("udp", link=link)
         return goodput_mbyte_s(rate, 1500, around, payload_bytes=size)
 
     small = number(
-        work.answers["q1_udp_mb_per_s"],
+        submission.answers["q1_udp_mb_per_s"],
         udp(),
         name="q1_udp_mb_per_s",
         unit="MB/s",
@@ -55,7 +55,7 @@ def q1(work: Work) -> Verdict:
         wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
     )
     full = number(
-        work.answers["q1_tcp_mb_per_s"],
+        submission.answers["q1_tcp_mb_per_s"],
         goodput_mbyte_s(rate),
         name="q1_tcp_mb_per_s",
         unit="MB/s",
@@ -78,13 +78,13 @@ def q1(work: Work) -> Verdict:
     return combine([(0.5, small), (0.5, full)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """What has room in a receive buffer, and how large it must be."""
-    asked, each = work.numbers["rcvbuf_bytes"], work.numbers["kernel_bytes"]
+    asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
     granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30).granted_bytes
-    burst = work.numbers["burst"]
+    burst = submission.numbers["burst"]
     kept = number(
-        work.answers["q2_kept"],
+        submission.answers["q2_kept"],
         granted // each,
         name="q2_kept",
         within=0.02,
@@ -93,7 +93,7 @@ def q2(work: Work) -> Verdict:
     )
     least = burst * each * asked / granted
     ask = number(
-        work.answers["q2_ask_bytes"],
+        submission.answers["q2_ask_bytes"],
         least,
         name="q2_ask_bytes",
         unit="bytes",
@@ -106,17 +106,17 @@ def q2(work: Work) -> Verdict:
     return combine([(0.5, kept), (0.5, ask)])
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """Trips through the stack: each block alone, joined by TCP, joined by UDP_SEGMENT."""
-    blocks, size = work.numbers["blocks"], work.numbers["small_bytes"]
-    mtu = work.numbers["loopback_mtu"]
+    blocks, size = submission.numbers["blocks"], submission.numbers["small_bytes"]
+    mtu = submission.numbers["loopback_mtu"]
     a_call = int(udp_batching(size, "udp_segment", 64).packets_per_call)
     around = Encapsulation(link="none")
     right = [blocks, packet_count(blocks * size, mtu, around), -(-blocks // a_call)]
     bare = Encapsulation(timestamps=False, link="none")
     without_stamps = [right[0], packet_count(blocks * size, mtu, bare), right[2]]
     return counts(
-        work.answers["q3_trips"],
+        submission.answers["q3_trips"],
         right,
         name="q3_trips",
         hints=[Hint(without_stamps, "TCP's headers are 12 bytes longer than that.", 0.75)],
@@ -158,15 +158,15 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _found(submission: Submission) -> dict[str, Any]:
+    return _capture(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """Never reached the server's host."""
-    found = _found(work)
+    found = _found(submission)
     return count(
-        work.answers["q4_lost_on_the_way"],
+        submission.answers["q4_lost_on_the_way"],
         found["on_the_way"],
         name="q4_lost_on_the_way",
         hints=[
@@ -178,17 +178,17 @@ def q4(work: Work) -> Verdict:
     )
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """Came twice, came late."""
-    found = _found(work)
+    found = _found(submission)
     twice = count(
-        work.answers["q5_duplicated"],
+        submission.answers["q5_duplicated"],
         found["duplicated"],
         name="q5_duplicated",
         wrong="How often did a number come that had come before?",
     )
     late = count(
-        work.answers["q5_reordered"],
+        submission.answers["q5_reordered"],
         found["reordered"],
         name="q5_reordered",
         hints=[
@@ -203,18 +203,18 @@ def q5(work: Work) -> Verdict:
     return combine([(0.5, twice), (0.5, late)])
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Reached the host and not the program; and what would help."""
-    found = _found(work)
+    found = _found(submission)
     lost = count(
-        work.answers["q6_lost_in_the_buffer"],
+        submission.answers["q6_lost_in_the_buffer"],
         found["in_the_buffer"],
         name="q6_lost_in_the_buffer",
         hints=[Hint(found["in_all"], "these are all; some never reached this host.", 0.5)],
         wrong="How many different ones came to the host, and how many did the program read?",
     )
     cure = choice(
-        work.answers["q6_cure"],
+        submission.answers["q6_cure"],
         found["cure"],
         task.CURES,
         name="q6_cure",
@@ -224,8 +224,8 @@ def q6(work: Work) -> Verdict:
     return combine([(1 / 3, lost), (2 / 3, cure)])
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """tally.c with a run that no learner has seen, the same for a student each time."""
-    stream = task.make_stream(random.Random(f"the judge's run for {work.student.casefold()}"))
-    verdict: Verdict = task.look_at_tally(work, stream)
+    stream = task.make_stream(random.Random(f"the judge's run for {submission.student.casefold()}"))
+    verdict: Verdict = task.look_at_tally(submission, stream)
     return verdict

@@ -13,7 +13,7 @@ from typing import Any
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import announced_mss_bytes, header_share, mss_bytes
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_for_the_judge")
@@ -23,12 +23,12 @@ IP_HEADER, UDP_HEADER = 20, 8
 TIMESTAMPS_OPTION = 12
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """What to announce, and what is left for data, with a tunnel in the path."""
-    mtu = ETHERNET_MTU - work.numbers["tunnel_bytes"]
+    mtu = ETHERNET_MTU - submission.numbers["tunnel_bytes"]
     announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
     maxseg = count(
-        work.answers["q1_maxseg_bytes"],
+        submission.answers["q1_maxseg_bytes"],
         announced,
         name="q1_maxseg_bytes",
         hints=[
@@ -39,7 +39,7 @@ def q1(work: Work) -> Verdict:
         wrong="The packets that the tunnel takes, less the headers that an announced MSS counts.",
     )
     carried = count(
-        work.answers["q1_data_bytes"],
+        submission.answers["q1_data_bytes"],
         data,
         name="q1_data_bytes",
         hints=[Hint(announced, "the time stamps are in every segment.", 0.25)],
@@ -48,12 +48,12 @@ def q1(work: Work) -> Verdict:
     return combine([(0.5, maxseg), (0.5, carried)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """The part of a busy wire that is data."""
-    mtu = work.numbers["mtu_bytes"]
+    mtu = submission.numbers["mtu_bytes"]
     data = mss_bytes(mtu)
     return number(
-        work.answers["q2_data_percent"],
+        submission.answers["q2_data_percent"],
         100 - 100 * header_share(data, mtu),
         name="q2_data_percent",
         unit="percent",
@@ -83,13 +83,13 @@ def fragments_of(data_bytes: int, mtu: int) -> int:
     return made
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """The longest datagram that stays whole, and into how many parts a longer one falls."""
-    mtu, size = work.numbers["datagram_mtu_bytes"], work.numbers["datagram_bytes"]
+    mtu, size = submission.numbers["datagram_mtu_bytes"], submission.numbers["datagram_bytes"]
     longest = mtu - IP_HEADER - UDP_HEADER
     expected = fragments_of(size, mtu)
     most = count(
-        work.answers["q3_most_bytes"],
+        submission.answers["q3_most_bytes"],
         longest,
         name="q3_most_bytes",
         hints=[
@@ -107,7 +107,7 @@ def q3(work: Work) -> Verdict:
         if wrong != expected:
             hints.append(Hint(wrong, why))
     cut = count(
-        work.answers["q3_fragments"],
+        submission.answers["q3_fragments"],
         expected,
         name="q3_fragments",
         hints=hints,
@@ -136,13 +136,13 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _found(submission: Submission) -> dict[str, Any]:
+    return _capture(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """The smaller of the two announcements, less the time stamps."""
-    found = _found(work)
+    found = _found(submission)
     client = found["announced_by_client"]
     hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
     if client != found["announced"]:
@@ -151,7 +151,7 @@ def q4(work: Work) -> Verdict:
             Hint(client, "whose wish binds the client, its own or the server's?"),
         ]
     return count(
-        work.answers["q4_full_bytes"],
+        submission.answers["q4_full_bytes"],
         found["full_bytes"],
         name="q4_full_bytes",
         hints=hints,
@@ -159,14 +159,14 @@ def q4(work: Work) -> Verdict:
     )
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """Data segments of the client with bytes that had been sent before."""
-    found = _found(work)
+    found = _found(submission)
     hints = []
     if found["again"] != found["data_segments"]:
         hints = [Hint(found["data_segments"], "these are all of its data segments.")]
     return count(
-        work.answers["q5_again"],
+        submission.answers["q5_again"],
         found["again"],
         name="q5_again",
         hints=hints,
@@ -174,11 +174,11 @@ def q5(work: Work) -> Verdict:
     )
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
-        work.answers["q6_reason"],
-        _found(work)["reason"],
+        submission.answers["q6_reason"],
+        _found(submission)["reason"],
         task.REASONS,
         name="q6_reason",
         wrong="Was anything un-ACKed in the pause? If so: did the same segment get through when it"
@@ -186,10 +186,10 @@ def q6(work: Work) -> Verdict:
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """slices.c with the student's own sizes."""
-    own = work.numbers
+    own = submission.numbers
     verdict: Verdict = task.judge_slices(
-        work, own["file_bytes"], own["interface_mtu_bytes"], own["path_mtu_bytes"]
+        submission, own["file_bytes"], own["interface_mtu_bytes"], own["path_mtu_bytes"]
     )
     return verdict

@@ -13,7 +13,7 @@ from typing import Any
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_for_the_judge")
@@ -22,14 +22,14 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_fo
 MOST_UNSCALED_BYTES = 65_535
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """What the path holds, and what a window smaller than that lets through."""
-    rtt_ms, rate_mbit = work.numbers["rtt_ms"], work.numbers["rate_mbit"]
-    window = work.numbers["window_bytes"]
+    rtt_ms, rate_mbit = submission.numbers["rtt_ms"], submission.numbers["rate_mbit"]
+    window = submission.numbers["window_bytes"]
     held = bdp_bytes(rate_mbit, rtt_ms)
     limit = window_limit_mbit(window, rtt_ms)
     holds = number(
-        work.answers["q1_bdp_bytes"],
+        submission.answers["q1_bdp_bytes"],
         held,
         name="q1_bdp_bytes",
         unit="bytes",
@@ -42,7 +42,7 @@ def q1(work: Work) -> Verdict:
         wrong="Rate × round-trip time: what enters the path until the first ACK is back.",
     )
     reaches = number(
-        work.answers["q1_mbit"],
+        submission.answers["q1_mbit"],
         limit,
         name="q1_mbit",
         unit="Mbit/s",
@@ -56,12 +56,12 @@ def q1(work: Work) -> Verdict:
     return combine([(0.5, holds), (0.5, reaches)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """Doubled, raised, cut."""
-    requests, most = work.numbers["requests"], work.numbers["rmem_max_bytes"]
+    requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
     granted = [receive_buffer_grant(each, most).granted_bytes for each in requests]
     return counts(
-        work.answers["q2_granted"],
+        submission.answers["q2_granted"],
         granted,
         name="q2_granted",
         hints=[
@@ -80,34 +80,34 @@ def q2(work: Work) -> Verdict:
     )
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """16 bits and the scale in the SYN-ACK, for the connection's life."""
-    scale = work.numbers["scale"]
+    scale = submission.numbers["scale"]
     largest = MOST_UNSCALED_BYTES << scale
-    held = bdp_bytes(work.numbers["rate_mbit"], work.numbers["rtt_ms"])
+    held = bdp_bytes(submission.numbers["rate_mbit"], submission.numbers["rtt_ms"])
     needed = 0
     while MOST_UNSCALED_BYTES << needed < held:
         needed += 1
     window = number(
-        work.answers["q3_window_bytes"],
+        submission.answers["q3_window_bytes"],
         largest,
         name="q3_window_bytes",
         unit="bytes",
         within=0.001,
         hints=[
             Hint(
-                1.25 * work.numbers["late_request"],
+                1.25 * submission.numbers["late_request"],
                 "the buffer has room for it, but can the server say so?",
             ),
             Hint(
-                2 * work.numbers["late_request"],
+                2 * submission.numbers["late_request"],
                 "this is the buffer. How is the window told to the other side?",
             ),
         ],
         wrong="Which number of the SYN-ACK multiplies each window that is told later?",
     )
     exponent = count(
-        work.answers["q3_scale"],
+        submission.answers["q3_scale"],
         needed,
         name="q3_scale",
         hints=[
@@ -143,18 +143,18 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(work: Work) -> dict[str, Any]:
-    return _capture(work.folder / work.numbers["capture"])
+def _found(submission: Submission) -> dict[str, Any]:
+    return _capture(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """The largest window that the server offered, in bytes."""
-    found = _found(work)
+    found = _found(submission)
     hints = []
     if found["unscaled"] != found["window_bytes"]:
         hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
     return number(
-        work.answers["q4_window_bytes"],
+        submission.answers["q4_window_bytes"],
         found["window_bytes"],
         name="q4_window_bytes",
         unit="bytes",
@@ -164,12 +164,12 @@ def q4(work: Work) -> Verdict:
     )
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """The most that was under way, as the client's interface saw it."""
-    found = _found(work)
+    found = _found(submission)
     hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
     return number(
-        work.answers["q5_in_flight_bytes"],
+        submission.answers["q5_in_flight_bytes"],
         found["in_flight_bytes"],
         name="q5_in_flight_bytes",
         unit="bytes",
@@ -180,11 +180,11 @@ def q5(work: Work) -> Verdict:
     )
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
-        work.answers["q6_reason"],
-        _found(work)["reason"],
+        submission.answers["q6_reason"],
+        _found(submission)["reason"],
         task.REASONS,
         name="q6_reason",
         wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"
@@ -192,8 +192,8 @@ def q6(work: Work) -> Verdict:
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """sink.c on two paths: no fixed size suits both."""
-    paths = [work.numbers["short_path"], work.numbers["long_path"]]
-    verdict: Verdict = task.judge_sink(work, paths)
+    paths = [submission.numbers["short_path"], submission.numbers["long_path"]]
+    verdict: Verdict = task.judge_sink(submission, paths)
     return verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import Facts, data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
 
@@ -20,11 +20,11 @@ DELAYED_ACK_MS = 40
 HEADER_BYTES = 66
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """Default: first write out, ACK delayed and back, the rest out, reply back. Cured: one RTT."""
-    rtt_ms = work.numbers["rtt_ms"]
+    rtt_ms = submission.numbers["rtt_ms"]
     slow = number(
-        work.answers["q1_default_ms"],
+        submission.answers["q1_default_ms"],
         2 * rtt_ms + DELAYED_ACK_MS,
         name="q1_default_ms",
         unit="ms",
@@ -41,7 +41,7 @@ def q1(work: Work) -> Verdict:
         wrong="Draw the ladder: write, ACK, held bytes, reply.",
     )
     fast = number(
-        work.answers["q1_nodelay_ms"],
+        submission.answers["q1_nodelay_ms"],
         rtt_ms,
         name="q1_nodelay_ms",
         unit="ms",
@@ -51,11 +51,11 @@ def q1(work: Work) -> Verdict:
     return combine([(2 / 3, slow), (1 / 3, fast)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """Share of payload when each write is a segment."""
-    size = work.numbers["write_bytes"]
+    size = submission.numbers["write_bytes"]
     return number(
-        work.answers["q2_payload_percent"],
+        submission.answers["q2_payload_percent"],
         100 * size / (size + HEADER_BYTES),
         name="q2_payload_percent",
         unit="percent",
@@ -85,10 +85,10 @@ def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
     return found
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """A point for each pattern on the right side, counted from half of them on."""
-    given = work.answers["q3_waits"]
-    patterns = work.numbers["patterns"]
+    given = submission.answers["q3_waits"]
+    patterns = submission.numbers["patterns"]
     if given is None:
         return Verdict(0, "q3_waits has no answer yet.")
     if not isinstance(given, list) or any(type(each) is not int for each in given):
@@ -107,33 +107,35 @@ def q3(work: Work) -> Verdict:
     )
 
 
-def _facts(work: Work) -> Facts:
-    return facts_of(work.folder / work.numbers["capture"])
+def _facts(submission: Submission) -> Facts:
+    return facts_of(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """Data segments from the client."""
-    return data_segments(work.answers["q4_data_segments"], _facts(work), name="q4_data_segments")
+    return data_segments(
+        submission.answers["q4_data_segments"], _facts(submission), name="q4_data_segments"
+    )
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """The longest pause between two data segments of the client."""
-    return longest_pause(work.answers["q5_stall_ms"], _facts(work), name="q5_stall_ms")
+    return longest_pause(submission.answers["q5_stall_ms"], _facts(submission), name="q5_stall_ms")
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
-        work.answers["q6_reason"],
-        _facts(work).cause,
+        submission.answers["q6_reason"],
+        _facts(submission).cause,
         task.REASONS,
         name="q6_reason",
         wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """records.c with the student's own number of records and round-trip time."""
-    n = work.numbers
-    verdict: Verdict = task.look_at_records(work, n["records"], n["record_rtt_ms"])
+    n = submission.numbers
+    verdict: Verdict = task.look_at_records(submission, n["records"], n["record_rtt_ms"])
     return verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import Call, Facts, calls_of, data_segments, facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import segment_sizes
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
@@ -27,12 +27,12 @@ def _sizes(pieces: tuple[int, ...], option: str) -> list[int]:
     return [size for flight in segment_sizes(pieces, option) for size in flight]
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """The segments of a message in three ways."""
-    pieces = work.numbers["pieces_bytes"]
+    pieces = submission.numbers["pieces_bytes"]
     sizes = {option: _sizes(pieces, option) for option in ("default", "no_delay", "cork")}
     default = counts(
-        work.answers["q1_default_sizes"],
+        submission.answers["q1_default_sizes"],
         sizes["default"],
         name="q1_default_sizes",
         hints=[
@@ -42,14 +42,14 @@ def q1(work: Work) -> Verdict:
         wrong="What is held until the header is acknowledged, and what joins it meanwhile?",
     )
     nodelay = counts(
-        work.answers["q1_nodelay_sizes"],
+        submission.answers["q1_nodelay_sizes"],
         sizes["no_delay"],
         name="q1_nodelay_sizes",
         hints=[Hint(sizes["default"], "here nothing waits, so nothing can be joined.")],
         wrong="Each write leaves at once. How is one cut that is longer than the MSS?",
     )
     cork = counts(
-        work.answers["q1_cork_sizes"],
+        submission.answers["q1_cork_sizes"],
         sizes["cork"],
         name="q1_cork_sizes",
         hints=[Hint(sizes["default"], "the cork holds the header, too, until a segment is full.")],
@@ -58,12 +58,12 @@ def q1(work: Work) -> Verdict:
     return combine([(1 / 3, default), (1 / 3, nodelay), (1 / 3, cork)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """Calls, and the headers that a cork saves."""
-    pieces, size = work.numbers["pieces"], work.numbers["piece_bytes"]
+    pieces, size = submission.numbers["pieces"], submission.numbers["piece_bytes"]
     saved = (pieces - 1) * HEADER_BYTES
     calls = count(
-        work.answers["q2_calls_cork"],
+        submission.answers["q2_calls_cork"],
         pieces + 2,
         name="q2_calls_cork",
         hints=[
@@ -73,14 +73,14 @@ def q2(work: Work) -> Verdict:
         wrong="A call a piece, and what the cork takes.",
     )
     one = count(
-        work.answers["q2_calls_writev"],
+        submission.answers["q2_calls_writev"],
         1,
         name="q2_calls_writev",
         hints=[Hint(pieces, "writev(2) takes all pieces, in a list.")],
         wrong="See writev(2).",
     )
     less = count(
-        work.answers["q2_saved_bytes"],
+        submission.answers["q2_saved_bytes"],
         saved,
         name="q2_saved_bytes",
         hints=[
@@ -93,14 +93,14 @@ def q2(work: Work) -> Verdict:
     return combine([(0.25, calls), (0.25, one), (0.5, less)])
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """The retransmission timeout: of a young connection, and of one that knows its round trip."""
-    rtt_ms = work.numbers["rtt_ms"]
+    rtt_ms = submission.numbers["rtt_ms"]
     old_ms = rtt_ms + RTO_MIN_MS
     young_ms = max(3 * rtt_ms, old_ms)
     manual = Hint(RTO_MIN_MS, "this is tcp(7)'s ceiling; it holds where the round trip is short.")
     young = number(
-        work.answers["q3_young_ms"],
+        submission.answers["q3_young_ms"],
         young_ms,
         name="q3_young_ms",
         unit="ms",
@@ -112,7 +112,7 @@ def q3(work: Work) -> Verdict:
         wrong="How does the first measurement set the retransmission timeout (RFC 6298)?",
     )
     old = number(
-        work.answers["q3_old_ms"],
+        submission.answers["q3_old_ms"],
         old_ms,
         name="q3_old_ms",
         unit="ms",
@@ -127,17 +127,17 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, young), (0.5, old)])
 
 
-def _found(work: Work) -> tuple[Facts, list[Call]]:
-    path = work.folder / work.numbers["capture"]
+def _found(submission: Submission) -> tuple[Facts, list[Call]]:
+    path = submission.folder / submission.numbers["capture"]
     return facts_of(path), calls_of(path)
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """How many writes became how many segments."""
-    facts, calls = _found(work)
+    facts, calls = _found(submission)
     names = [call.name for call in calls]
     writes = count(
-        work.answers["q4_writes"],
+        submission.answers["q4_writes"],
         names.count("write"),
         name="q4_writes",
         hints=[
@@ -146,19 +146,19 @@ def q4(work: Work) -> Verdict:
         ],
         wrong="Count the lines of the log that are writes.",
     )
-    segments = data_segments(work.answers["q4_data_segments"], facts, name="q4_data_segments")
+    segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     return combine([(0.5, writes), (0.5, segments)])
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """From the first write of the last message to its last segment."""
-    facts, calls = _found(work)
+    facts, calls = _found(submission)
     before_last = [call.time_ns for call in calls if call.name == "read"][-2]
     first_write = next(c for c in calls if c.name == "write" and c.time_ns > before_last)
     waited_ms = (int(facts.data["time_ns"][-1]) - first_write.time_ns) / 1e6
     pause_ms = pauses_ms(facts.data)[-1]
     return number(
-        work.answers["q5_waited_ms"],
+        submission.answers["q5_waited_ms"],
         waited_ms,
         name="q5_waited_ms",
         unit="ms",
@@ -170,19 +170,19 @@ def q5(work: Work) -> Verdict:
     )
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
-        work.answers["q6_reason"],
-        _found(work)[0].cause,
+        submission.answers["q6_reason"],
+        _found(submission)[0].cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """respond.c with the student's own number of answers and round-trip time."""
-    n = work.numbers
-    verdict: Verdict = task.look_at_answers(work, n["answers"], n["answers_rtt_ms"])
+    n = submission.numbers
+    verdict: Verdict = task.look_at_answers(submission, n["answers"], n["answers_rtt_ms"])
     return verdict

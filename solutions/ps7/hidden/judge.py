@@ -10,7 +10,7 @@ from pathlib import Path
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import Facts, calls_of, data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import goodput_mbyte_s, segment_sizes
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
@@ -23,16 +23,16 @@ def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
     return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """Slow wire: both ways take what the wire takes. Fast wire: A is the CPU's, B the wire's."""
-    n = work.numbers
+    n = submission.numbers
     size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
     way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
     slow_s = seconds(size_mb, slow, way_b)
     on_slow = seconds(size_mb, slow, way_a) / slow_s
     on_fast = seconds(size_mb, fast, way_a) / seconds(size_mb, fast, way_b)
     first = number(
-        work.answers["q1_slow_s"],
+        submission.answers["q1_slow_s"],
         slow_s,
         name="q1_slow_s",
         unit="s",
@@ -46,14 +46,14 @@ def q1(work: Work) -> Verdict:
         wrong="How many bytes of the file does the wire carry in a second?",
     )
     times = number(
-        work.answers["q1_slow_times"],
+        submission.answers["q1_slow_times"],
         on_slow,
         name="q1_slow_times",
         hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
         wrong="How long does each of the two take over this wire?",
     )
     fast_times = number(
-        work.answers["q1_fast_times"],
+        submission.answers["q1_fast_times"],
         on_fast,
         name="q1_fast_times",
         within=0.03,
@@ -70,12 +70,12 @@ def _calls(size_bytes: int, most_bytes: int) -> int:
     return -(-size_bytes // most_bytes)
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
-    size = work.numbers["large_file_bytes"]
+    size = submission.numbers["large_file_bytes"]
     blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, task.MOST_IN_ONE_CALL_BYTES)
     copying = count(
-        work.answers["q2_calls_read_send"],
+        submission.answers["q2_calls_read_send"],
         2 * blocks,
         name="q2_calls_read_send",
         hints=[
@@ -86,7 +86,7 @@ def q2(work: Work) -> Verdict:
         wrong="How many blocks is the file, and which calls does each of them take?",
     )
     referring = count(
-        work.answers["q2_calls_sendfile"],
+        submission.answers["q2_calls_sendfile"],
         parts,
         name="q2_calls_sendfile",
         hints=[
@@ -102,19 +102,19 @@ def _sizes(writes: list[int], option: str) -> list[int]:
     return [size for flight in segment_sizes(writes, option) for size in flight]
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """The header alone and then the file, or both cut into full segments."""
-    writes = [work.numbers["header_bytes"], work.numbers["small_file_bytes"]]
+    writes = [submission.numbers["header_bytes"], submission.numbers["small_file_bytes"]]
     plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
     first = counts(
-        work.answers["q3_plain_sizes"],
+        submission.answers["q3_plain_sizes"],
         plain,
         name="q3_plain_sizes",
         hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
         wrong="Does the header wait for anything? Where does the file's first segment end?",
     )
     second = counts(
-        work.answers["q3_corked_sizes"],
+        submission.answers["q3_corked_sizes"],
         corked,
         name="q3_corked_sizes",
         hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
@@ -123,18 +123,18 @@ def q3(work: Work) -> Verdict:
     return combine([(0.5, first), (0.5, second)])
 
 
-def _facts(work: Work) -> Facts:
-    return facts_of(work.folder / work.numbers["capture"])
+def _facts(submission: Submission) -> Facts:
+    return facts_of(submission.folder / submission.numbers["capture"])
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """Data segments of the client, and how much of what they carry is the file."""
-    facts = _facts(work)
-    segments = data_segments(work.answers["q4_data_segments"], facts, name="q4_data_segments")
-    calls = calls_of(work.folder / work.numbers["capture"])
+    facts = _facts(submission)
+    segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
+    calls = calls_of(submission.folder / submission.numbers["capture"])
     payload, header = facts.payload_bytes, next(c.value for c in calls if c.name.startswith("send"))
     file = count(
-        work.answers["q4_file_bytes"],
+        submission.answers["q4_file_bytes"],
         payload - header,
         name="q4_file_bytes",
         hints=[
@@ -146,27 +146,27 @@ def q4(work: Work) -> Verdict:
     return combine([(0.5, segments), (0.5, file)])
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """The longest pause between two data segments of the client."""
-    return longest_pause(work.answers["q5_stall_ms"], _facts(work), name="q5_stall_ms")
+    return longest_pause(submission.answers["q5_stall_ms"], _facts(submission), name="q5_stall_ms")
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
-        work.answers["q6_reason"],
-        _facts(work).cause,
+        submission.answers["q6_reason"],
+        _facts(submission).cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came from the server right before the pause ended, and with which window?",
     )
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """sendrange.c with the student's own file, part and round-trip time."""
-    n = work.numbers
+    n = submission.numbers
     request = task.Request(
         n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
     )
-    verdict: Verdict = task.look_at_range(work, request)
+    verdict: Verdict = task.look_at_range(submission, request)
     return verdict

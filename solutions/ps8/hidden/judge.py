@@ -21,7 +21,7 @@ from tcplab.grading.checks import (
     list_in,
     number,
 )
-from tcplab.grading.work import Work
+from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window_limit_mbit
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
@@ -32,13 +32,13 @@ def window_bytes(rcvbuf_bytes: int) -> int:
     return window_from_buffer(2 * rcvbuf_bytes)
 
 
-def q1(work: Work) -> Verdict:
+def q1(submission: Submission) -> Verdict:
     """What the wire holds, and what the receiver offers."""
-    rate, rtt = work.numbers["rate_mbit"], work.numbers["rtt_ms"]
-    asked = work.numbers["rcvbuf_bytes"]
+    rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
+    asked = submission.numbers["rcvbuf_bytes"]
     right = bdp_bytes(rate, rtt)
     holds = number(
-        work.answers["q1_bdp_bytes"],
+        submission.answers["q1_bdp_bytes"],
         right,
         name="q1_bdp_bytes",
         unit="bytes",
@@ -52,7 +52,7 @@ def q1(work: Work) -> Verdict:
     )
     window = window_bytes(asked)
     offers = number(
-        work.answers["q1_window_bytes"],
+        submission.answers["q1_window_bytes"],
         window,
         name="q1_window_bytes",
         unit="bytes",
@@ -66,23 +66,23 @@ def q1(work: Work) -> Verdict:
     return combine([(0.5, holds), (0.5, offers)])
 
 
-def q2(work: Work) -> Verdict:
+def q2(submission: Submission) -> Verdict:
     """A window a round trip; and the goodput of the wire."""
-    rate, rtt = work.numbers["rate_mbit"], work.numbers["rtt_ms"]
-    megabytes = work.numbers["backup_mb"]
-    right = window_limit_mbit(window_bytes(work.numbers["rcvbuf_bytes"]), rtt)
+    rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
+    megabytes = submission.numbers["backup_mb"]
+    right = window_limit_mbit(window_bytes(submission.numbers["rcvbuf_bytes"]), rtt)
     hints = [
         Hint(right / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
         Hint(2 * right, "the ACK needs its way back before the window moves.", 0.5),
         Hint(rate, "the wire is not the limit here."),
     ]
-    own_window = as_number(work.answers["q1_window_bytes"])
+    own_window = as_number(submission.answers["q1_window_bytes"])
     if own_window is not None and 0 < own_window < bdp_bytes(rate, rtt):
         # A mistake costs its points once.
         own = window_limit_mbit(own_window, rtt)
         hints.insert(0, Hint(own, "right for the window that you gave in q1.", 1.0))
     now = number(
-        work.answers["q2_now_mbit"],
+        submission.answers["q2_now_mbit"],
         right,
         name="q2_now_mbit",
         unit="Mbit/s",
@@ -92,7 +92,7 @@ def q2(work: Work) -> Verdict:
     )
     seconds = megabytes / goodput_mbyte_s(rate)
     mended = number(
-        work.answers["q2_mended_s"],
+        submission.answers["q2_mended_s"],
         seconds,
         name="q2_mended_s",
         unit="s",
@@ -106,11 +106,11 @@ def q2(work: Work) -> Verdict:
     return combine([(0.5, now), (0.5, mended)])
 
 
-def q3(work: Work) -> Verdict:
+def q3(submission: Submission) -> Verdict:
     """Nagle: one small segment a round trip, with all that was written meanwhile."""
-    rtt, line = work.numbers["ticker_rtt_ms"], work.numbers["line_bytes"]
+    rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
     rate = number(
-        work.answers["q3_segments_per_s"],
+        submission.answers["q3_segments_per_s"],
         1000 / rtt,
         name="q3_segments_per_s",
         hints=[
@@ -121,7 +121,7 @@ def q3(work: Work) -> Verdict:
         wrong="What has to happen before the next small segment may leave, and how often does it?",
     )
     size = number(
-        work.answers["q3_segment_bytes"],
+        submission.answers["q3_segment_bytes"],
         line * rtt,
         name="q3_segment_bytes",
         unit="bytes",
@@ -146,14 +146,14 @@ def _longest_pause(path: Path) -> tuple[float, str]:
     return max(pauses), task.ENDS[int(after["direction"])]
 
 
-def _captures(work: Work) -> list[Path]:
-    return [work.folder / name for name in work.numbers["captures"]]
+def _captures(submission: Submission) -> list[Path]:
+    return [submission.folder / name for name in submission.numbers["captures"]]
 
 
-def _each(work: Work, name: str) -> list[Any] | Verdict:
+def _each(submission: Submission, name: str) -> list[Any] | Verdict:
     """The elements of an answer, or why there is not one for each capture."""
-    length = len(work.numbers["captures"])
-    return list_in(work.answers[name], length, name=name, of="elements, one for each capture")
+    length = len(submission.numbers["captures"])
+    return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
 #: What tells each cause from the one that it is most easily mistaken for.
@@ -167,42 +167,44 @@ SIGNS = {
 }
 
 
-def q4(work: Work) -> Verdict:
+def q4(submission: Submission) -> Verdict:
     """The causes."""
-    given = _each(work, "q4_causes")
+    given = _each(submission, "q4_causes")
     if isinstance(given, Verdict):
         return given
     verdicts = []
-    for i, (value, path) in enumerate(zip(given, _captures(work), strict=True)):
+    for i, (value, path) in enumerate(zip(given, _captures(submission), strict=True)):
         cause = facts_of(path).cause
         name = f"q4_causes[{i}]"
         verdicts.append(choice(value, cause, task.CAUSES, name=name, wrong=SIGNS[cause]))
     return equal_parts(verdicts)
 
 
-def q5(work: Work) -> Verdict:
+def q5(submission: Submission) -> Verdict:
     """Data segments from the client."""
-    given = _each(work, "q5_data_segments")
+    given = _each(submission, "q5_data_segments")
     if isinstance(given, Verdict):
         return given
     wrong = "From the client, with payload; one that is sent again counts again."
     return equal_parts(
         [
             data_segments(value, facts_of(path), name=f"q5_data_segments[{i}]", wrong=wrong)
-            for i, (value, path) in enumerate(zip(given, _captures(work), strict=True))
+            for i, (value, path) in enumerate(zip(given, _captures(submission), strict=True))
         ]
     )
 
 
-def q6(work: Work) -> Verdict:
+def q6(submission: Submission) -> Verdict:
     """The longest pause, and who ended it."""
-    pauses, ended_by = _each(work, "q6_pauses_ms"), _each(work, "q6_ended_by")
+    pauses, ended_by = _each(submission, "q6_pauses_ms"), _each(submission, "q6_ended_by")
     if isinstance(pauses, Verdict):
         return pauses
     if isinstance(ended_by, Verdict):
         return ended_by
     verdicts = []
-    for i, (pause, end, path) in enumerate(zip(pauses, ended_by, _captures(work), strict=True)):
+    for i, (pause, end, path) in enumerate(
+        zip(pauses, ended_by, _captures(submission), strict=True)
+    ):
         pause_ms, who = _longest_pause(path)
         length = number(
             pause,
@@ -225,20 +227,20 @@ def q6(work: Work) -> Verdict:
     return equal_parts(verdicts)
 
 
-def q7(work: Work) -> Verdict:
+def q7(submission: Submission) -> Verdict:
     """faulty_request.c with the student's own number of requests."""
-    verdict: Verdict = task.look_at_request(work, work.numbers["requests"])
+    verdict: Verdict = task.look_at_request(submission, submission.numbers["requests"])
     return verdict
 
 
-def q8(work: Work) -> Verdict:
+def q8(submission: Submission) -> Verdict:
     """faulty_backup.c over the student's own wire."""
-    link = {name: work.numbers[f"backup_{name}"] for name in ("rate_mbit", "rtt_ms")}
-    verdict: Verdict = task.look_at_backup(work, **link)
+    link = {name: submission.numbers[f"backup_{name}"] for name in ("rate_mbit", "rtt_ms")}
+    verdict: Verdict = task.look_at_backup(submission, **link)
     return verdict
 
 
-def q9(work: Work) -> Verdict:
+def q9(submission: Submission) -> Verdict:
     """faulty_ticker.c with the student's own number of lines."""
-    verdict: Verdict = task.look_at_ticker(work, work.numbers["lines"])
+    verdict: Verdict = task.look_at_ticker(submission, submission.numbers["lines"])
     return verdict

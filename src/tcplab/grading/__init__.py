@@ -3,7 +3,7 @@
 A learner's notebook uses :func:`open_assignment` and the `check` of what it returns. What these
 checks and the hidden judges are made of: :mod:`tcplab.grading.checks` for answers,
 :mod:`tcplab.grading.programs` for C programs, :mod:`tcplab.grading.captures` for captures, and
-:class:`tcplab.grading.work.Work`, a submission. `nbgrader` is configured with
+:class:`tcplab.grading.submission.Submission`, a submission. `nbgrader` is configured with
 :func:`tcplab.grading.course.configure`, and `tcplab grade` is :mod:`tcplab.grading.batch`.
 """
 

@@ -5,9 +5,10 @@ An assignment's folder holds the notebook and `task.py`, which says what is aske
     ANSWERS = {"q1": ["q1_ms"], "q4": []}          # question -> the notebook's variables
     FILES = ["records.c"]                          # handed in beside the notebook
     def numbers(own: Numbers) -> dict[str, Any]: ...
-    def check_q1(work: Work) -> Verdict: ...       # public: a first look, never the answer
+    # public: a first look, never the answer
+    def check_q1(submission: Submission) -> Verdict: ...
 
-The same file serves the grader, who adds the hidden judge (see tcplab.grading.judge).
+The same file serves the grader, who adds the hidden judge (see tcplab.grading.judging).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
 
 if TYPE_CHECKING:
-    from tcplab.grading.work import Work
+    from tcplab.grading.submission import Submission
 
 __all__ = ["Assignment", "CheckResult", "Numbers", "Task", "load_module", "open_assignment"]
 
@@ -127,9 +128,11 @@ class Task:
         """All variables that are asked for."""
         return [name for names in self.answers.values() for name in names]
 
-    def public_check(self, question: str) -> Callable[[Work], Verdict] | None:
+    def public_check(self, question: str) -> Callable[[Submission], Verdict] | None:
         """The public check of a question, None when there is none."""
-        found: Callable[[Work], Verdict] | None = getattr(self._module, f"check_{question}", None)
+        found: Callable[[Submission], Verdict] | None = getattr(
+            self._module, f"check_{question}", None
+        )
         return found
 
 
@@ -182,8 +185,8 @@ class Assignment:
             ParameterError: there is no such question.
             AssertionError: in `nbgrader validate`, with the message.
         """
-        from tcplab.grading.inside import plain
-        from tcplab.grading.work import Work
+        from tcplab.grading.sandbox_runner import plain
+        from tcplab.grading.submission import Submission
 
         if question not in self._task.answers:
             known = ", ".join(self._task.answers)
@@ -199,10 +202,12 @@ class Assignment:
             verdict = _answered(self._task.answers[question], found)
         else:
             # One's own program on one's own machine needs no walls.
-            own = Work(self.student, self.numbers, found, files, unsafe=True, folder=self._folder)
+            own = Submission(
+                self.student, self.numbers, found, files, unsafe=True, folder=self._folder
+            )
             try:
-                with own as work:
-                    verdict = check(work)
+                with own as submission:
+                    verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
         result = CheckResult(question, verdict)

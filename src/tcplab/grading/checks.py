@@ -273,7 +273,7 @@ def text(value: Any, *, name: str, at_least_words: int = 1) -> Verdict:
 # They know nothing of what is right, so that they cannot tell. Those that return `… | Verdict` give
 # the answer when it is of its kind, else what to say:
 #
-#     given = numbers_in(work.answers, ["q1_bdp_bytes", "q1_mbit"])
+#     given = numbers_in(submission.answers, ["q1_bdp_bytes", "q1_mbit"])
 #     if isinstance(given, Verdict):
 #         return given
 #     bdp_bytes, mbit = given

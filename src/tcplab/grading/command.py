@@ -18,7 +18,11 @@ def add_commands(commands: Any) -> None:
     grade.add_argument("assignment", help="such as ps5")
     grade.add_argument("students", nargs="*", help="only these")
     grade.add_argument(
-        "--jobs", type=int, default=0, help="at a time (default: one a processor)", metavar="N"
+        "--jobs",
+        type=int,
+        default=0,
+        help="submissions graded at a time (default: one per processor)",
+        metavar="N",
     )
     grade.add_argument("--again", action="store_true", help="also what is graded and unchanged")
     grade.add_argument("--no-feedback", action="store_true", help="make no feedback pages")
@@ -61,11 +65,11 @@ def _grade(arguments: argparse.Namespace) -> int:
         print(f"tcplab: {student}: no grade: {error}", file=sys.stderr)
     rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
     print(
-        f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} a minute),"
+        f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} per minute),"
         f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
     )
-    if run.told:
-        print(f"{len(run.told)} feedback pages made anew, with what was marked by hand")
+    if run.feedback:
+        print(f"{len(run.feedback)} feedback pages made anew, with what was marked by hand")
     if run.report:
         print(f"report: {os.path.relpath(run.report)}")
     if run.interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from tcplab.errors import ParameterError
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["configure", "import_nbgrader", "load_course"]
+__all__ = ["configure", "find_alembic", "load_course"]
 
 
 def configure(c: Any, root: Path) -> None:
@@ -37,29 +38,21 @@ def configure(c: Any, root: Path) -> None:
         # Judges, reference solutions and wrong ones: never copied to learners, nor beside them.
         "hidden",
     ]
-    c.GenerateAssignment.post_convert_hook = "tcplab.grading.parts.release_files"
+    c.GenerateAssignment.post_convert_hook = "tcplab.grading.nbgrader_plugins.release_files"
     c.ClearSolutions.code_stub = {"python": "# Your lines go here."}
     c.ClearSolutions.text_stub = "*Write your answer here.*"
-    c.Autograde.exporter_class = "tcplab.grading.parts.RepairingExporter"
-    c.Autograde.sanitize_preprocessors = [
-        "nbgrader.preprocessors.ClearOutput",
-        "nbgrader.preprocessors.DeduplicateIds",
-        "nbgrader.preprocessors.OverwriteKernelspec",
-        "nbgrader.preprocessors.OverwriteCells",
-        "tcplab.grading.parts.CheckForeignMetadata",
-    ]
+    c.Autograde.exporter_class = "tcplab.grading.nbgrader_plugins.RepairingExporter"
     c.Autograde.autograde_preprocessors = [
-        "tcplab.grading.parts.SandboxedExecute",
+        "tcplab.grading.nbgrader_plugins.SandboxedExecute",
         "nbgrader.preprocessors.IgnorePattern",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
-        "tcplab.grading.parts.SaveGrades",
+        "tcplab.grading.nbgrader_plugins.SaveScores",
         "nbgrader.preprocessors.AssignLatePenalties",
         # No second CheckCellMetadata: nothing here since the first one touches metadata.
     ]
-    # Outputs by a stranger: the pages that an instructor opens run none of their scripts.
-    c.GenerateFeedback.exporter_class = "tcplab.grading.parts.FeedbackExporter"
-    c.GenerateFeedback.HTMLExporter.sanitize_html = True
+    # Texts and outputs by a stranger: the pages that an instructor opens run none of their scripts.
+    c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True
     # From an LMS's archives nbgrader by itself takes notebooks only, and cannot tell whose.
     c.FileNameCollectorPlugin.valid_ext = [".ipynb", ".c"]
@@ -79,20 +72,11 @@ def _handed_in(source: Path) -> str:
     )
 
 
-def import_nbgrader() -> None:
-    """Imports nbgrader without what takes a third of that time and serves nobody here.
-
-    jsonschema, which nbformat needs, has a parser for international addresses (IRIs) generated
-    whenever it is imported, where their grammar is installed. No notebook has one to be checked.
-    """
-    grammar = "rfc3987_syntax"
-    if "jsonschema" not in sys.modules and grammar not in sys.modules:
-        sys.modules[grammar] = None  # type: ignore[assignment]  # "not there": the import system
-        try:
-            import nbformat  # noqa: F401
-        finally:
-            del sys.modules[grammar]
-    import nbgrader.api  # noqa: F401
+def find_alembic() -> None:
+    """Puts this Python's programs on the PATH: nbgrader runs alembic by its name."""
+    programs, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
+    if programs not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([programs, path])
 
 
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
@@ -101,10 +85,10 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     Raises:
         ParameterError: there is none.
     """
-    import_nbgrader()
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
 
+    find_alembic()
     path = folder / "nbgrader_config.py"
     if not path.is_file():
         raise ParameterError(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-__all__ = ["harmless_markdown", "look_at_answers", "look_at_source"]
+__all__ = ["suspicious_answers", "suspicious_source"]
 
 #: Kind of flag -> what to look for in a cell or a C file.
 PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -43,7 +43,7 @@ PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 
 
-def look_at_source(name: str, source: str) -> list[str]:
+def suspicious_source(name: str, source: str) -> list[str]:
     """Flags for one cell or file: "kind: where it is"."""
     found = []
     for kind, pattern in PATTERNS.items():
@@ -53,25 +53,7 @@ def look_at_source(name: str, source: str) -> list[str]:
     return found
 
 
-#: Tags that a text may contain, without attributes.
-_TAG: Final = re.compile(
-    r"<(?!/?(b|i|em|strong|sub|sup|br|code|pre|p|ul|ol|li|kbd|h[1-6]|table|tr|td|th)\s*/?>)"
-    r"(?=[/!?a-zA-Z])",
-    re.IGNORECASE,
-)
-_PROTOCOL: Final = re.compile(r"(?:java|vb)script\s*:|data\s*:\s*text", re.IGNORECASE)
-
-
-def harmless_markdown(source: str) -> str:
-    """Text by a stranger as a page may show it: no tag that does something, no such link.
-
-    The feedback's template puts HTML in Markdown on the page as it is, whatever
-    HTMLExporter.sanitize_html says, and who opens the page may be logged in as the teacher.
-    """
-    return _PROTOCOL.sub("blocked:", _TAG.sub("&lt;", source))
-
-
-def look_at_answers(answers: Mapping[str, object]) -> Iterable[str]:
+def suspicious_answers(answers: Mapping[str, object]) -> Iterable[str]:
     """Flags for answers that are objects and no data."""
     for name, value in answers.items():
         if isinstance(value, Mapping) and set(value) == {"unsupported"}:

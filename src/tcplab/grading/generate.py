@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.course import configure
+from tcplab.grading.course import configure, find_alembic
 
 __all__ = ["generate", "main", "release"]
 
@@ -69,8 +68,7 @@ def release(config: Any, assignment: str) -> None:
     from nbgrader.converters import GenerateAssignment
     from nbgrader.coursedir import CourseDirectory
 
-    # nbgrader calls alembic by its name.
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    find_alembic()
     config = copy.deepcopy(config)
     config.CourseDirectory.assignment_id = assignment
     log = logging.getLogger("tcplab.release")

@@ -3,7 +3,7 @@
 The hidden judge of an assignment is `hidden/judge.py` in its source folder, with a function a
 question, named like the cell that carries its points::
 
-    def q1(work: Work) -> Verdict: ...
+    def q1(work: Submission) -> Verdict: ...
 
 It runs in the grader's process and sees plain data only. The learner's process gets the cells and
 the names of the variables, and nothing of this module.
@@ -25,19 +25,17 @@ from typing import Any, Final
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading import sandbox
 from tcplab.grading.assignment import MAX_FILE_BYTES, Task, load_module, read_files
-from tcplab.grading.checks import Verdict, score
-from tcplab.grading.flags import look_at_answers, look_at_source
-from tcplab.grading.repair import repair
+from tcplab.grading.checks import Verdict
+from tcplab.grading.flags import suspicious_answers, suspicious_source
 from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.grading.staging import stage
-from tcplab.grading.work import Work
+from tcplab.grading.sandbox_runner import KEPT_TYPES
+from tcplab.grading.submission import Submission
 
-__all__ = ["Judge", "Ran", "Record", "judge_submission", "parts_of", "run_cells"]
+__all__ = ["Judge", "Ran", "Report", "parts_of", "run_cells"]
 
 #: After a cell that ended its process the rest is run without it, this often.
 MAX_RESTARTS: Final = 3
 MAX_MESSAGE: Final = 2000
-_OUTPUT_TYPES: Final = {"stream", "display_data", "error"}
 
 
 @dataclass(slots=True)
@@ -60,8 +58,8 @@ class Ran:
 
 
 @dataclass(slots=True)
-class Record:
-    """What is known of one graded submission, as it is stored and reported."""
+class Report:
+    """The report on one graded submission, as it is stored."""
 
     student: str
     assignment: str
@@ -115,7 +113,7 @@ def run_cells(
         if killer is None:
             break
         left = [each for each in left if each[0] != killer]
-    ran.flags += list(look_at_answers(ran.answers))
+    ran.flags += list(suspicious_answers(ran.answers))
     ran.flags = list(dict.fromkeys(ran.flags))
     return ran
 
@@ -127,7 +125,7 @@ def _run_inside(
         stdin.write(json.dumps(request).encode())
         stdin.seek(0)
         return sandbox.run(
-            [sys.executable, "-P", str(Path(__file__).with_name("inside.py")), "{result}"],
+            [sys.executable, "-P", str(Path(__file__).with_name("sandbox_runner.py")), "{result}"],
             given=folder,
             limits=limits,
             lab_allowed=True,
@@ -188,21 +186,23 @@ def _take(ran: Ran, result: bytes) -> tuple[int | None, bool]:
 
 
 def _valid_outputs(outputs: Any) -> list[dict[str, Any]]:
-    """Outputs that nbformat accepts; of others nothing."""
-    import nbformat
-    from nbformat import v4, validate
+    """The outputs, made anew of what the runner may send: whatever else is in them is dropped."""
+    found = [_valid_output(each) for each in outputs] if isinstance(outputs, list) else []
+    return [each for each in found if each is not None]
 
-    valid: list[dict[str, Any]] = []
-    for output in outputs if isinstance(outputs, list) else []:
-        if not isinstance(output, dict) or output.get("output_type") not in _OUTPUT_TYPES:
-            continue
-        cell = v4.new_code_cell("", outputs=[nbformat.from_dict(output)])
-        try:
-            validate(cell, ref="code_cell", version=4)
-        except Exception:
-            continue
-        valid.append(output)
-    return valid
+
+def _valid_output(output: Any) -> dict[str, Any] | None:
+    match output:
+        case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
+            return {"output_type": "stream", "name": name, "text": text}
+        case {"output_type": "display_data", "data": dict(data)}:
+            kept = {kind: data[kind] for kind in KEPT_TYPES if isinstance(data.get(kind), str)}
+            return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
+        case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
+            lines = rest.get("traceback")
+            shown = [str(line) for line in lines] if isinstance(lines, list) else []
+            return {"output_type": "error", "ename": name, "evalue": value, "traceback": shown}
+    return None
 
 
 def _valid_files(files: Mapping[str, Any]) -> dict[str, bytes]:
@@ -230,42 +230,6 @@ def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
         elif cell.cell_type == "code":
             cells.append((index, cell.source))
     return tests, cells
-
-
-def judge_submission(
-    judge: Judge, released: Any, submission: Path, student: str, *, cell_timeout_s: float = 30.0
-) -> Record:
-    """Judges a folder as it was handed in, without nbgrader and its gradebook: for trials.
-
-    Args:
-        judge: the assignment's.
-        released: the notebook that was handed out.
-        submission: the folder.
-        student: the id.
-        cell_timeout_s: for each cell.
-
-    Raises:
-        SandboxError: no sandbox can be made here.
-    """
-    record = Record(student, judge.name)
-    with tempfile.TemporaryDirectory(prefix="tcplab-submission-") as name:
-        Path(name).chmod(0o755)
-        folder = Path(name) / "given"
-        staged = stage(submission, folder, f"{judge.name}.ipynb")
-        notebook = folder / f"{judge.name}.ipynb"
-        repaired = repair(notebook.read_bytes(), released)
-        notebook.unlink()
-        tests, cells = parts_of(repaired.notebook)
-        ran, verdicts = judge.judge(
-            student, cells, list(tests), folder, cell_timeout_s=cell_timeout_s
-        )
-    for question, cell in tests.items():
-        record.scores[question] = score(verdicts[question], float(cell.metadata.nbgrader.points))
-        record.messages[question] = verdicts[question].message
-    record.repairs = [*staged.repairs, *repaired.repairs]
-    record.flags = list(dict.fromkeys([*staged.flags, *repaired.flags, *ran.flags]))
-    record.untouched_tasks = repaired.untouched_tasks
-    return record
 
 
 class Judge:
@@ -322,7 +286,7 @@ class Judge:
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
         self._look(student, answers, cells, files, ran)
-        work = Work(
+        work = Submission(
             student,
             self.task.numbers(student),
             answers,
@@ -352,13 +316,13 @@ class Judge:
                 f" {student!r}; it is judged with the numbers of {student!r}."
             )
         for number, (_, source) in enumerate(cells, start=1):
-            ran.flags += look_at_source(f"code cell {number}", source)
+            ran.flags += suspicious_source(f"code cell {number}", source)
         for name, data in files.items():
-            ran.flags += look_at_source(name, data.decode(errors="replace"))
+            ran.flags += suspicious_source(name, data.decode(errors="replace"))
 
-    def _ask(self, question: str, work: Work) -> Verdict:
+    def _ask(self, question: str, work: Submission) -> Verdict:
         """One question's verdict; a failure of ours is never the learner's."""
-        ask: Callable[[Work], Verdict] | None = getattr(self._module, question, None)
+        ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
         error: Exception | None = None

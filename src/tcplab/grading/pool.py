@@ -1,167 +1,156 @@
-"""Workers as the batch sees them: started in no time, told by lines, ended for certain.
+"""A small pool of processes: one new process for each task, a few of them at a time.
 
-The first thing a batch does is to start the process that forks them (tcplab.grading.worker): it
-loads nbgrader while the batch does, and no worker loads it again.
+A process that is killed, crashes or passes the deadline costs its own task and no other. The
+processes are forked from a server that has loaded the heavy modules once (multiprocessing's
+"forkserver"), so that a new one starts in a few milliseconds. None outlives the pool's owner, even
+when that is killed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import multiprocessing
 import os
-import select
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, Self
+from typing import Any, Final, Generic, TypeVar
 
-from tcplab.errors import LabError
+__all__ = ["Finished", "run_each"]
 
-__all__ = ["Crew", "Worker"]
+T = TypeVar("T")
+
+#: A process may have died of somebody else's greed, for memory say: its task is tried once more.
+ATTEMPTS: Final = 2
 
 
-class Worker:
-    """A process that grades: see tcplab.grading.worker.
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[T]):
+    """A task that came to an end.
 
     Attributes:
-        stdin: takes a line a submission.
-        stdout: gives one each.
+        task: as it was given.
+        result: what the function returned; None when there is an error.
+        error: why there is no result.
     """
 
-    def __init__(self, handle: int, stdin: IO[str], stdout: IO[str]) -> None:
-        self._handle = handle
-        self._lock = threading.Lock()
-        self._closing = threading.Lock()
-        self.stdin = stdin
-        self.stdout = stdout
-
-    def kill(self) -> None:
-        """Ends it at once, from whatever thread."""
-        with self._lock, contextlib.suppress(ProcessLookupError):
-            if self._handle >= 0:
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-
-    def close(self) -> None:
-        """Closes its input, which ends it, and waits for that. May be called again."""
-        with self._closing:
-            if self._handle < 0:
-                return
-            for stream in (self.stdin, self.stdout):
-                with contextlib.suppress(OSError):  # what it did not read before it died
-                    stream.close()
-            waiting = select.poll()
-            waiting.register(self._handle, select.POLLIN)
-            waiting.poll()
-            with self._lock:
-                os.close(self._handle)
-                self._handle = -1
+    task: T
+    result: Any
+    error: str | None = None
 
 
-class Crew:
-    """Starts workers, and ends all that it started. Use it in a with statement.
+def run_each(
+    function: Callable[[T], Any],
+    tasks: Iterable[T],
+    *,
+    jobs: int,
+    scratch: Path,
+    deadline_s: float,
+    preload: Sequence[str] = (),
+) -> Generator[Finished[T], None, None]:
+    """Calls the function with each task, and yields the results in the order of their ends.
+
+    When the iterator is closed, the processes that still run are killed.
 
     Args:
-        arguments: of tcplab.grading.worker, for the course and the assignment.
+        function: of a module; what it returns must be JSON.
+        tasks: can be pickled.
+        jobs: how many run at a time.
+        scratch: a folder for the temporary files of the processes, removed after each.
+        deadline_s: for one task; it is killed then.
+        preload: modules that every process has imported when it starts.
     """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preload))
+    waiting = deque((task, ATTEMPTS) for task in tasks)
+    running: dict[Any, _Slot[T]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                slot = _Slot(context, function, *waiting.popleft(), scratch, deadline_s)
+                running[slot.connection] = slot
+            for slot in running.values():
+                slot.kill_if_late()
+            for connection in wait(list(running), timeout=1.0):
+                slot = running.pop(connection)
+                finished = slot.finish()
+                if finished.error and slot.attempts > 1 and not slot.is_late:
+                    waiting.append((slot.task, slot.attempts - 1))
+                else:
+                    yield finished
+    finally:
+        for slot in running.values():
+            slot.close()
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._arguments = list(arguments)
-        self._running: set[Worker] = set()
-        self._lock = threading.Lock()
-        self.ended = False
 
-    def __enter__(self) -> Self:
-        # PR_SET_PDEATHSIG is of the *thread* that starts a process, so the main thread starts it.
-        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._errors = tempfile.TemporaryFile()
+class _Slot(Generic[T]):
+    """A place in the pool while a task runs in it."""
+
+    def __init__(
+        self,
+        context: Any,
+        function: Callable[[T], Any],
+        task: T,
+        attempts: int,
+        scratch: Path,
+        deadline_s: float,
+    ) -> None:
+        self.task = task
+        self.attempts = attempts
+        self.is_late = False
+        self._deadline_s = deadline_s
+        self._started_s = time.monotonic()
+        self._folder = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
+        self.connection, theirs = context.Pipe(duplex=False)
         with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tcplab.grading.worker",
-                    *self._arguments,
-                    f"--parent={os.getpid()}",
-                    f"--orders={theirs.fileno()}",
-                ],
-                # Threads of numpy's would be lost in a fork, and judges compute little.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for us; we tell the workers
-            )
-        return self
+            arguments = (theirs, self._folder.name, function, task)
+            self._process = context.Process(target=_call, args=arguments)
+            self._process.start()
 
-    def __exit__(self, *_: object) -> None:
-        self.end()
-        for worker in list(self._running):
-            self.dismiss(worker)
-        self._orders.close()
+    def kill_if_late(self) -> None:
+        """Kills a process whose time is up: its connection then ends."""
+        if time.monotonic() > self._started_s + self._deadline_s:
+            self.is_late = True
+            self._process.kill()
+
+    def finish(self) -> Finished[T]:
+        """Takes the result of a process that sent it, or has ended."""
+        try:
+            return Finished(self.task, json.loads(self.connection.recv_bytes()))
+        except (EOFError, OSError):
+            self._process.join()
+            status = self._process.exitcode or 0
+            how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            died = f"the grading process died ({how})"
+            late = f"not graded within {self._deadline_s:g} s"
+            return Finished(self.task, None, late if self.is_late else died)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the process, if it still runs, and removes its temporary files."""
         self._process.kill()
-        self._process.wait()
-        self._errors.close()
+        self._process.join()
+        self.connection.close()
+        self._folder.cleanup()
 
-    def start(self, log: Path, scratch: Path) -> Worker:
-        """A new worker.
 
-        Args:
-            log: gets what it complains of.
-            scratch: a folder for its temporary files.
+def _call(connection: Connection, folder: str, function: Callable[[T], Any], task: T) -> None:
+    """In the new process: calls the function and sends the result."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
+    threading.Thread(target=_end_with_owner, daemon=True).start()
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    connection.send_bytes(json.dumps(function(task)).encode())
 
-        Raises:
-            LabError: the batch has ended, or no worker can be started.
-        """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            there, stdin = os.pipe()
-            stack.callback(os.close, there)
-            stdout, back = os.pipe()
-            stack.callback(os.close, back)
-            streams = os.fdopen(stdin, "w"), os.fdopen(stdout)
-            words = json.dumps({"tmpdir": str(scratch)}).encode()
-            handles: list[int] = []
-            with log.open("a") as complaints, contextlib.suppress(OSError):
-                socket.send_fds(self._orders, [words], [there, back, complaints.fileno()])
-                _, handles, _, _ = socket.recv_fds(self._orders, 1 << 10, 1)
-        if not handles:
-            for stream in streams:
-                stream.close()
-            raise LabError(f"no process to grade in could be started: {self._complaint()}")
-        worker = Worker(handles[0], *streams)
-        with self._lock:
-            self._running.add(worker)
-            ended = self.ended
-        if ended:
-            self.dismiss(worker, kill=True)
-            raise LabError("the batch has ended")
-        return worker
 
-    def _complaint(self) -> str:
-        self._process.wait()
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"it ended with status {self._process.returncode}"
-
-    def dismiss(self, worker: Worker, *, kill: bool = False) -> None:
-        """Lets a worker end, and waits for it."""
-        if kill:
-            worker.kill()
-        worker.close()
-        with self._lock:
-            self._running.discard(worker)
-
-    def end(self) -> None:
-        """Kills all that run, and starts no more."""
-        with self._lock:
-            self.ended = True
-            running = list(self._running)
-        for worker in running:
-            worker.kill()
+def _end_with_owner() -> None:
+    owner = multiprocessing.parent_process()
+    assert owner is not None
+    owner.join()
+    os._exit(1)

@@ -3,8 +3,9 @@
 A check of a program looks like this, in task.py; the hidden judge calls it with other numbers::
 
     @compiled("records.c")
-    def look_at_records(work: Work, records: int, rtt_ms: float) -> Verdict:
-        run = work.run_in_lab(work.compile("records.c"), [...], peer=[...], lab={"rtt_ms": rtt_ms})
+    def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
+        built = submission.compile("records.c")
+        run = submission.run_in_lab(built, [...], peer=[...], lab={"rtt_ms": rtt_ms})
         if not run.outcome.ok:
             return Verdict(0, f"{how_it_ended(run, 'records')}.")
         ahead = sum(each.is_ahead for each in departures(run))
@@ -21,12 +22,12 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from tcplab.grading.checks import Verdict
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.work import LabRun, Work
+from tcplab.grading.submission import LabRun, Submission
 
 __all__ = ["Departure", "compiled", "departures", "how_it_ended", "run_into_file"]
 
 _P = ParamSpec("_P")
-_Check = Callable[Concatenate[Work, _P], Verdict]
+_Check = Callable[Concatenate[Submission, _P], Verdict]
 
 #: Of what a program said last, a message shows so much.
 _MOST_WORDS = 120
@@ -41,11 +42,11 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 
     def decorate(check: _Check[_P]) -> _Check[_P]:
         @functools.wraps(check)
-        def checked(work: Work, /, *args: _P.args, **kwargs: _P.kwargs) -> Verdict:
-            built = work.compile(name)
+        def checked(submission: Submission, /, *args: _P.args, **kwargs: _P.kwargs) -> Verdict:
+            built = submission.compile(name)
             if built.binary is None:
                 return Verdict(0, f"{name} does not compile:\n{built.messages}")
-            return check(work, *args, **kwargs)
+            return check(submission, *args, **kwargs)
 
         return checked
 
@@ -61,7 +62,7 @@ def how_it_ended(run: LabRun, name: str) -> str:
 
 
 def run_into_file(
-    work: Work,
+    submission: Submission,
     name: str,
     arguments: Sequence[str],
     *,
@@ -72,9 +73,9 @@ def run_into_file(
     """The learner's program on the client, the course's filerecv on the server.
 
     Args:
-        work: the submission.
+        submission: with the C file.
         name: of the C file, which compiles.
-        arguments: as in Work.run_in_lab, which takes the others, too.
+        arguments: as in Submission.run_in_lab, which takes the others, too.
         lab: parameters of the Lab.
         files: put beside the program.
         limits: for the learner's program.
@@ -88,8 +89,8 @@ def run_into_file(
     """
     with tempfile.TemporaryDirectory(prefix="tcplab-received-") as folder:
         received = Path(folder) / "received"
-        run = work.run_in_lab(
-            work.compile(name),
+        run = submission.run_in_lab(
+            submission.compile(name),
             arguments,
             peer=["filerecv", "--json", "--port", "0", "-o", str(received)],
             lab=lab,

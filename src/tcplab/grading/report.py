@@ -58,7 +58,7 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
-    from tcplab.grading.parts import record_path
+    from tcplab.grading.nbgrader_plugins import report_path
 
     found = []
     folders = CourseDirectory(config=config)
@@ -67,8 +67,8 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
         for submission in gradebook.assignment_submissions(assignment):
             person = submission.student
             student = person.id
-            path = record_path(root, assignment, student)
-            record = json.loads(path.read_text()) if path.is_file() else {}
+            path = report_path(root, assignment, student)
+            report = json.loads(path.read_text()) if path.is_file() else {}
             grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
             found.append(
                 Line(
@@ -77,9 +77,9 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
                     max_score,
                     {grade.name: float(grade.score) for grade in grades},
                     bool(submission.needs_manual_grade),
-                    float(record.get("seconds", 0)),
-                    record.get("repairs", []),
-                    record.get("flags", []),
+                    float(report.get("seconds", 0)),
+                    report.get("repairs", []),
+                    report.get("flags", []),
                     failed.get(student, ""),
                     ", ".join(filter(None, (person.last_name, person.first_name))),
                     person.lms_user_id or "",

@@ -29,7 +29,7 @@ from tcplab.listings import shared_sources
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-__all__ = ["Built", "LabRun", "Work"]
+__all__ = ["Built", "LabRun", "Submission"]
 
 _COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=8 << 20)
 _RUN_LIMITS: Final = Limits(
@@ -117,7 +117,7 @@ class LabRun:
         return [int(size) for size in rows[wanted & ~rows["is_retransmission"]]["payload_bytes"]]
 
 
-class Work:
+class Submission:
     """One student's submission, as a check sees it. Use it in a with statement.
 
     Args:

@@ -1,0 +1,86 @@
+"""The ledger of a graded class: what was done for whom, so that a second run does what is new.
+
+For each student two digests: one of what was handed in and what it was graded with, and one of the
+marks by hand that the feedback shows (empty where there is no feedback).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nbgrader.coursedir import CourseDirectory
+
+__all__ = ["NO_MARKS", "Ledger", "marks_by_hand"]
+
+#: The digest of a student for whom no person has marked anything.
+NO_MARKS: Final = "none"
+
+
+class Ledger:
+    """The ledger of one assignment.
+
+    Args:
+        reports: the assignment's folder of reports.
+        folders: nbgrader's directories.
+        assignment: its name.
+    """
+
+    def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
+        self._folder = reports / "graded"
+        self._folders = folders
+        self._assignment = assignment
+
+    def has_grade(self, student: str, key: str) -> bool:
+        """Whether that submission was graded as it is."""
+        graded = self._exists(self._folders.autograded_directory, student)
+        return graded and self._keys(student)[0] == key
+
+    def has_feedback(self, student: str, marks_key: str) -> bool:
+        """Whether there is a feedback page with these marks."""
+        page = self._exists(self._folders.feedback_directory, student)
+        return page and self._keys(student)[1] == marks_key
+
+    def put(self, student: str, key: str, marks_key: str) -> None:
+        """Notes what was done; whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{student}.{os.getpid()}"
+        draft.write_text(f"{key}\n{marks_key}\n")
+        draft.replace(self._folder / student)
+
+    def _exists(self, directory: str, student: str) -> bool:
+        return Path(self._folders.format_path(directory, student, self._assignment)).is_dir()
+
+    def _keys(self, student: str) -> tuple[str, str]:
+        path = self._folder / student
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
+
+
+def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
+    """student -> digest of the scores and comments that persons gave; nobody else is in it."""
+    from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
+
+    given: dict[str, list[str]] = {}
+    with Gradebook(folders.db_url, folders.course_id) as gradebook:
+        known = gradebook.find_assignment(assignment).id
+        for table, columns in (
+            (Grade, (Grade.manual_score, Grade.extra_credit)),
+            (Comment, (Comment.manual_comment,)),
+        ):
+            rows = (
+                gradebook.db.query(SubmittedAssignment.student_id, table.cell_id, *columns)
+                .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+                .join(table, table.notebook_id == SubmittedNotebook.id)
+                .filter(SubmittedAssignment.assignment_id == known)
+            )
+            for student, *mark in rows:
+                if any(each is not None for each in mark[1:]):
+                    given.setdefault(student, []).append(repr(mark))
+    return {
+        student: hashlib.sha256("\n".join(sorted(marks)).encode()).hexdigest()
+        for student, marks in given.items()
+    }

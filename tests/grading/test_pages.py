@@ -1,0 +1,136 @@
+"""Learners' texts on the pages that a teacher opens: they show, and do nothing."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from jinja2 import Environment
+from nbformat import v4
+
+from tcplab.grading.pages import is_active, safe_markdown
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<ScRiPt >alert(1)",
+    "<b onclick=alert(1)>b</b>",
+    "<img src=x onerror=alert(1)>",
+    "<img src='x' width='1 onerror=alert(1)' onload=alert(1)>",
+    "<!-- --><svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<svg><a xlink:href='javascript:alert(1)'><text>x</text></a></svg>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<iframe src='data:text/html,<script>alert(1)</script>'></iframe>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<object data='javascript:alert(1)'></object>",
+    "<embed src='javascript:alert(1)'>",
+    "<form action='javascript:alert(1)'><button>x</button></form>",
+    "<input autofocus onfocus=alert(1)>",
+    "<meta http-equiv=refresh content='0;url=javascript:alert(1)'>",
+    "<base href='javascript:alert(1)//'>",
+    "<link rel=stylesheet href='javascript:alert(1)'>",
+    "<style>@import 'javascript:alert(1)';</style>",
+    "<div style='background:url(javascript:alert(1))'>x</div>",
+    "<details open ontoggle=alert(1)>x</details>",
+    "<video><source onerror=alert(1)></video>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<a href='jav\tascript:alert(1)'>x</a>",
+    "<a href='\x01javascript:alert(1)'>x</a>",
+    "[a](javascript:alert(1))",
+    "[a](JavaScript:alert(1))",
+    "[a](java&#115;cript:alert(1))",
+    "[a](javascript&colon;alert(1))",
+    "[a](&#x6A;avascript:alert(1))",
+    "[a](&#1;javascript&#58;alert(1))",
+    "[a](vb&#115;cript:alert(1))",
+    "[a](data&colon;text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[a][r]\n\n[r]: java&#x73;cript:alert(1)",
+    "<javascript:alert(1)>",
+    "![a](javascript:alert(1))",
+    "![a](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+)",
+    "| <img src=x onerror=alert(1)> | b |\n|---|---|\n| c | d |",
+    "# <img src=x onerror=alert(1)>",
+]
+#: What a page may hold of a learner's text.
+HARMLESS_TAGS = re.compile(
+    r"a|abbr|b|blockquote|br|code|del|details|div|em|h[1-6]|hr|i|img|kbd|li|ol|p|pre|s|span|strong"
+    r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul"
+)
+HARMLESS_LINK = re.compile(r"https?://|mailto:|#|[\w./-]*$")
+
+
+def rendered(source: str, **cell: Any) -> str:
+    """The text as a template's filter renders it."""
+    environment = Environment(autoescape=False)  # as nbconvert's
+    environment.filters["markdown2html"] = safe_markdown
+    made = v4.new_markdown_cell(source, **cell)
+    return environment.from_string("{{ cell.source | markdown2html }}").render(cell=made)
+
+
+class Tags(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("source", ATTACKS)
+def test_attack_does_nothing_and_is_flagged(source: str) -> None:
+    around = f"before\n\n{source}\n\nafter"
+    html = rendered(around)
+    assert "before" in html
+    found = Tags(html).tags
+    assert [tag for tag, _ in found if not HARMLESS_TAGS.fullmatch(tag)] == []
+    attributes = [(name, value or "") for _, own in found for name, value in own.items()]
+    assert {name for name, _ in attributes} <= {
+        "href",
+        "src",
+        "alt",
+        "title",
+        "rel",
+        "width",
+        "style",
+    }
+    links = [value for name, value in attributes if name in ("href", "src")]
+    assert [link for link in links if not HARMLESS_LINK.match(link)] == []
+    assert [value for name, value in attributes if name == "style" and "url" in value] == []
+    assert is_active(v4.new_markdown_cell(around))
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("a < b, x<y and <b>bold</b>", "a &lt; b, x&lt;y and <b>bold</b>"),
+        ("H<sub>2</sub>O and <b>bold</b>", "H<sub>2</sub>O and <b>bold</b>"),
+        ("one<br/>two", "one<br>two"),
+        ("*a* **b** ~~c~~ `d`", "<em>a</em> <strong>b</strong> <del>c</del> <code>d</code>"),
+        ("$a < b$ and $$x_1 * y_2$$", "$a &lt; b$ and $$x_1 * y_2$$"),
+        ("<https://example.org/?a=1&b=2>", 'href="https://example.org/?a=1&amp;b=2"'),
+        ("| a |\n|--:|\n| 1 |", 'style="text-align:right"'),
+        ("```python\nprint(1)\n```", '<div class="highlight"><pre><span></span>'),
+        ("# Why?", "<h1>Why?</h1>"),
+    ],
+)
+def test_honest_text_looks_as_it_should(source: str, shown: str) -> None:
+    assert shown in rendered(source)
+    assert not is_active(v4.new_markdown_cell(source))
+
+
+def test_pasted_picture_is_shown_if_it_is_one() -> None:
+    source = "![image.png](attachment:image.png)"
+    png = {"image.png": {"image/png": "iVBORw0KGgo="}}
+    assert 'src="data:image/png;base64,iVBORw0KGgo="' in rendered(source, attachments=png)
+    assert not is_active(v4.new_markdown_cell(source, attachments=png))
+    svg = {"image.png": {"image/svg+xml": "PHN2Zy8+"}}
+    assert "svg" not in rendered(source, attachments=svg)
+    assert is_active(v4.new_markdown_cell(source, attachments=svg))
+
+
+def test_code_is_never_active() -> None:
+    assert not is_active(v4.new_code_cell("<script>"))
