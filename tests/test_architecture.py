@@ -35,7 +35,6 @@ KNOWN_CIRCULAR: Final[set[str]] = {
 KNOWN_LONG: Final[set[str]] = {
     "figures/buffers.py:zero_window",
     "figures/mtu.py:headers",
-    "grading/batch.py:grade",
     "grading/captures.py:record_connection",
     "grading/sandbox.py:start",
     "models/messages.py:message_cost",

@@ -220,7 +220,8 @@ def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None
         names = set(archive.namelist())
         licences = {each for each in names if "/licenses/" in each}
         assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
-        sources = (ROOT / "src").glob("tcplab/**/*.py")
+        template = (ROOT / "src").glob("tcplab/grading/template/**/*.*")
+        sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template]
         assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
 
     # The archive keeps the permission to execute, and an installer honours it.
@@ -238,7 +239,7 @@ def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None
     run_checked([*install, "--target", str(site), str(wheel)])
     assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
     assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
-    c_files = list((ROOT / "src").rglob("*.[ch]"))
+    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # without those of tcplab itself
     assert c_files
     for source in c_files:
         copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")
