@@ -55,7 +55,7 @@ def add_a_script(notebook: Notebook) -> None:
     """Who opens the feedback must not run what a learner wrote into it."""
     source = (
         "<script>alert('run by the teacher')</script> a harmless word"
-        " [and a link](java&#115;cript:alert(2))"
+        "\n\n[and a link](java&#115;cript:alert(2))"
     )
     notebook["cells"].insert(
         2, {"cell_type": "markdown", "id": "script", "metadata": {}, "source": source}
