@@ -19,7 +19,7 @@ def test_results_are_tables_json_and_recordings() -> None:
     data = json.loads(as_json(grants))
     assert set(data) == {"experiment", "rows", "provenance"}
     assert {"kernel", "cpu", "sysctls", "link", "rmem_max_bytes"} <= set(data["provenance"])
-    assert len(table(grants).text().splitlines()) == 2 + len(grants.grants)
+    assert len(table(grants).text().splitlines()) == 2 + len(grants.variants)
     assert recordings.decode(recordings.encode(grants)) == grants
 
 
@@ -30,22 +30,25 @@ def test_results_are_tables_json_and_recordings() -> None:
         (lambda: buffers.measure([]), "rtts_ms is empty"),
         (
             lambda: buffers.measure([10], [0]),
-            "requests=0 must be a number from 1 to 1073741824 bytes",
+            "requests=0 must be a whole number from 1 to 1073741824 bytes",
         ),
         (
             lambda: buffers.measure(rate_mbit=0),
             "rate_mbit=0 must be a number from 1 to 1000 Mbit/s",
         ),
         (lambda: buffers.measure(side="both"), "side='both' is not known"),  # type: ignore[arg-type]
-        (lambda: buffers.measure_limits(["disk"]), "cases='disk' is not known"),  # type: ignore[list-item]
+        (lambda: buffers.measure_limits(["disk"]), "variants='disk' is not known"),  # type: ignore[list-item]
         (lambda: buffers.measure_zero_window(pause_ms=1), "pause_ms=1 must be a number from 300"),
         (
             lambda: buffers.measure_one_segment(writes=1),
-            "writes=1 must be a number from 4 to 1000",
+            "writes=1 must be a whole number from 4 to 1000",
         ),
-        (lambda: buffers.measure_queues([(0, None)]), "queue_packets=0 must be a number from 1"),
-        (lambda: buffers.measure_held([0]), "write_sizes=0 must be a number from 1"),
-        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a number from 1"),  # type: ignore[list-item]
+        (
+            lambda: buffers.measure_queues([(0, None)]),
+            "queue_packets=0 must be a whole number",
+        ),
+        (lambda: buffers.measure_held([0]), "writes_bytes=0 must be a whole number from 1"),
+        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from 1"),  # type: ignore[list-item]
     ],
 )
 def test_bad_values_are_named(call: object, message: str) -> None:

@@ -18,9 +18,11 @@ OPTIONS = SocketOptions(
 )
 
 
-def point(rtt_ms: float, request: int, mbit: float, model: float) -> buffers.Point:
+def point(rtt_ms: float, request: int, mbit: float, model: float) -> buffers.Transfer:
     window = request * 5 // 4
-    return buffers.Point(rtt_ms, request, 2 * request, window - 1000, window, mbit, model, 0.9, 0.0)
+    return buffers.Transfer(
+        rtt_ms, request, 2 * request, window - 1000, window, mbit, model, 0.9, 0.0
+    )
 
 
 def sweep() -> buffers.Sweep:
@@ -29,7 +31,7 @@ def sweep() -> buffers.Sweep:
         for rtt_ms in (10, 20, 40)
         for size in buffers.REQUESTS
     ]
-    return buffers.Sweep("receive", 50, points, {})
+    return buffers.Sweep(points, {}, "receive", 50)
 
 
 def limits() -> buffers.Limits:
@@ -52,23 +54,23 @@ def samples(rtt_ms: float, window: int) -> tuple[buffers.Sample, ...]:
 
 def autotuning() -> buffers.Autotuning:
     paths = [
-        buffers.Path(rtt_ms, size, 131_072, end, mbit, samples(rtt_ms, end))
+        buffers.Tuned(rtt_ms, size, 131_072, end, mbit, samples(rtt_ms, end))
         for rtt_ms in (2, 40)
         for size, end, mbit in ((32_768, 65_536, 7.2), (65_536, 131_072, 15.9), (None, 4**11, 94))
     ]
-    return buffers.Autotuning(100, paths, {})
+    return buffers.Autotuning(paths, {}, 100)
 
 
 def queues() -> buffers.Queues:
     return buffers.Queues(
-        10,
-        20,
         [
             buffers.Queue(20, None, 9.4, 38, 49, 44.6, 20, 4, 36.0, samples(30, 1)),
             buffers.Queue(1000, None, 9.41, 120, 168, 1250.0, 120, 0, 117.0, samples(100, 1)),
             buffers.Queue(1000, 24_576, 9.17, 25, 28, 1250.0, 11, 0, 25.0, samples(20, 1)),
         ],
         {},
+        10,
+        20,
     )
 
 
@@ -148,7 +150,7 @@ def test_the_sweep_tells_knees_and_the_worst_point() -> None:
     title = MADE["buffer_sweep"]().title
     assert "58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms" in title
     assert "with 8,192 bytes asked for at 40 ms it is 1.8 of 47 Mbit/s" in title
-    send = figures.buffer_sweep(buffers.Sweep("send", 50, sweep().points, {}))
+    send = figures.buffer_sweep(buffers.Sweep(sweep().variants, {}, "send", 50))
     assert "send buffer" in send.alt
 
 
@@ -191,10 +193,10 @@ def test_the_corks() -> None:
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: figures.buffer_sweep(buffers.Sweep("receive", 50, [], {})),
+        lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
         lambda: figures.buffer_limits(buffers.Limits([], {})),
-        lambda: figures.autotuning(buffers.Autotuning(100, [], {})),
-        lambda: figures.bufferbloat(buffers.Queues(10, 20, [], {})),
+        lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
+        lambda: figures.bufferbloat(buffers.Queues([], {}, 10, 20)),
         lambda: figures.cork_ways(cork.Cork((1, 1), 0, [], {})),
         lambda: figures.forgotten_cork(cork.Forgotten([], {})),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),

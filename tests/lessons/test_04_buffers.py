@@ -22,18 +22,18 @@ def grants() -> buffers.Grants:
 
 
 def test_a_request_is_doubled_and_what_is_too_small_is_raised(grants: buffers.Grants) -> None:
-    for each in grants.grants[:-1]:
+    for each in grants.variants[:-1]:
         assert each.sndbuf_bytes == each.model_sndbuf_bytes
         assert each.rcvbuf_bytes == each.model_rcvbuf_bytes
-    doubled = [each.rcvbuf_bytes for each in grants.grants[1:3]]
+    doubled = [each.rcvbuf_bytes for each in grants.variants[1:3]]
     assert doubled == [65_536, 131_072]
-    assert grants.grants[0].sndbuf_bytes > 2 * 1
+    assert grants.variants[0].sndbuf_bytes > 2 * 1
 
 
 def test_a_window_is_less_than_the_buffer_and_an_untouched_buffer_grows(
     grants: buffers.Grants,
 ) -> None:
-    _least, small, large, untouched = grants.grants
+    _least, small, large, untouched = grants.variants
     for each in (small, large):
         assert 0.3 * each.rcvbuf_bytes < each.largest_window_bytes < each.rcvbuf_bytes
         assert each.model_window_bytes is not None
@@ -88,12 +88,12 @@ def unspoilt(measure: Callable[[], R], holds: Callable[[R], bool], tries: int = 
 
 
 def rises(sweep: buffers.Sweep) -> bool:
-    return all(1.3 * a.mbit < b.mbit for a, b in itertools.pairwise(sweep.points))
+    return all(1.3 * a.mbit < b.mbit for a, b in itertools.pairwise(sweep.variants))
 
 
 def test_throughput_follows_the_window_up_to_the_knee() -> None:
     sweep = unspoilt(lambda: buffers.measure([40], [8192, 32_768, 262_144], rate_mbit=20), rises)
-    small, middle, large = sweep.points
+    small, middle, large = sweep.variants
     assert sweep.knee_bytes(40) == pytest.approx(20e6 / 8 * 0.04 * 0.94, rel=0.02)
     assert small.window_bytes < middle.window_bytes < sweep.knee_bytes(40)
     assert middle.window_bytes < large.window_bytes
@@ -105,7 +105,7 @@ def test_throughput_follows_the_window_up_to_the_knee() -> None:
 
 def test_a_send_buffer_bounds_it_too() -> None:
     sweep = unspoilt(lambda: buffers.measure([40], [8192, 131_072], 20, side="send"), rises)
-    small, _large = sweep.points
+    small, _large = sweep.variants
     assert rises(sweep)
     assert small.mbit < 2 * small.model_mbit
     assert small.rwnd_share < 0.2
@@ -113,16 +113,16 @@ def test_a_send_buffer_bounds_it_too() -> None:
 
 def test_autotuning_beats_the_size_it_starts_with() -> None:
     def wins(result: buffers.Autotuning) -> bool:
-        return result.at(40, None).mbit > 1.3 * result.at(40, 65_536).mbit
+        return result[40, None].mbit > 1.3 * result[40, 65_536].mbit
 
     result = unspoilt(lambda: buffers.measure_autotuning([40], [65_536, None], 50), wins)
-    fixed, free = result.at(40, 65_536), result.at(40, None)
+    fixed, free = result[40, 65_536], result[40, None]
     assert fixed.start_bytes == free.start_bytes == 131_072
     assert fixed.end_bytes == fixed.start_bytes
     assert free.end_bytes > 2 * free.start_bytes
     assert wins(result)
     with pytest.raises(KeyError):
-        result.at(40, 1)
+        result[40, 1]
 
 
 # ---- who is in the way ---------------------------------------------------------------------------
@@ -137,7 +137,7 @@ VERDICTS = {
 
 def test_tcp_info_names_the_limit() -> None:
     def named(result: buffers.Limits) -> bool:
-        return {each.case: each.verdict for each in result.limits} == VERDICTS
+        return {each.case: each.verdict for each in result.variants} == VERDICTS
 
     result = unspoilt(buffers.measure_limits, named)
     assert named(result), result.rows()
@@ -173,30 +173,30 @@ def test_a_receiver_that_does_not_read_closes_its_window() -> None:
 
 def test_a_send_buffer_is_a_threshold_and_no_wall() -> None:
     def soft(result: buffers.Held) -> bool:
-        whole, odd = result.holdings
+        whole, odd = result.variants
         return odd.held_bytes > 2 * max(odd.granted_bytes, whole.held_bytes)
 
     result = unspoilt(lambda: buffers.measure_held([1448, 4096]), soft)
-    assert [each.granted_bytes for each in result.holdings] == [16_384, 16_384]
+    assert [each.granted_bytes for each in result.variants] == [16_384, 16_384]
     assert soft(result)
 
 
 def test_one_segment_in_the_send_buffer_stalls_before_a_receiver_that_delays() -> None:
     def stalls(result: buffers.SmallBuffers) -> bool:
-        one, three = result.of(1, "delaying"), result.of(26_844, "delaying")
+        one, three = result[1, "delaying", False], result[26_844, "delaying", False]
         return (
             one.stalls > three.stalls
             and one.ms_per_write > 2 * three.ms_per_write
-            and one.ms_per_write > 2 * result.of(1, "linux").ms_per_write
+            and one.ms_per_write > 2 * result[1, "linux", False].ms_per_write
         )
 
     result = unspoilt(lambda: buffers.measure_one_segment([1, 26_844], writes=16), stalls)
     assert stalls(result), result.rows()
-    assert result.of(1, "delaying").segments == 1
-    assert result.of(26_844, "delaying").segments >= 3
-    assert result.of(1, "delaying").stalls >= 3
+    assert result[1, "delaying", False].segments == 1
+    assert result[26_844, "delaying", False].segments >= 3
+    assert result[1, "delaying", False].stalls >= 3
     # TCP_NODELAY is no cure.
-    assert result.of(1, "delaying", nodelay=True).stalls >= 3
+    assert result[1, "delaying", True].stalls >= 3
 
 
 # ---- queues --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from tests.nonempty import each
 
 from tcplab import widgets
-from tcplab.experiments.buffers import Point
+from tcplab.experiments.buffers import Transfer
 from tcplab.models import Path, message_cost
 from tcplab.widgets.controls import Choice, Number, checked
 from tcplab.widgets.instrument import INSTRUMENTS, Instrument, load
@@ -85,7 +85,7 @@ def test_the_model_follows_the_settings() -> None:
 def test_a_transfer_that_fell_far_short_of_the_model_is_named() -> None:
     model = {"window_bytes": 1, "model_window_bytes": 1, "rwnd_share": 0.0, "sndbuf_share": 0.0}
     far, near = (
-        Point(80.0, 524_288, 1_048_576, mbit=mbit, model_mbit=47.1, **model)  # type: ignore[arg-type]
+        Transfer(80.0, 524_288, 1_048_576, mbit=mbit, model_mbit=47.1, **model)  # type: ignore[arg-type]
         for mbit in (5.7, 41.0)
     )
     (doubt,) = buffers._doubts([far, near])

@@ -42,10 +42,10 @@ def buffer_sweep(result: Sweep) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.points:
+    if not result.variants:
         raise ValueError("the sweep has no points to draw")
     figure, axes = _start()
-    windows = [each.model_window_bytes for each in result.points]
+    windows = [each.model_window_bytes for each in result.variants]
     xs = _steps(min(windows) / 1.5, max(windows) * 1.5)
     for number, rtt_ms in enumerate(result.rtts_ms):
         colour, marker, line = _CURVES[number % len(_CURVES)]
@@ -66,8 +66,8 @@ def buffer_sweep(result: Sweep) -> Picture:
         axes.axvline(knee, color=colour, ls=(0, (1, 3)), lw=1.8)
         _note(axes, f"BDP {_size(knee)}", knee, 0.02 + 0.06 * number, colour)
     axes.set(xscale="log", yscale="log")
-    rates = [each.mbit for each in result.points]
-    axes.set_ylim(min([*rates, *(each.model_mbit for each in result.points)]) / 1.6, 110)
+    rates = [each.mbit for each in result.variants]
+    axes.set_ylim(min([*rates, *(each.model_mbit for each in result.variants)]) / 1.6, 110)
     axes.set_ylim(top=result.goodput_mbit * 1.9)
     axes.set_xlim(xs[0], xs[-1])
     what = "receive window that the buffer gives" if result.side == "receive" else _HELD
@@ -81,14 +81,14 @@ def buffer_sweep(result: Sweep) -> Picture:
     words = "; ".join(
         f"RTT {each.rtt_ms:g} ms, {each.requested_bytes:,} bytes asked for: {each.mbit:.1f} Mbit/s"
         f" (model {each.model_mbit:.1f})"
-        for each in result.points
+        for each in result.variants
     )
     alt = f"Throughput against the {result.side} buffer, both axes logarithmic. {title}. {words}."
     return Picture(figure, title, alt, table(result))
 
 
 def _sweep_finding(result: Sweep) -> str:
-    small = min(result.points, key=lambda each: each.mbit)
+    small = min(result.variants, key=lambda each: each.mbit)
     knees = ", ".join(
         f"{_size(result.knee_bytes(rtt_ms))} at {rtt_ms:g} ms" for rtt_ms in result.rtts_ms
     )
@@ -106,10 +106,10 @@ def buffer_limits(result: Limits) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.limits:
+    if not result.variants:
         raise ValueError("there is no transfer to draw")
     figure, axes = _start((0.15, 0.115, 0.83, 0.735))
-    for row, each in enumerate(result.limits):
+    for row, each in enumerate(result.variants):
         for number, (name, look) in enumerate(_LIMITS):
             value, y = getattr(each, name), row + (number - 1.5) * 0.19
             label = named_once(axes, look.name)
@@ -129,23 +129,23 @@ def buffer_limits(result: Limits) -> Picture:
         )
     axes.set_xscale("log")
     axes.set_xlim(1000, 3e8)  # the verdicts stand right of all bars
-    axes.set_ylim(len(result.limits) - 0.4, -1.0)
-    axes.set_yticks(range(len(result.limits)), [each.case for each in result.limits])
+    axes.set_ylim(len(result.variants) - 0.4, -1.0)
+    axes.set_yticks(range(len(result.variants)), [each.case for each in result.variants])
     axes.set_xlabel("bytes, median of the second half (logarithmic)", fontsize=TEXT)
     _byte_ticks(axes, "x")
     no_box(axes)
     axes.legend(loc="upper center", fontsize=SMALL, ncols=4, framealpha=0.95)
-    right = sum(_agrees(each.case, each.verdict) for each in result.limits)
+    right = sum(_agrees(each.case, each.verdict) for each in result.variants)
     title = (
         f"Which bound does the data in flight meet? TCP_INFO names the limit of {right} of"
-        f" {len(result.limits)} slow transfers"
+        f" {len(result.variants)} slow transfers"
     )
     style.title(figure, title)
     words = "; ".join(
         f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
         f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
         f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}, so {each.verdict}"
-        for each in result.limits
+        for each in result.variants
     )
     return Picture(figure, title, f"Bars of bytes for each transfer. {words}.", table(result))
 
@@ -235,13 +235,13 @@ def autotuning(result: Autotuning) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.paths:
+    if not result.variants:
         raise ValueError("there is no transfer to draw")
     figure = style.new_figure()
     data = figure.add_axes((0.075, 0.115, 0.41, 0.735))
     window = figure.add_axes((0.575, 0.115, 0.41, 0.735))
-    longest = max(each.rtt_ms for each in result.paths)
-    shown = [each for each in result.paths if each.rtt_ms == longest]
+    longest = max(each.rtt_ms for each in result.variants)
+    shown = [each for each in result.variants if each.rtt_ms == longest]
     for number, each in enumerate(shown):
         colour, marker, line = _CURVES[number % len(_CURVES)]
         size = each.requested_bytes
@@ -272,7 +272,7 @@ def autotuning(result: Autotuning) -> Picture:
     words = "; ".join(
         f"RTT {each.rtt_ms:g} ms, {_buffer_name(each.requested_bytes)}: {each.mbit:.1f} Mbit/s,"
         f" SO_RCVBUF {each.start_bytes:,} at the start and {each.end_bytes:,} at the end"
-        for each in result.paths
+        for each in result.variants
     )
     alt = f"Two plots over time, delivered data and receive window. {title}. {words}."
     return Picture(figure, title, alt, table(result))
@@ -288,10 +288,10 @@ def bufferbloat(result: Queues) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.queues:
+    if not result.variants:
         raise ValueError("there is no transfer to draw")
     figure, axes = _start()
-    for number, each in enumerate(result.queues):
+    for number, each in enumerate(result.variants):
         colour, marker, line = _CURVES[number % len(_CURVES)]
         axes.plot(
             [moment.time_s for moment in each.samples],
@@ -305,18 +305,18 @@ def bufferbloat(result: Queues) -> Picture:
             label=f"{each.name}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again",
         )
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 3)), lw=2)
-    end = max(moment.time_s for each in result.queues for moment in each.samples)
+    end = max(moment.time_s for each in result.variants for moment in each.samples)
     axes.text(
         end, result.rtt_ms, "the idle wire", ha="right", va="top", fontsize=SMALL, color=style.GREY
     )
-    most = max(each.most_rtt_ms for each in result.queues)
+    most = max(each.most_rtt_ms for each in result.variants)
     axes.set_ylim(0, 1.5 * most)
     axes.set_xlim(0, 1.02 * end)
     axes.set_xlabel("time (s)", fontsize=TEXT)
     axes.set_ylabel("round-trip time of the transfer (ms)", fontsize=TEXT)
     axes.legend(loc="upper left", fontsize=SMALL, framealpha=0.95)
-    short = min(result.queues, key=lambda each: each.most_rtt_ms)
-    long = max(result.queues, key=lambda each: each.most_rtt_ms)
+    short = min(result.variants, key=lambda each: each.most_rtt_ms)
+    long = max(result.variants, key=lambda each: each.most_rtt_ms)
     title = (
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
         f" trip of {short.rtt_ms:.0f} ms ({short.name}) or {long.rtt_ms:.0f} ms ({long.name})"
@@ -325,7 +325,7 @@ def bufferbloat(result: Queues) -> Picture:
     words = "; ".join(
         f"{each.name}: RTT {each.rtt_ms:.0f} ms in the median, {each.most_rtt_ms:.0f} ms at most,"
         f" {each.mbit:.1f} Mbit/s"
-        for each in result.queues
+        for each in result.variants
     )
     return Picture(figure, title, f"Round-trip time over time. {title}. {words}.", table(result))
 

@@ -1,4 +1,4 @@
-"""What the experiments with socket buffers share: connections, grants, and readings of TCP_INFO."""
+"""Connections, grants and readings of TCP_INFO, for the experiments with socket buffers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.checks import number
 from tcplab.errors import LabError
 from tcplab.lab import Lab
 from tcplab.programs import TcpBulkResult, TcpSource
@@ -33,7 +32,6 @@ __all__ = [
     "send_window",
     "sending",
     "steady_mbit",
-    "within_all",
 ]
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
@@ -41,18 +39,6 @@ MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps 
 SEND_OVERHEAD_BYTES: Final = 832
 #: The most that the experiments ask for.
 MOST_BYTES: Final = 1 << 30
-
-
-def within_all(name: str, values: Sequence[float], low: float, high: float, unit: str = "") -> None:
-    """Checks that there are values, and that each is from low to high.
-
-    Raises:
-        ValueError: one is not, or there is none.
-    """
-    if not values:
-        raise ValueError(f"{name} is empty; give at least one of {low:,.12g} to {high:,.12g}{unit}")
-    for value in values:
-        number(name, value, low, high, unit=unit)
 
 
 def core_limit(name: str) -> int:
@@ -90,7 +76,7 @@ def connection(
             if after is not None:
                 receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
             yield sender, receiver
-        # What is still under way reaches the recorders.
+        # What is still in flight reaches the recorders.
         time.sleep(lab.rtt_ms / 1e3 + 0.02)
 
 

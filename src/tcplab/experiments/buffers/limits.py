@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import MSS_BYTES, connection, read_all, steady_mbit
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
@@ -28,7 +28,7 @@ CASES: Final[tuple[Case, ...]] = get_args(Case)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Variant):
     """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians.
 
     Attributes:
@@ -64,12 +64,15 @@ class Limit:
         # goes on as soon as an ACK makes some, so that data is outstanding all the time.
         return "application" if self.busy_share < 0.75 else "send buffer or application"
 
+    def row(self) -> dict[str, Any]:
+        """The fields and the verdict."""
+        return {**Variant.row(self), "verdict": self.verdict}
+
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Result[Limit]):
     """Four slow transfers."""
 
-    experiment: ClassVar[str] = "buffer-limits"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "what was made small"),
         Column("mbit", "Mbit/s", ".1f"),
@@ -83,65 +86,42 @@ class Limits:
         Column("verdict", "so the limit is"),
     )
 
-    limits: Sequence[Limit]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, case: str) -> Limit:
-        for each in self.limits:
-            if each.case == case:
-                return each
-        raise KeyError(case)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a transfer."""
-        return [
-            {
-                "variant": each.case,
-                **{name: getattr(each, name) for name in Limit.__slots__},
-                "verdict": each.verdict,
-            }
-            for each in self.limits
-        ]
-
 
 @experiment("buffer-limits")
 def measure_limits(
-    cases: Sequence[Case] = CASES, rtt_ms: float = 20, rate_mbit: float = 20, size_bytes: int = 8192
+    variants: Sequence[Case] = CASES,
+    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 20,
+    rate_mbit: Annotated[float, Between(5, 1000, "Mbit/s")] = 20,
+    buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,
 ) -> Limits:
-    """Transfers over one wire, each with something else in its way, and TCP_INFO of the sender.
+    """Four slow transfers, and the number of TCP_INFO that names the cause of each.
 
     Args:
-        cases: which.
-        rtt_ms: of the wire, 5 to 500.
-        rate_mbit: of the wire, 5 to 1000.
-        size_bytes: what the small buffer asks for, 4096 to 10^6; the slow application writes half
-            as much, and pauses for three round-trip times.
+        variants: what is made small.
+        rtt_ms: round-trip time of the wire.
+        rate_mbit: rate of the wire.
+        buffer_bytes: the small buffer; the slow application writes half as much at a time, and
+            pauses for three round-trip times.
 
     Raises:
-        ValueError: a number is out of range, or no such case.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    number("rtt_ms", rtt_ms, 5, 500, unit=" ms")
-    number("rate_mbit", rate_mbit, 5, 1000, unit=" Mbit/s")
-    number("size_bytes", size_bytes, 4096, 1e6, unit=" bytes")
-    for case in cases:
-        if case not in CASES:
-            raise ValueError(f"case {case!r} is not one of {', '.join(CASES)}")
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
-        limits = [_limit_of(lab, case, rtt_ms, size_bytes) for case in cases]
-        return Limits(limits, provenance(lab, size_bytes=size_bytes, congestion=lab.congestion))
+        limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]
+        return Limits(limits, provenance(lab, buffer_bytes=buffer_bytes, congestion=lab.congestion))
 
 
-def _limit_of(lab: Lab, case: Case, rtt_ms: float, size_bytes: int) -> Limit:
+def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
     seconds = 0.4 + 0.02 * rtt_ms
     if case == "application":
-        return _slow_application(lab, rtt_ms, size_bytes, seconds)
+        return _slow_application(lab, rtt_ms, buffer_bytes, seconds)
     result = tcp_bulk(
         lab,
         write_bytes=MSS_BYTES,
         duration_s=seconds,
-        sndbuf_bytes=size_bytes if case == "send buffer" else None,
-        rcvbuf_bytes=size_bytes if case == "receive buffer" else None,
+        sndbuf_bytes=buffer_bytes if case == "send buffer" else None,
+        rcvbuf_bytes=buffer_bytes if case == "receive buffer" else None,
         interval_ms=rtt_ms / 4,
     )
     # What TCP_INFO blames is counted to the very end, when the buffers drain.
@@ -149,7 +129,7 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, size_bytes: int) -> Limit:
     return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
 
 
-def _slow_application(lab: Lab, rtt_ms: float, size_bytes: int, seconds: float) -> Limit:
+def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
     """Writes a little, pauses for three round-trip times, and is never stopped by anything."""
     from tcplab.timeline.sockets import read_tcp_info, sampling
 
@@ -159,8 +139,8 @@ def _slow_application(lab: Lab, rtt_ms: float, size_bytes: int, seconds: float) 
         start, count = time.monotonic(), 0
         with sampling(sender, rtt_ms / 4) as samples:
             while time.monotonic() < start + seconds:
-                sender.sendall(bytes(size_bytes // 2))
-                count += size_bytes // 2
+                sender.sendall(bytes(buffer_bytes // 2))
+                count += buffer_bytes // 2
                 time.sleep(3 * rtt_ms / 1e3)
         wall_s = time.monotonic() - start
         info = read_tcp_info(sender)

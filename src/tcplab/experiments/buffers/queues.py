@@ -5,23 +5,23 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from tcplab.checks import number
+from tcplab.checks import whole
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     MSS_BYTES,
     Sample,
     samples_of,
     steady_mbit,
-    within_all,
 )
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import Rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, serialisation_ms
 from tcplab.programs import TcpBulkResult, small_writes, tcp_bulk
@@ -31,7 +31,7 @@ __all__ = ["Queue", "Queues", "measure_queues"]
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Variant):
     """A transfer through a queue of one length.
 
     Attributes:
@@ -64,12 +64,22 @@ class Queue:
         name = f"queue of {self.queue_packets}"
         return name if self.rcvbuf_bytes is None else f"{name}, SO_RCVBUF {self.rcvbuf_bytes:,}"
 
+    @property
+    def key(self) -> tuple[int, int | None]:
+        """Queue in packets and SO_RCVBUF in bytes."""
+        return self.queue_packets, self.rcvbuf_bytes
+
+    def row(self) -> dict[str, Any]:
+        """The fields but the samples."""
+        row = {**Variant.row(self), "variant": self.name, "queue_packets": self.queue_packets}
+        del row["samples"]
+        return row
+
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class Queues(Result[Queue]):
     """Round-trip time under load, by the length of the queue."""
 
-    experiment: ClassVar[str] = "bufferbloat"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "at the bottleneck"),
         Column("mbit", "Mbit/s", ".2f"),
@@ -78,77 +88,57 @@ class Queues:
         Column("full_queue_rtt_ms", "with a full queue (ms)", ".0f"),
         Column("most_queued_packets", "queued at most", "d"),
         Column("retransmissions", "sent again", "d"),
-        Column("other_ms", "a stranger's question (ms)", ".0f"),
+        Column("other_ms", "another host's request (ms)", ".0f"),
     )
 
     rate_mbit: float
     rtt_ms: float
-    queues: Sequence[Queue]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, case: tuple[int, int | None]) -> Queue:
-        for each in self.queues:
-            if (each.queue_packets, each.rcvbuf_bytes) == case:
-                return each
-        raise KeyError(case)
 
     @property
     def bdp_packets(self) -> float:
         """What fills the wire, in full packets."""
         return bdp_bytes(self.rate_mbit, self.rtt_ms) / (MSS_BYTES + 90)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a queue."""
-        return [
-            {
-                "variant": each.name,
-                **{name: getattr(each, name) for name in Queue.__slots__ if name != "samples"},
-            }
-            for each in self.queues
-        ]
-
 
 @experiment("bufferbloat")
 def measure_queues(
-    cases: Sequence[tuple[int, int | None]] = (
+    variants: Sequence[tuple[int, int | None]] = (
         (20, None),
         (100, None),
         (1000, None),
         (1000, 24_576),
     ),
-    rate_mbit: float = 10,
-    rtt_ms: float = 20,
-    duration_s: float = 2.0,
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 10,
+    rtt_ms: Annotated[float, Between(1, 500, "ms")] = 20,
+    duration_s: Annotated[float, Between(0.5, 60, "s")] = 2.0,
 ) -> Queues:
-    """A transfer through each queue, and a small question beside it.
+    """Bufferbloat: a transfer through queues of several lengths, and a small request beside it.
 
     Args:
-        cases: pairs of queue length (1 to 10^5 packets) and SO_RCVBUF (bytes, or None).
-        rate_mbit: of the wire, 1 to 1000.
-        rtt_ms: of the wire when it is idle, 1 to 500.
-        duration_s: of each transfer, 0.5 to 60.
+        variants: pairs of queue length (1 to 10^5 packets) and SO_RCVBUF (bytes, or None).
+        rate_mbit: rate of the wire.
+        rtt_ms: round-trip time of the idle wire.
+        duration_s: duration of each transfer.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within_all("queue_packets", [packets for packets, _size in cases], 1, 1e5)
-    within_all("rcvbuf_bytes", [size or 1 for _queue, size in cases], 1, MOST_BYTES, " bytes")
-    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
-    number("rtt_ms", rtt_ms, 1, 500, unit=" ms")
-    number("duration_s", duration_s, 0.5, 60, unit=" s")
+    for packets, size in variants:
+        whole("queue_packets", packets, 1, 100_000)
+        whole("rcvbuf_bytes", size or 1, 1, MOST_BYTES, unit=" bytes")
     queues: list[Queue] = []
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
-        with Rounds(len(cases), "queues") as rounds:
+        with Rounds(len(variants), "queues") as rounds:
             for turn in rounds:
-                queues.append(_queue(lab, *cases[turn], rate_mbit, rtt_ms, duration_s))
+                queues.append(_queue(lab, *variants[turn], rate_mbit, rtt_ms, duration_s))
         return Queues(
-            rate_mbit,
-            rtt_ms,
             queues,
             provenance(
                 lab, congestion=lab.congestion, interrupted=rounds.interrupted, runs=rounds.done
             ),
+            rate_mbit,
+            rtt_ms,
         )
 
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.checks import number
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MSS_BYTES,
     held_bytes,
     send_window,
     steady_mbit,
-    within_all,
 )
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
@@ -41,7 +40,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Variant):
     """How much of what one kind of write wrote was in the sender at most.
 
     Attributes:
@@ -56,12 +55,21 @@ class Holding:
     held_bytes: int
     mbit: float
 
+    def row(self) -> dict[str, Any]:
+        """The fields, with the write in segments and the data held in send buffers."""
+        return {
+            **Variant.row(self),
+            "variant": f"{self.write_bytes:,}",
+            "write_bytes": self.write_bytes,
+            "segments": self.write_bytes / MSS_BYTES,
+            "times": self.held_bytes / self.granted_bytes,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Held(Result[Holding]):
     """One send buffer, filled by writes of different sizes."""
 
-    experiment: ClassVar[str] = "send-buffer-held"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "each write (bytes)"),
         Column("segments", "in segments of 1448", ".2f"),
@@ -71,45 +79,32 @@ class Held:
         Column("mbit", "Mbit/s", ".1f"),
     )
 
-    holdings: Sequence[Holding]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a size."""
-        return [
-            {
-                "variant": f"{each.write_bytes:,}",
-                **{name: getattr(each, name) for name in Holding.__slots__},
-                "segments": each.write_bytes / MSS_BYTES,
-                "times": each.held_bytes / each.granted_bytes,
-            }
-            for each in self.holdings
-        ]
-
 
 @experiment("send-buffer-held")
 def measure_held(
-    write_sizes: Sequence[int] = (1448, 2896, 4096, 65_536),
-    sndbuf_bytes: int = 8192,
-    rtt_ms: float = 20,
+    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = (
+        1448,
+        2896,
+        4096,
+        65_536,
+    ),
+    sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 8192,
+    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 20,
 ) -> Held:
-    """Fills the same send buffer with writes of different sizes, and looks how much is in it.
+    """Data that one send buffer holds, by the size of the writes that fill it.
 
     Args:
-        write_sizes: bytes of each write, 1 to 2^20.
-        sndbuf_bytes: SO_SNDBUF asked for, 1 to 10^6.
-        rtt_ms: of the wire, 5 to 500.
+        writes_bytes: sizes of one write.
+        sndbuf_bytes: SO_SNDBUF to ask for.
+        rtt_ms: round-trip time of the wire.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within_all("write_sizes", write_sizes, 1, 1 << 20, " bytes")
-    number("sndbuf_bytes", sndbuf_bytes, 1, 1e6, unit=" bytes")
-    number("rtt_ms", rtt_ms, 5, 500, unit=" ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         holdings = []
-        for size in write_sizes:
+        for size in writes_bytes:
             result = tcp_bulk(
                 lab,
                 write_bytes=size,
@@ -133,7 +128,7 @@ _LARGE_MSS: Final = 8948
 
 
 @dataclass(frozen=True, slots=True)
-class SmallBuffer:
+class SmallBuffer(Variant):
     """Writes of one MSS through one send buffer.
 
     Attributes:
@@ -156,12 +151,16 @@ class SmallBuffer:
     stalls: int
     ms_per_write: float
 
+    @property
+    def key(self) -> tuple[int, Receiver, bool]:
+        """Requested bytes, receiver and TCP_NODELAY."""
+        return self.requested_bytes, self.receiver, self.nodelay
+
 
 @dataclass(frozen=True, slots=True)
-class SmallBuffers:
+class SmallBuffers(Result[SmallBuffer]):
     """Send buffer × Nagle × delayed ACK."""
 
-    experiment: ClassVar[str] = "send-buffer-rule"
     columns: ClassVar[Sequence[Column]] = (
         Column("requested_bytes", "asked for (bytes)", ",d"),
         Column("granted_bytes", "granted", ",d"),
@@ -173,28 +172,10 @@ class SmallBuffers:
         Column("stalls", "stalls, ACKs delayed", "d"),
     )
 
-    runs: Sequence[SmallBuffer]
-    provenance: Mapping[str, Any]
-
-    def of(self, requested_bytes: int, receiver: Receiver, nodelay: bool = False) -> SmallBuffer:
-        """One run.
-
-        Raises:
-            KeyError: it was not measured.
-        """
-        for each in self.runs:
-            if (each.requested_bytes, each.receiver, each.nodelay) == (
-                requested_bytes,
-                receiver,
-                nodelay,
-            ):
-                return each
-        raise KeyError((requested_bytes, receiver, nodelay))
-
     def rows(self) -> list[dict[str, Any]]:
-        """One row a size, its four runs side by side."""
+        """One row per size, its four variants side by side."""
         found: dict[int, dict[str, Any]] = {}
-        for each in self.runs:
+        for each in self.variants:
             row = found.setdefault(
                 each.requested_bytes,
                 {
@@ -213,20 +194,21 @@ class SmallBuffers:
 
 @experiment("send-buffer-rule")
 def measure_one_segment(
-    requests: Sequence[int] = (1, 4096, 8192, 13_422), writes: int = 20
+    requests: Annotated[Sequence[int], Between(1, 1_000_000, "bytes")] = (1, 4096, 8192, 13_422),
+    writes: Annotated[int, Between(4, 1000)] = 20,
 ) -> SmallBuffers:
-    """Writes of one MSS on a wire with jumbo frames (MTU 9000, MSS 8948), by the send buffer.
+    """Send buffers too small for the receiver's delayed ACK, on a wire with jumbo frames.
+
+    Each write is one MSS, 8948 bytes at an MTU of 9000.
 
     Args:
-        requests: SO_SNDBUF asked for, 1 to 10^6 bytes each.
-        writes: how many of 8948 bytes each, 4 to 1000.
+        requests: sizes of SO_SNDBUF to ask for.
+        writes: writes per connection.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within_all("requests", requests, 1, 1e6, " bytes")
-    number("writes", writes, 4, 1000)
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:
         measured = [

@@ -6,12 +6,10 @@ Sources: RFC 7323 (throughput ≤ window / RTT), tcp(7) (SO_RCVBUF disables auto
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     MSS_BYTES,
@@ -23,10 +21,11 @@ from tcplab.experiments.buffers.common import (
     samples_of,
     send_window,
     steady_mbit,
-    within_all,
 )
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import Rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
 from tcplab.programs import tcp_bulk
@@ -34,18 +33,16 @@ from tcplab.tables import Column
 
 __all__ = [
     "REQUESTS",
-    "SIDES",
     "Autotuning",
-    "Path",
-    "Point",
     "Side",
     "Sweep",
+    "Transfer",
+    "Tuned",
     "measure",
     "measure_autotuning",
 ]
 
 Side = Literal["receive", "send"]
-SIDES: Final[tuple[Side, ...]] = get_args(Side)
 REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 
 
@@ -53,7 +50,7 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Transfer(Variant):
     """One transfer.
 
     Attributes:
@@ -79,19 +76,27 @@ class Point:
     rwnd_share: float
     sndbuf_share: float
 
+    @property
+    def key(self) -> tuple[float, int]:
+        """Round-trip time in ms and requested bytes."""
+        return self.rtt_ms, self.requested_bytes
+
+    def row(self) -> dict[str, Any]:
+        """The fields under a name."""
+        name = f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
+        return {**Variant.row(self), "variant": name, "rtt_ms": self.rtt_ms}
+
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Result[Transfer]):
     """Throughput against the size of one buffer.
 
     Attributes:
+        variants: in order of round-trip time and size.
         side: which buffer.
         rate_mbit: of the wire.
-        points: in order of round-trip time and size.
-        provenance: see tcplab.experiments.provenance.
     """
 
-    experiment: ClassVar[str] = "buffers"
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
         Column("requested_bytes", "asked for (bytes)", ",d"),
@@ -105,8 +110,6 @@ class Sweep:
 
     side: Side
     rate_mbit: float
-    points: Sequence[Point]
-    provenance: Mapping[str, Any]
 
     @property
     def goodput_mbit(self) -> float:
@@ -116,67 +119,53 @@ class Sweep:
     @property
     def rtts_ms(self) -> list[float]:
         """The round-trip times, each once."""
-        return list(dict.fromkeys(each.rtt_ms for each in self.points))
+        return list(dict.fromkeys(each.rtt_ms for each in self.variants))
 
     def knee_bytes(self, rtt_ms: float) -> float:
         """The window that just fills the wire: goodput times round-trip time."""
         return bdp_bytes(self.goodput_mbit, rtt_ms)
 
-    def of(self, rtt_ms: float) -> list[Point]:
+    def of(self, rtt_ms: float) -> list[Transfer]:
         """The points of one round-trip time, by size."""
-        return [each for each in self.points if each.rtt_ms == rtt_ms]
+        return [each for each in self.variants if each.rtt_ms == rtt_ms]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a transfer."""
-        return [
-            {
-                "variant": f"{each.rtt_ms:g} ms, {each.requested_bytes} bytes",
-                **{name: getattr(each, name) for name in Point.__slots__},
-                "bdp_bytes": self.knee_bytes(each.rtt_ms),
-            }
-            for each in self.points
-        ]
+        """One row per transfer, with the window that just fills its wire."""
+        return [each.row() | {"bdp_bytes": self.knee_bytes(each.rtt_ms)} for each in self.variants]
 
 
 @experiment("buffers")
 def measure(
-    rtts_ms: Sequence[float] = (10, 20, 40),
-    requests: Sequence[int] = REQUESTS,
-    rate_mbit: float = 50,
+    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (10, 20, 40),
+    requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes")] = REQUESTS,
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50,
     side: Side = "receive",
 ) -> Sweep:
-    """One transfer for each round-trip time and buffer size; the other buffer is the kernel's.
+    """Throughput against the size of a socket buffer, for several round-trip times.
 
-    A send buffer is filled by writes of one MSS: larger ones make it hold more than its size (see
-    measure_held).
+    The other buffer is the kernel's. A send buffer is filled by writes of one MSS: larger ones make
+    it hold more than its size (see measure_held).
 
     Args:
-        rtts_ms: of the wire, 1 to 500 ms each.
-        requests: SO_RCVBUF or SO_SNDBUF, 1 to 2^30 bytes each.
-        rate_mbit: of the wire, 1 to 1000 Mbit/s.
-        side: which buffer.
+        rtts_ms: round-trip times of the wire.
+        requests: sizes of SO_RCVBUF or SO_SNDBUF to ask for.
+        rate_mbit: rate of the wire.
+        side: whose buffer is set.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within_all("rtts_ms", rtts_ms, 1, 500, " ms")
-    within_all("requests", requests, 1, MOST_BYTES, " bytes")
-    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
-    if side not in SIDES:
-        raise ValueError(f"side={side!r} must be one of {', '.join(SIDES)}")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    points: list[Point] = []
+    transfers: list[Transfer] = []
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
         with Rounds(len(pairs), "buffers") as rounds:
             for turn in rounds:
                 rtt_ms, request = pairs[turn]
                 lab.link.update(rtt_ms=rtt_ms)
-                points.append(_point(lab, rtt_ms, rate_mbit, request, side))
+                transfers.append(_transfer(lab, rtt_ms, rate_mbit, request, side))
         return Sweep(
-            side,
-            rate_mbit,
-            points,
+            transfers,
             provenance(
                 lab,
                 congestion=lab.congestion,
@@ -185,10 +174,12 @@ def measure(
                 interrupted=rounds.interrupted,
                 runs=rounds.done,
             ),
+            side,
+            rate_mbit,
         )
 
 
-def _point(lab: Lab, rtt_ms: float, rate_mbit: float, request: int, side: Side) -> Point:
+def _transfer(lab: Lab, rtt_ms: float, rate_mbit: float, request: int, side: Side) -> Transfer:
     receiving = side == "receive"
     result = tcp_bulk(
         lab,
@@ -207,7 +198,7 @@ def _point(lab: Lab, rtt_ms: float, rate_mbit: float, request: int, side: Side) 
         late = result.samples[len(result.samples) // 2 :]
         window = statistics.median(held_bytes(each) for each in late)
         model = send_window(granted)
-    return Point(
+    return Transfer(
         rtt_ms=rtt_ms,
         requested_bytes=request,
         granted_bytes=granted,
@@ -224,7 +215,7 @@ def _point(lab: Lab, rtt_ms: float, rate_mbit: float, request: int, side: Side) 
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class Tuned(Variant):
     """A transfer over a path, with a receive buffer that is fixed or left to the kernel.
 
     Attributes:
@@ -243,12 +234,29 @@ class Path:
     mbit: float
     samples: Sequence[Sample]
 
+    @property
+    def key(self) -> tuple[float, int | None]:
+        """Round-trip time in ms and requested bytes."""
+        return self.rtt_ms, self.requested_bytes
+
+    def row(self) -> dict[str, Any]:
+        """The fields but the samples, and the largest window in these."""
+        asked = "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
+        row = {
+            **Variant.row(self),
+            "variant": f"{self.rtt_ms:g} ms, {asked}",
+            "rtt_ms": self.rtt_ms,
+            "asked": asked,
+            "window_bytes": max(sample.window_bytes for sample in self.samples),
+        }
+        del row["samples"]
+        return row
+
 
 @dataclass(frozen=True, slots=True)
-class Autotuning:
+class Autotuning(Result[Tuned]):
     """Fixed sizes and the kernel's own, over paths of different length."""
 
-    experiment: ClassVar[str] = "autotuning"
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
         Column("asked", "asked for (bytes)"),
@@ -259,75 +267,45 @@ class Autotuning:
     )
 
     rate_mbit: float
-    paths: Sequence[Path]
-    provenance: Mapping[str, Any]
-
-    def at(self, rtt_ms: float, requested_bytes: int | None) -> Path:
-        """The transfer over one path with one size.
-
-        Raises:
-            KeyError: it was not measured.
-        """
-        for each in self.paths:
-            if (each.rtt_ms, each.requested_bytes) == (rtt_ms, requested_bytes):
-                return each
-        raise KeyError((rtt_ms, requested_bytes))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a transfer."""
-        found = []
-        for each in self.paths:
-            size = each.requested_bytes
-            asked = "nothing" if size is None else f"{size:,}"
-            found.append(
-                {
-                    "variant": f"{each.rtt_ms:g} ms, {asked}",
-                    "asked": asked,
-                    **{name: getattr(each, name) for name in Path.__slots__ if name != "samples"},
-                    "window_bytes": max(sample.window_bytes for sample in each.samples),
-                }
-            )
-        return found
 
 
 @experiment("autotuning")
 def measure_autotuning(
-    rtts_ms: Sequence[float] = (2, 40),
-    requests: Sequence[int | None] = (32_768, 65_536, None),
-    rate_mbit: float = 100,
-    duration_s: float = 0.8,
+    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (2, 40),
+    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = (
+        32_768,
+        65_536,
+        None,
+    ),
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 100,
+    duration_s: Annotated[float, Between(0.2, 60, "s")] = 0.8,
 ) -> Autotuning:
-    """A transfer over each path with each receive buffer, sampled over time.
+    """Fixed receive buffers beside one that the kernel tunes, over short and long paths.
 
     65 536 is doubled to 131 072, which is what an unset socket starts with (tcp_rmem): the same
     size, once fixed and once free to grow.
 
     Args:
-        rtts_ms: of the wire, 1 to 500 ms each.
-        requests: SO_RCVBUF asked for, 1 to 2^30 bytes; None leaves it to the kernel.
-        rate_mbit: of the wire, 1 to 1000.
-        duration_s: of each transfer, 0.2 to 60.
+        rtts_ms: round-trip times of the wire.
+        requests: sizes of SO_RCVBUF to ask for; auto leaves it to the kernel.
+        rate_mbit: rate of the wire.
+        duration_s: duration of each transfer.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    within_all("rtts_ms", rtts_ms, 1, 500, " ms")
-    within_all("requests", [each or 1 for each in requests], 1, MOST_BYTES, " bytes")
-    number("rate_mbit", rate_mbit, 1, 1000, unit=" Mbit/s")
-    number("duration_s", duration_s, 0.2, 60, unit=" s")
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    paths: list[Path] = []
+    transfers: list[Tuned] = []
     # A queue that loses nothing: what follows a loss is another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
         with Rounds(len(pairs), "autotuning") as rounds:
             for turn in rounds:
                 rtt_ms, request = pairs[turn]
                 lab.link.update(rtt_ms=rtt_ms)
-                paths.append(_path(lab, rtt_ms, request, duration_s))
+                transfers.append(_tuned(lab, rtt_ms, request, duration_s))
         return Autotuning(
-            rate_mbit,
-            paths,
+            transfers,
             provenance(
                 lab,
                 congestion=lab.congestion,
@@ -335,10 +313,11 @@ def measure_autotuning(
                 interrupted=rounds.interrupted,
                 runs=rounds.done,
             ),
+            rate_mbit,
         )
 
 
-def _path(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Path:
+def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Tuned:
     result = tcp_bulk(
         lab,
         write_bytes=65_536,
@@ -348,7 +327,7 @@ def _path(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Pa
         read_bytes=131_072,
         interval_ms=20,
     )
-    return Path(
+    return Tuned(
         rtt_ms=rtt_ms,
         requested_bytes=request,
         start_bytes=result.sink.rcvbuf_granted_bytes,

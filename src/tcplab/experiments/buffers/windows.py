@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
+from tcplab.checks import whole
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     connection,
@@ -20,9 +19,10 @@ from tcplab.experiments.buffers.common import (
     kernel_version,
     read_all,
     sending,
-    within_all,
 )
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
 from tcplab.tables import Column
@@ -37,7 +37,7 @@ _SYN_ACK: Final = 0x12
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Variant):
     """What became of one request; the windows are those of a transfer into such a buffer.
 
     Attributes:
@@ -64,12 +64,22 @@ class Grant:
     model_window_bytes: int | None
     rcvbuf_end_bytes: int
 
+    def row(self) -> dict[str, Any]:
+        """The fields, and the share of the buffer that was offered as a window."""
+        asked = "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
+        share = self.largest_window_bytes / self.rcvbuf_end_bytes
+        return {
+            **Variant.row(self),
+            "requested_bytes": self.requested_bytes,
+            "variant": asked,
+            "share": share,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Grants:
+class Grants(Result[Grant]):
     """Requests, grants and windows."""
 
-    experiment: ClassVar[str] = "buffer-grants"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "asked for (bytes)"),
         Column("sndbuf_bytes", "SO_SNDBUF", ",d"),
@@ -81,40 +91,30 @@ class Grants:
         Column("share", "window / SO_RCVBUF", ".3f"),
     )
 
-    grants: Sequence[Grant]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a request."""
-        return [
-            {
-                "variant": "nothing"
-                if each.requested_bytes is None
-                else f"{each.requested_bytes:,}",
-                **{name: getattr(each, name) for name in Grant.__slots__},
-                "share": each.largest_window_bytes / each.rcvbuf_end_bytes,
-            }
-            for each in self.grants
-        ]
-
 
 @experiment("buffer-grants")
 def measure_grants(
-    requests: Sequence[int | None] = (1, 4096, 32_768, 65_536, 200_000, MOST_BYTES, None),
-    transfer_bytes: int = 1_000_000,
+    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = (
+        1,
+        4096,
+        32_768,
+        65_536,
+        200_000,
+        MOST_BYTES,
+        None,
+    ),
+    transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 1_000_000,
 ) -> Grants:
-    """Asks for each size on both kinds of buffer, and watches the window of a transfer into it.
+    """Buffer sizes that are asked for, the sizes that the kernel grants, and the windows.
 
     Args:
-        requests: bytes, 1 to 2^30; None for a socket that is left alone.
-        transfer_bytes: how much to send into each, 1 to 10^8.
+        requests: sizes to ask for, on both kinds of buffer; auto for a socket that is left alone.
+        transfer_bytes: sent into each buffer.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    within_all("requests", [each or 1 for each in requests], 1, MOST_BYTES, " bytes")
-    number("transfer_bytes", transfer_bytes, 1, 1e8, unit=" bytes")
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
         measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
@@ -179,7 +179,7 @@ def _windows(rows: npt.NDArray[np.void]) -> tuple[Any, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class Ordered(Variant):
     """One transfer, with the receive buffer set at one moment or another.
 
     Attributes:
@@ -204,12 +204,21 @@ class Ordered:
     retransmissions: int
     zero_windows: int
 
+    @property
+    def key(self) -> tuple[int | None, int | None]:
+        """The sizes set before and after."""
+        return self.before, self.after
+
+    def row(self) -> dict[str, Any]:
+        """The fields under a name."""
+        name = f"{self.before or 'unset'} before, {self.after or 'unset'} after"
+        return {**Variant.row(self), "variant": name, "before": self.before}
+
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(Result[Ordered]):
     """The same sizes, set before listen() and after accept()."""
 
-    experiment: ClassVar[str] = "buffer-order"
     columns: ClassVar[Sequence[Column]] = (
         Column("before", "before listen()", ",d"),
         Column("after", "after accept()", ",d"),
@@ -221,25 +230,6 @@ class Order:
         Column("zero_windows", "zero windows", "d"),
     )
 
-    transfers: Sequence[Ordered]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, sizes: tuple[int | None, int | None]) -> Ordered:
-        for each in self.transfers:
-            if (each.before, each.after) == sizes:
-                return each
-        raise KeyError(sizes)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a transfer."""
-        return [
-            {
-                "variant": f"{each.before or 'unset'} before, {each.after or 'unset'} after",
-                **{name: getattr(each, name) for name in Ordered.__slots__},
-            }
-            for each in self.transfers
-        ]
-
 
 @experiment("buffer-order")
 def measure_order(
@@ -249,26 +239,25 @@ def measure_order(
         (16_384, 262_144),
         (262_144, 4096),
     ),
-    rtt_ms: float = 20,
-    transfer_bytes: int = 2_000_000,
+    rtt_ms: Annotated[float, Between(1, 500, "ms")] = 20,
+    transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 2_000_000,
 ) -> Order:
-    """A transfer for each pair (SO_RCVBUF before listen(), SO_RCVBUF after accept()).
+    """SO_RCVBUF set before listen() and after accept(): only the first can scale the window.
 
     The receiver begins to read three round trips late, as a busy one does: a buffer that is smaller
     than the window it offered cannot hide it then.
 
     Args:
-        sizes: bytes, 1 to 2^30; None for not set.
-        rtt_ms: of the wire, 1 to 500.
-        transfer_bytes: how much to send each time, 1 to 10^8.
+        sizes: pairs of bytes before listen() and after accept(), 1 to 2^30; None for not set.
+        rtt_ms: round-trip time of the wire.
+        transfer_bytes: sent each time.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    within_all("sizes", [size or 1 for pair in sizes for size in pair], 1, MOST_BYTES, " bytes")
-    number("rtt_ms", rtt_ms, 1, 500, unit=" ms")
-    number("transfer_bytes", transfer_bytes, 1, 1e8, unit=" bytes")
+    for size in (size for pair in sizes for size in pair if size is not None):
+        whole("sizes", size, 1, MOST_BYTES, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
         return Order(

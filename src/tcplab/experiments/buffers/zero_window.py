@@ -9,12 +9,11 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
 from tcplab.experiments.buffers.common import connection, read_all, sending
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions
 from tcplab.tables import Column
@@ -42,7 +41,6 @@ class ZeroWindow:
         provenance: see tcplab.experiments.provenance.
     """
 
-    experiment: ClassVar[str] = "zero-window"
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".1f"),
         Column("variant", "what"),
@@ -127,24 +125,23 @@ class ZeroWindow:
 
 @experiment("zero-window")
 def measure_zero_window(
-    pause_ms: float = 1500, rcvbuf_bytes: int = 16_384, rtt_ms: float = 10
+    pause_ms: Annotated[float, Between(300, 10_000, "ms")] = 1500,
+    rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes")] = 16_384,
+    rtt_ms: Annotated[float, Between(0, 500, "ms")] = 10,
 ) -> ZeroWindow:
-    """Sends 100 kB to a receiver that reads nothing for a while, and then everything.
+    """A receiver that stops reading: its window closes, is probed, and opens again.
 
     Args:
-        pause_ms: how long it does not read, 300 to 10 000.
-        rcvbuf_bytes: SO_RCVBUF asked for, 4096 to 49 152.
-        rtt_ms: of the wire, 0 to 500.
+        pause_ms: time during which the receiver does not read.
+        rcvbuf_bytes: SO_RCVBUF to ask for.
+        rtt_ms: round-trip time of the wire.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
     from tcplab.timeline.sockets import read_options
 
-    number("pause_ms", pause_ms, 300, 10_000, unit=" ms")
-    number("rcvbuf_bytes", rcvbuf_bytes, 4096, 49_152, unit=" bytes")
-    number("rtt_ms", rtt_ms, 0, 500, unit=" ms")
     with Lab(rtt_ms=rtt_ms) as lab:
         with (
             lab.client.capture() as capture,

@@ -11,7 +11,7 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.instrument import Instrument, Job, Shown, Values
 
 if TYPE_CHECKING:
-    from tcplab.experiments.buffers import Point, Sweep
+    from tcplab.experiments.buffers import Sweep, Transfer
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
@@ -108,8 +108,8 @@ def _run(job: Job) -> Shown:
         side=values["side"],
     )
     job.stage("drawing")
-    points = [(float(each.requested_bytes), each.mbit) for each in result.points]
-    mine = [each for each in result.points if each.requested_bytes == values["request_bytes"]]
+    points = [(float(each.requested_bytes), each.mbit) for each in result.variants]
+    mine = [each for each in result.variants if each.requested_bytes == values["request_bytes"]]
     shown = table(result)
     return Shown.of(
         _label(values),
@@ -118,11 +118,11 @@ def _run(job: Job) -> Shown:
         shown,
         result.provenance,
         points=points,
-        notes=_doubts(result.points),
+        notes=_doubts(result.variants),
     )
 
 
-def _doubts(points: Sequence[Point]) -> list[str]:
+def _doubts(points: Sequence[Transfer]) -> list[str]:
     return [
         f"with {each.requested_bytes:,} bytes {each.mbit:.3g} Mbit/s is less than half of what"
         f" buffer and wire allow ({each.model_mbit:.3g}); a busy machine can make TCP leave slow"
@@ -138,7 +138,7 @@ def _picture(
     from tcplab.widgets.chart import picture
 
     curve = _curve(values)
-    best = max(result.points, key=lambda each: each.mbit)
+    best = max(result.variants, key=lambda each: each.mbit)
     title = (
         f"RTT {values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s: {best.mbit:.3g} Mbit/s"
         f" with {best.requested_bytes:,} bytes"
