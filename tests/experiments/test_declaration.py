@@ -101,6 +101,7 @@ def test_help_has_text_limits_and_default(declared: Experiment) -> None:
     [
         ({"rtts_ms": [0]}, "rtts_ms=0 must be a number from 1 to 500 ms"),
         ({"rtts_ms": []}, "rtts_ms is empty; give at least one of 1 to 500 ms"),
+        ({"rtts_ms": [5, 5]}, "rtts_ms: 5 is given twice; once is enough"),
         ({"runs": 1.5}, "runs=1.5 must be a whole number from 1 to 100"),
         ({"colors": ["blue"]}, "colors='blue' is not known; use one of red, green"),
     ],

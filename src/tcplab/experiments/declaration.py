@@ -123,6 +123,8 @@ class Parameter:
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
             raise ParameterError(f"{self.name} is empty; give at least one of {fix}")
         for each in value if self.many else (value,):
+            if self.many and list(value).count(each) > 1:
+                raise ParameterError(f"{self.name}: {each!r} is given twice; once is enough")
             if each is None and self.optional:
                 continue
             if self.choices:

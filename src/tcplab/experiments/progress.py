@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "in_rounds", "one_by_one"]
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 
 class Rounds:
@@ -78,3 +81,42 @@ class Rounds:
             self._bar.close()
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted
+
+
+def in_rounds(
+    name: str, runs: int, variants: Sequence[K], measure: Callable[[K], R]
+) -> tuple[dict[K, list[R]], dict[str, Any]]:
+    """Measures every variant once per round, so that a disturbance hits all of them alike.
+
+    Args:
+        name: of the experiment.
+        runs: rounds that are planned.
+        variants: in their order within a round.
+        measure: one run of a variant.
+
+    Returns:
+        The results of each variant, one per complete round; and, for the provenance, "runs" and
+        whether a Ctrl-C "interrupted" them.
+    """
+    results: dict[K, list[R]] = {each: [] for each in variants}
+    with Rounds(runs, name) as rounds:
+        for _round in rounds:
+            finished = [measure(each) for each in variants]
+            for each, result in zip(variants, finished, strict=True):
+                results[each].append(result)
+    return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
+
+
+def one_by_one(
+    name: str, variants: Sequence[K], measure: Callable[[K], R]
+) -> tuple[list[R], dict[str, Any]]:
+    """Measures every variant once; a Ctrl-C keeps those that are done.
+
+    Returns:
+        The results in the order of the variants; and "runs" and "interrupted" for the provenance.
+    """
+    results: list[R] = []
+    with Rounds(len(variants), name) as rounds:
+        for number in rounds:
+            results.append(measure(variants[number]))
+    return results, {"runs": rounds.done, "interrupted": rounds.interrupted}

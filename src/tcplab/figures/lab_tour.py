@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-    from tcplab.experiments.lab_tour import LabTour, SniffingLoss
+    from tcplab.experiments.capture_loss import CaptureLoss
+    from tcplab.experiments.connection import Connection
 
 __all__ = ["handshake", "sniffing_loss"]
 
@@ -28,7 +29,7 @@ _PURE_ACK: Final = Line("--", style.GREY, 2.0)
 _CLOSING: Final = Line("-.", style.PURPLE, 2.6)
 
 
-def handshake(tour: LabTour) -> Picture:
+def handshake(tour: Connection) -> Picture:
     """Every packet of a connection as an arrow between client and server, time downwards.
 
     Raises:
@@ -84,7 +85,7 @@ class _Rung:
         return "client" if self.from_client else "server"
 
 
-def _rungs(tour: LabTour) -> list[_Rung]:
+def _rungs(tour: Connection) -> list[_Rung]:
     """The packets that both recorders saw, matched by direction and order."""
     rungs = []
     for direction in (0, 1):
@@ -153,7 +154,7 @@ class _Ladder:
 # ---- what scapy misses ---------------------------------------------------------------------------
 
 
-def sniffing_loss(result: SniffingLoss) -> Picture:
+def sniffing_loss(result: CaptureLoss) -> Picture:
     """The share of packets that scapy and the recorder have, at each rate."""
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))

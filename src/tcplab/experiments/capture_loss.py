@@ -1,0 +1,140 @@
+"""Packets that scapy misses: a live sniffer and a lossless recorder side by side, ever faster."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.capture import CaptureLossWarning, sniff_live
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.progress import one_by_one
+from tcplab.lab import Lab
+from tcplab.programs import udp_bulk
+from tcplab.tables import Column
+
+__all__ = ["CaptureLoss", "Watched", "measure"]
+
+_DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Watched(Variant):
+    """Scapy beside the recorder, at one rate.
+
+    Attributes:
+        packets_per_s: that were asked for; None for as fast as the machine can.
+        sent: datagrams.
+        passed: packets on the interface, by the recorder's count.
+        scapy_kept: packets that scapy handed to us.
+        scapy_drops: packets that the kernel had to drop since scapy was too slow.
+        recorder_drops: the same of the recorder.
+        scapy_s: how long scapy was busy, from the first packet to the last that it handed over.
+        sent_s: how long the sending took.
+        warning: what tcplab says of the loss; empty without.
+    """
+
+    packets_per_s: int | None
+    sent: int
+    passed: int
+    scapy_kept: int
+    scapy_drops: int
+    recorder_drops: int
+    scapy_s: float
+    sent_s: float
+    warning: str
+
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        return {
+            "variant": f"{self.packets_per_s:,}" if self.packets_per_s else "no limit",
+            "sent": self.sent,
+            "sent_per_s": self.sent / self.sent_s,
+            "passed": self.passed,
+            "scapy_kept": self.scapy_kept,
+            "scapy_drops": self.scapy_drops,
+            "scapy_share": self.scapy_kept / self.passed,
+            "recorder_kept": self.passed - self.recorder_drops,
+            "recorder_drops": self.recorder_drops,
+            "scapy_s": self.scapy_s,
+        }
+
+
+class CaptureLoss(Result[Watched]):
+    """Scapy and the recorder at rising rates; the key is the rate that was asked for."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "packets/s"),
+        Column("sent_per_s", "reached", ",.0f"),
+        Column("passed", "passed", ",d"),
+        Column("scapy_kept", "scapy has", ",d"),
+        Column("scapy_drops", "scapy's drops", ",d"),
+        Column("scapy_share", "share", ".0%"),
+        Column("recorder_kept", "recorder has", ",d"),
+        Column("recorder_drops", "recorder's drops", ",d"),
+    )
+
+
+@experiment("capture-loss")
+def measure(
+    packets_per_s: Annotated[Sequence[int | None], Between(10, 1_000_000, "packets/s")] = (
+        500,
+        2000,
+        20_000,
+        None,
+    ),
+    count: Annotated[int, Between(100, 1_000_000)] = 20_000,
+    network: Lab | None = None,
+) -> CaptureLoss:
+    """Packets that scapy misses at rising rates, and that a recorder does not.
+
+    Args:
+        packets_per_s: rates, one after the other; auto is as fast as the machine can send.
+        count: most datagrams per rate; slow rates send those of one second.
+        network: a Lab of its own unless given.
+
+    Raises:
+        ParameterError: a number is out of range.
+        LabError: no laboratory can be made here.
+    """
+    with nullcontext(network) if network else Lab() as lab:
+        watched, done = one_by_one(
+            "capture-loss", packets_per_s, lambda rate: _watch(lab, rate, min(rate or count, count))
+        )
+        drops = sum(each.recorder_drops for each in watched)
+        details = {"datagram_bytes": _DATAGRAM_BYTES, "capture_drops": drops}
+        return CaptureLoss(watched, provenance(lab, **details, **done))
+
+
+def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
+    pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
+    # The warning is kept with the result: a lesson shows it where it belongs.
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CaptureLossWarning)
+        with lab.client.capture() as recorded, sniff_live(lab.client) as live:
+            start = time.perf_counter()
+            sent = udp_bulk(
+                lab,
+                datagram_bytes=_DATAGRAM_BYTES,
+                count=count,
+                pace_mbit=pace_mbit,
+                rcvbuf_bytes=4 << 20,
+            ).source
+        busy_s = time.perf_counter() - start
+    with recorded:
+        return Watched(
+            packets_per_s=rate,
+            sent=sent.datagrams,
+            passed=len(recorded) + (recorded.drops or 0),
+            scapy_kept=len(live.packets),
+            scapy_drops=live.drops,
+            recorder_drops=recorded.drops or 0,
+            scapy_s=busy_s,
+            sent_s=sent.usage.wall_s,
+            warning=next(
+                (str(each.message) for each in said if issubclass(each.category, UserWarning)), ""
+            ),
+        )

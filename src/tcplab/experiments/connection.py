@@ -1,0 +1,172 @@
+"""A connection of ten bytes, watched packet by packet with scapy and recorded at both hosts."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+from tcplab.capture import sniff_live
+from tcplab.experiments import Between, experiment, provenance
+from tcplab.lab import Lab
+from tcplab.programs import Event
+from tcplab.tables import Column
+from tcplab.timeline.sockets import read_tcp_info
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from scapy.packet import Packet
+
+    from tcplab.timeline import Timeline
+
+__all__ = ["Connection", "converse", "describe", "measure", "watch"]
+
+QUESTION: Final = b"hello"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One short connection, as scapy saw it and as the recorders did.
+
+    Attributes:
+        lines: what :func:`describe` made of each packet on the client's interface, as it passed.
+        dissected: the first packet with all its fields, as scapy's ``show()`` prints them.
+        sniffed: packets that scapy was shown.
+        sniff_drops: packets that it missed.
+        log: what the client's application did.
+        tcp_info: what the client's kernel said of the connection, before its end.
+        segments: recorded on the client's interface (see tcplab.segments).
+        server_segments: the same on the server's interface.
+        provenance: the laboratory and what the numbers depend on.
+    """
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("time_ms", "time (ms)", ".2f"),
+        Column("from", "from"),
+        Column("variant", "what"),
+        Column("seq", "seq", "d"),
+        Column("ack", "ack", "d"),
+        Column("payload_bytes", "data (bytes)", "d"),
+        Column("frame_bytes", "frame (bytes)", "d"),
+    )
+
+    lines: Sequence[str]
+    dissected: str
+    sniffed: int
+    sniff_drops: int
+    log: Sequence[Event]
+    tcp_info: Mapping[str, Any]
+    segments: npt.NDArray[np.void]
+    server_segments: npt.NDArray[np.void]
+    provenance: Mapping[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per packet on the client's interface, in order; times from the first on."""
+        from tcplab.segments import flag_names
+
+        start_ns = int(self.segments["time_ns"][0])
+        return [
+            {
+                "variant": flag_names(int(row["flags"])),
+                "time_ms": (int(row["time_ns"]) - start_ns) / 1e6,
+                "from": "client" if row["direction"] == 0 else "server",
+                "seq": int(row["seq"]),
+                "ack": int(row["ack"]),
+                "payload_bytes": int(row["payload_bytes"]),
+                "frame_bytes": int(row["wire_bytes"]),
+            }
+            for row in self.segments
+        ]
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs on one clock."""
+        from tcplab.timeline import explain
+
+        return explain(
+            self.log,
+            self.segments,
+            peer_segments=self.server_segments,
+            tcp_info=self.tcp_info,
+            nodelay=False,
+        )
+
+
+def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
+    """Client asks, server answers, both hang up; the client's log and its TCP_INFO."""
+    log: list[Event] = []
+    with lab.server.socket() as listener, lab.client.socket() as client:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        client.connect((lab.server.address, 9000))
+        log.append(Event(time.time_ns(), "write", len(QUESTION)))
+        client.sendall(QUESTION)
+        server, _ = listener.accept()
+        with server:
+            server.sendall(server.recv(100).upper())
+            answer = client.recv(100)
+            log.append(Event(time.time_ns(), "reply", len(answer)))
+            info = read_tcp_info(client)
+            client.shutdown(socket.SHUT_WR)
+            server.recv(100)
+        client.recv(100)
+    return log, info
+
+
+def describe(packet: Packet) -> str:
+    """The fields of a TCP segment that matter most, on one line."""
+    ip, tcp = packet["IP"], packet["TCP"]
+    line = f"{ip.src}:{tcp.sport} > {ip.dst}:{tcp.dport}  {tcp.flags!s:2}"
+    line += f"  seq {tcp.seq}  ack {tcp.ack}  window {tcp.window}"
+    return f"{line}  {len(tcp.payload)} bytes: {bytes(tcp.payload)!r}" if tcp.payload else line
+
+
+def watch(lab: Lab) -> list[str]:
+    """A conversation, and each packet of it that passes the client's interface."""
+    seen: list[str] = []
+    with sniff_live(lab.client, prn=lambda packet: seen.append(describe(packet))):
+        converse(lab)
+    return seen
+
+
+@experiment("connection")
+def measure(
+    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
+) -> Connection:
+    """A connection of ten bytes, packet by packet.
+
+    Args:
+        rtt_ms: round-trip time of the wire.
+        network: a Lab of its own unless given.
+
+    Raises:
+        ParameterError: the time is out of range.
+        LabError: no laboratory can be made here.
+    """
+    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
+        lines: list[str] = []
+        with (
+            lab.client.capture(snaplen=2048) as near,
+            lab.server.capture() as far,
+            sniff_live(lab.client, prn=lambda packet: lines.append(describe(packet))) as live,
+        ):
+            log, info = converse(lab)
+            # The ACK of the server's FIN is in flight when both programs have ended.
+            time.sleep((rtt_ms + 20) / 1e3)
+        with near, far:
+            return Connection(
+                lines=lines,
+                dissected=str(near.packets[0].show(dump=True)),
+                sniffed=live.received,
+                sniff_drops=live.drops,
+                log=log,
+                tcp_info=info,
+                segments=near.segments,
+                server_segments=far.segments,
+                provenance=provenance(
+                    lab, capture_drops=(near.drops or 0) + (far.drops or 0), snaplen=2048
+                ),
+            )

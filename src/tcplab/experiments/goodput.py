@@ -1,0 +1,118 @@
+"""Goodput of a full link: the bytes that come out, beside those that the headers leave room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.progress import one_by_one
+from tcplab.lab import Lab
+from tcplab.models import goodput_mbyte_s
+from tcplab.programs import tcp_bulk
+from tcplab.tables import Column
+
+__all__ = ["FullLink", "Goodput", "measure"]
+
+_WRITE_BYTES: Final = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class FullLink(Variant):
+    """A link of one rate, filled for about a second.
+
+    Attributes:
+        rate_mbit: of the wire.
+        bytes: payload that was transferred.
+        model_mb_per_s: what the headers leave room for.
+        mb_per_s: payload over time, in 10^6 bytes/s.
+        wire_packets: packets that the wire forwarded from client to server.
+        queue_drops: packets that its queue had no room for.
+        retransmissions: segments that were sent again.
+    """
+
+    rate_mbit: float
+    bytes: int
+    model_mb_per_s: float
+    mb_per_s: float
+    wire_packets: int
+    queue_drops: int
+    retransmissions: int
+
+    @property
+    def share(self) -> float:
+        """Measured over predicted."""
+        return self.mb_per_s / self.model_mb_per_s
+
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        return {
+            **Variant.row(self),
+            "variant": f"{self.rate_mbit:g} Mbit/s",
+            "rate_mbit": self.rate_mbit,
+            "mib_per_s": self.mb_per_s * 1e6 / 2**20,
+            "share": self.share,
+            "verdict": "carries it" if self.share >= 0.95 else "is too slow, or busy",
+        }
+
+
+class Goodput(Result[FullLink]):
+    """Full links of several rates; the key is the rate in Mbit/s."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "link"),
+        Column("model_mb_per_s", "computed (MB/s)", ".2f"),
+        Column("mb_per_s", "measured (MB/s)", ".2f"),
+        Column("share", "measured / computed", ".1%"),
+        Column("mib_per_s", "measured (MiB/s)", ".2f"),
+        Column("wire_packets", "packets", ",d"),
+        Column("verdict", "the machine"),
+    )
+
+
+@experiment("goodput")
+def measure(
+    rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s")] = (10, 100, 1000),
+    seconds: Annotated[float, Between(0.1, 60, "s")] = 1.0,
+    mtu: Annotated[int, Between(576, 9000, "bytes")] = 1500,
+) -> Goodput:
+    """Goodput of full links of several rates, beside what the headers leave room for.
+
+    Args:
+        rates_mbit: rates of the links, each in a laboratory of its own.
+        seconds: duration of each transfer, by the model.
+        mtu: MTU of every interface.
+
+    Raises:
+        ParameterError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    origin: dict[str, Any] = {}
+
+    def fill(rate_mbit: float) -> FullLink:
+        with Lab(rate_mbit=rate_mbit, mtu=mtu) as lab:
+            link = _fill(lab, rate_mbit, seconds)
+            origin.update(provenance(lab, congestion=lab.congestion, seconds=seconds))
+        return link
+
+    links, done = one_by_one("goodput", rates_mbit, fill)
+    return Goodput(links, origin | done)
+
+
+def _fill(lab: Lab, rate_mbit: float, seconds: float) -> FullLink:
+    computed = goodput_mbyte_s(rate_mbit, lab.mtu)
+    count = max(4, round(computed * 1e6 * seconds / _WRITE_BYTES))
+    sent = tcp_bulk(
+        lab, write_bytes=_WRITE_BYTES, count=count, sndbuf_bytes=None, rcvbuf_bytes=None
+    ).source
+    counted = lab.link.counters()["client->server"]
+    return FullLink(
+        rate_mbit=rate_mbit,
+        bytes=sent.bytes,
+        model_mb_per_s=computed,
+        mb_per_s=sent.mb_per_s,
+        wire_packets=counted["packets_out"],
+        queue_drops=counted["dropped"]["queue"],
+        retransmissions=sent.tcp_info["total_retrans"],
+    )
