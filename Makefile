@@ -49,7 +49,7 @@ test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idl
 	pytest -m classroom tests/grading/test_assignments.py $(ARGS)
 
 bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
-	python -m tests.benchmarks $(ARGS)
+	python -m bench $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
@@ -107,4 +107,4 @@ lock: setup ## pin what pyproject.toml asks for: requirements*.lock
 
 clean: ## remove all that make made, .venv too; your notebooks and predictions stay
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+	find src tests bench tools -name __pycache__ -prune -exec rm -rf {} +

@@ -91,7 +91,7 @@ def test_every_target_of_make_that_is_named_is_one(page: Path) -> None:
 def test_every_command_of_tcplab_that_is_named_is_one(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = re.compile(COMMAND + r"tcplab ((?:run |bench )?[a-z][a-z-]*)", re.MULTILINE)
+    found = re.compile(COMMAND + r"tcplab ((?:run )?[a-z][a-z-]*)", re.MULTILINE)
     for text in code(page.read_text()):
         for command in found.findall(text):
             with pytest.raises(SystemExit) as ended:

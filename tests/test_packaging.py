@@ -91,13 +91,14 @@ def test_every_place_that_names_the_python_versions_names_the_same() -> None:
     ("folder", "declared"),
     [
         ("src", PROJECT["dependencies"]),
-        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
+        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"]]),
+        ("bench", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
     ],
 )
 def test_every_package_that_is_imported_is_asked_for(folder: str, declared: list[str]) -> None:
     """And does not merely come along because another package needs it."""
     providers = packages_distributions()
-    ours = {"tcplab", "tests", *sys.stdlib_module_names}
+    ours = {"tcplab", "tests", "bench", *sys.stdlib_module_names}
     for path in each(sorted((ROOT / folder).rglob("*.py"))):
         for module in imported_packages(path) - ours:
             distributions = {canonicalize_name(each) for each in providers.get(module, [])}

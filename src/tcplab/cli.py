@@ -87,7 +87,6 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
         own.set_defaults(action=_run, experiment=each)
     _add_explain(commands)
     _add_segments(commands)
-    _add_bench(commands)
     _add_demo(commands)
     add_grading(commands)
     return parser
@@ -109,31 +108,6 @@ def _demo(arguments: argparse.Namespace) -> int:
             print(f"{demo.name:10}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
         return 0
     demos.in_terminal(arguments.name, arguments.step)
-    return 0
-
-
-def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="measure the course's own instruments")
-    subjects = bench.add_subparsers(title="instruments", required=True, metavar="NAME")
-    words = "how exact and how fast the wire is, beside netem, tbf and mahimahi where present"
-    wire = subjects.add_parser("wire", help=words, description=words)
-    wire.add_argument("--seconds", type=float, default=2.0, help="for each rate (default 2)")
-    words = "of half as long, for each delay and the throughput (default 5)"
-    wire.add_argument("--rounds", type=int, default=5, help=words)
-    wire.add_argument("--json", action="store_true", help="rows and provenance as JSON")
-    wire.set_defaults(action=_bench_wire)
-
-
-def _bench_wire(arguments: argparse.Namespace) -> int:
-    from tcplab.experiments.wire_bench import measure
-
-    def progress(line: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-
-    result = measure(seconds=arguments.seconds, rounds=arguments.rounds, progress=progress)
-    progress("")
-    print(result.as_json() if arguments.json else result)
     return 0
 
 

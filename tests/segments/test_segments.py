@@ -563,7 +563,7 @@ def test_memory_is_at_most_three_times_the_file(path: Path) -> None:
 
 
 def test_it_is_far_faster_than_scapy(path: Path) -> None:
-    """The goal is 150 times (tests/benchmarks); a tenth of it must show on the busiest machine."""
+    """The goal is 100 times (bench/reading.py); a tenth of it must show on the busiest machine."""
     import time
 
     from scapy.layers.inet import TCP

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tests.benchmarks.quiet import Measured
+from bench.rounds import Measured
 
 from tcplab.errors import LabError
 from tcplab.lab import Host, Pair

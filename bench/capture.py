@@ -1,6 +1,4 @@
-"""At which rate recorders still keep every packet: ours beside tcpdump, dumpcap and scapy.
-
-    python -m tests.benchmarks --only capture --output DIR
+"""Rates at which recorders still keep every packet: ours beside tcpdump, dumpcap and scapy.
 
 100-byte UDP frames over a veth pair of a laboratory, offloads off, sent at a steady rate; every
 recorder in turn keeps their first 96 bytes. From round to round each one's rate goes up a step
@@ -25,12 +23,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.quiet import Measured, Rules, tell, undisturbed
+from bench.goals import Goal, times
+from bench.report import Part
+from bench.rounds import Measured, Rules, say, undisturbed
 
 from tcplab import Host, Lab
 from tcplab.capture import record
 from tcplab.lab import Pair
 from tcplab.pcap import read_records
+from tcplab.tables import Column, Table
 
 FRAME_BYTES = 100
 NOBODY = "10.0.1.9"
@@ -38,6 +39,20 @@ RATES = tuple(
     1000 * each for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
+#: Where the climb begins.
+START = {
+    "tcplab record()": 500_000,
+    "tcpdump -B 65536": 500_000,
+    "tcpdump": 100_000,
+    "dumpcap -B 64": 500_000,
+    "scapy AsyncSniffer": 5_000,
+}
+COLUMNS = (
+    Column("recorder", "recorder"),
+    Column("packets_per_s", "packets/s, all kept", ",.0f"),
+    Column("stopped_by", "what stopped it there"),
+    Column("floods", "floods", "d"),
+)
 #: Sends count datagrams at a rate, 50 a system call (UDP_SEGMENT), and prints how long it took.
 SENDER = f"""
 import socket, sys, time
@@ -142,10 +157,10 @@ def recorders() -> dict[str, Recorder]:
     return found
 
 
-# ---- the road ----
+# ---- the pair of hosts ----
 
 
-def make_road(lab: Lab) -> Pair:
+def make_pair(lab: Lab) -> Pair:
     """A veth pair that cuts the sender's batches into frames, for a receiver that drops them."""
     pair = lab.direct(offload=True)
 
@@ -182,7 +197,7 @@ def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tupl
 
 
 class Climber:
-    """A recorder on the ladder of rates: up while it keeps all, down when it lost some twice."""
+    """A recorder and its rate: up a step while it keeps all, down when it lost some twice."""
 
     def __init__(self, name: str, recorder: Recorder, start: int) -> None:
         self.name = name
@@ -223,63 +238,46 @@ class Climber:
             self.stopped_by = self.stopped_by or "loss"
 
 
-def measure(rules: Rules) -> list[dict[str, Any]]:
-    """A row for each recorder; as many floods each as there are rounds, or until it is known."""
+def measure(rules: Rules) -> Part:
+    """All recorders, three floods each per round, or until the rate is known."""
     with Lab() as lab:
-        client = make_road(lab).client
+        client = make_pair(lab).client
         climbers = [
             Climber(name, recorder, RATES.index(START.get(name, RATES[-1])))
             for name, recorder in recorders().items()
         ]
-        for _ in range(3 * rules.rounds):
-            for each in climbers:
-                if each.stopped_by:
-                    continue
-                sample = undisturbed(
-                    lambda each=each: each.flood(client, rules.seconds / 2),  # type: ignore[misc]
-                    rules,
-                )
-                each.learn(sample.measured)
-                kept = "kept all" if sample.measured.more["kept"] else "lost some"
-                tell(f"capture: {each.name}: {sample.measured.value:.0f}/s {kept}", sample.others)
-    return [
+        for climber in 3 * rules.rounds * climbers:
+            if climber.stopped_by:
+                continue
+            flood = functools.partial(climber.flood, client, rules.seconds / 2)
+            sample = undisturbed(flood, rules)
+            climber.learn(sample.measured)
+            kept = "kept all" if sample.measured.more["kept"] else "lost some"
+            say(f"capture: {climber.name}: {sample.measured.value:.0f}/s {kept}", sample.others)
+    rows = [
         {
-            "recorder": each.name,
-            "packets_per_s": each.best_pps,
-            "stopped_by": each.stopped_by or "the number of rounds",
-            "floods": each.floods,
+            "recorder": climber.name,
+            "packets_per_s": climber.best_pps,
+            "stopped_by": climber.stopped_by or "the number of rounds",
+            "floods": climber.floods,
         }
-        for each in climbers
+        for climber in climbers
     ]
+    text = "100-byte frames, their first 96 bytes kept: the highest rate at which no packet was"
+    text += " missing."
+    return Part("Recording", text, [Table(COLUMNS, rows)], goals(rows))
 
 
-#: Where the climb begins.
-START = {
-    "tcplab record()": 500_000,
-    "tcpdump -B 65536": 500_000,
-    "tcpdump": 100_000,
-    "dumpcap -B 64": 500_000,
-    "scapy AsyncSniffer": 5_000,
-}
-
-
-def goals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The issue's: 500 000/s or 0.8 x tcpdump's, whichever is lower; 80 x scapy's."""
+def goals(rows: list[dict[str, Any]]) -> list[Goal]:
+    """500 000/s or 0.8 x tcpdump's, whichever is lower; and 80 x scapy's."""
     found = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
-    ours = found["tcplab record()"]
-    wanted = [("500 000 packets/s", 500_000.0, 1.0)]
+    found["500 000 packets/s"] = 500_000.0
+    wanted = {"500 000 packets/s": 1.0, "scapy AsyncSniffer": 80.0}
     if found.get("tcpdump -B 65536", 1e9) < 625_000:
-        wanted = [("tcpdump -B 65536", found["tcpdump -B 65536"], 0.8)]
-    if found.get("scapy AsyncSniffer"):
-        wanted.append(("scapy AsyncSniffer", found["scapy AsyncSniffer"], 80.0))
+        wanted = {"tcpdump -B 65536": 0.8, "scapy AsyncSniffer": 80.0}
+    ours = found["tcplab record()"]
     return [
-        {
-            "entrant": "tcplab record()",
-            "factor": factor,
-            "of": of,
-            "was": ours / value,
-            "reached": ours >= factor * value,
-        }
-        for of, value, factor in wanted
-        if value
+        times("recording", "tcplab record()", factor, of, ours / found[of])
+        for of, factor in wanted.items()
+        if found.get(of)
     ]

@@ -3,7 +3,7 @@
  *
  *     FORWARD_MODE=one|many wire A:B
  *
- * The yardstick of bench_wire.py. It has no ring, no bundles, no model. The laboratory starts it in
+ * The yardstick of wire.py. It has no ring, no bundles, no model. The laboratory starts it in
  * the wire's place, with the wire's arguments: so it is called "wire", its mode is in the
  * environment, and each command on standard input is answered. `one` is recv() and send(),
  * `many` recvmmsg() and sendmmsg() of up to 64 frames.

@@ -1,7 +1,5 @@
 """The course's programs beside the tools that everybody measures with.
 
-    python -m tests.benchmarks --only programs --output DIR
-
 Everything runs in one laboratory, on its loopback interface and on a veth pair, with the same sizes
 and buffers, pinned to the same processors, with cubic. The rounds alternate.
 """
@@ -9,29 +7,25 @@ and buffers, pinned to the same processors, with cubic. The rounds alternate.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.benchmarks import tools
-from tests.benchmarks.quiet import (
-    Entrant,
-    Measured,
-    Rules,
-    against_best,
-    contest,
-    median_interval,
-    summary,
-)
-from tests.benchmarks.tools import UDP_BUFFER_BYTES, Setting
+from bench.goals import Goal, against_best, times_best
+from bench.peers import UDP_BUFFER_BYTES, Setting
+from bench.report import Part
+from bench.rounds import Entrant, Measured, Rules, contest, summary
 
+from bench import peers
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import SendMethod, send_file, small_writes, tcp_bulk, udp_bulk
+from tcplab.tables import Column, Table
 
 OURS: Final = "tcplab"
 LOWAT: Final = "tcplab --lowat 1 MiB"
@@ -42,21 +36,16 @@ SPIN_US: Final = 100
 GSO: Final = "tcplab --gso --gro"
 METHODS: Final[tuple[SendMethod, ...]] = ("read", "mmap", "sendfile", "splice", "zerocopy")
 FILE_BYTES: Final = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What one entrant is to reach.
-
-    Attributes:
-        entrant: whose.
-        factor: at least so many times the other.
-        of: an entrant; None for the best of the peers.
-    """
-
-    entrant: str
-    factor: float
-    of: str | None = None
+COLUMNS: Final = (
+    Column("range", "lowest–highest"),
+    Column("of_best", "of the best peer", ".2f"),
+    Column("lost_percent", "lost (%)", ".2f"),
+    Column("cpu_s_per_gb", "CPU s/GB, both ends", ".2f"),
+    Column("sender_cpu_s_per_gb", "CPU s/GB, sender", ".3f"),
+    Column("system_calls", "system calls", ",.0f"),
+    Column("copied_percent", "sends copied after all (%)", ".0f"),
+    Column("repeated", "rounds repeated", "d"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +57,14 @@ class Contest:
         title: what they do.
         unit: of the values; more is better.
         entrants: ours first.
-        goals: what ours are to reach.
+        goals: one of ours, its factor, and of whom; None for the best of the peers.
     """
 
     key: str
     title: str
     unit: str
     entrants: Mapping[str, Entrant]
-    goals: tuple[Goal, ...]
+    goals: tuple[tuple[str, float, str | None], ...]
 
 
 # ---- our programs on the same work ----
@@ -139,7 +128,7 @@ def _udp(
 
 def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
     """All of them, in a laboratory."""
-    present = tools.available()
+    present = peers.available()
     cpus = sorted(os.sched_getaffinity(0))
     loopback = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
     veth = lab.direct(offload=True)
@@ -148,7 +137,7 @@ def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
         for name, pair in (("loopback", loopback), ("veth", veth))
     }
     for setting in apart.values():
-        tools.pin_cubic(setting.pair)
+        peers.pin_cubic(setting.pair)
     for network, setting in apart.items():
         for size, shown in ((131072, "128 KiB"), (1440, "1440 B")):
             yield _bulk_contest(network, setting, size, shown, present)
@@ -169,15 +158,15 @@ def _bulk_contest(
 ) -> Contest:
     ours: dict[str, Entrant] = {OURS: partial(_bulk, setting, size)}
     ours[LOWAT] = partial(_bulk, setting, size, lowat_bytes=LOWAT_BYTES)
-    goals = [Goal(LOWAT, 1.0)]
+    goals: list[tuple[str, float, str | None]] = [(LOWAT, 1.0, None)]
     if size > 65536:
         ours[DISCARD] = partial(_bulk, setting, size, discard=True, lowat_bytes=LOWAT_BYTES)
-        goals.append(Goal(DISCARD, 1.4))
+        goals.append((DISCARD, 1.4, None))
     return Contest(
         f"tcp-{network}-{size}",
         f"TCP in bulk, {shown} writes, {network}",
         "Gbit/s",
-        {**ours, **_peers(present, tools.BULK, setting, size)},
+        {**ours, **_peers(present, peers.BULK, setting, size)},
         tuple(goals),
     )
 
@@ -192,9 +181,9 @@ def _exchange_contest(
         "exchanges/s",
         {
             OURS: partial(_exchange, setting, request, response),
-            **_peers(present, tools.EXCHANGE, setting, request, response),
+            **_peers(present, peers.EXCHANGE, setting, request, response),
         },
-        (Goal(OURS, 1.0),),
+        ((OURS, 1.0, None),),
     )
 
 
@@ -208,9 +197,9 @@ def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
             OURS: partial(_udp, setting, 1440),
             SPIN: partial(_udp, setting, 1440, spin_us=SPIN_US if two else None),
             GSO: partial(_udp, setting, 1440, gso=True),
-            **_peers(present, tools.UDP, setting, 1440),
+            **_peers(present, peers.UDP, setting, 1440),
         },
-        (Goal(SPIN, 1.0), Goal(GSO, 8.0, OURS)),
+        ((SPIN, 1.0, None), (GSO, 8.0, OURS)),
     )
 
 
@@ -247,63 +236,71 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
             f"filesend, a file of {FILE_BYTES >> 20} MiB in the page cache, loopback",
             "Gbit/s",
             {f"filesend -m {method}": partial(send, method) for method in METHODS},
-            (Goal("filesend -m sendfile", 1.5, "filesend -m read"),),
+            (("filesend -m sendfile", 1.5, "filesend -m read"),),
         )
 
 
 # ---- results ----
 
 
-def measure(rules: Rules, only: str = "") -> list[dict[str, Any]]:
-    """One dictionary a contest: key, title, unit, rows and goals.
+def measure(rules: Rules, only: str = "") -> Part:
+    """All contests.
 
     Args:
         rules: rounds, repeats, seconds.
         only: those whose key holds this.
     """
-    results = []
-    with Lab() as lab:
-        for each in contests(lab, rules.seconds):
+    tables, goals = [], []
+    with Lab() as lab, _file_contest(lab) as last:
+        for each in itertools.chain(contests(lab, rules.seconds), [last]):
             if only in each.key:
-                results.append(_result(each, rules))
-        if only in "file":
-            with _file_contest(lab) as each:
-                results.append(_result(each, rules))
-    return results
+                rows, judged = _result(each, rules)
+                tables.append(_table(each, rows))
+                goals += judged
+    text = "![Bars: each contest's medians and ranges; ours in blue](images/benchmarks.svg)"
+    return Part("The programs", text, tables, goals)
 
 
-def _result(each: Contest, rules: Rules) -> dict[str, Any]:
+def _result(each: Contest, rules: Rules) -> tuple[list[dict[str, Any]], list[Goal]]:
     guests = [name for name in each.entrants if not _is_ours(name)]
     samples = contest(each.entrants, rules, each.key, guests)
-    rows = {name: summary(taken) for name, taken in samples.items()}
-    return {
-        "key": each.key,
-        "title": each.title,
-        "unit": each.unit,
-        "rows": [{"entrant": name, **row} for name, row in rows.items()],
-        "goals": [_judge(goal, rows, _is_ours) for goal in each.goals],
-    }
+    rows = [
+        {"entrant": name, **summary(taken), "unit": each.unit, "ours": _is_ours(name)}
+        for name, taken in samples.items()
+    ]
+    return rows, [judge(each.title, rows, *goal) for goal in each.goals]
+
+
+def judge(
+    what: str, rows: Sequence[Mapping[str, Any]], entrant: str, factor: float, of: str | None
+) -> Goal:
+    """A goal against one entrant, or against the peer that did best."""
+    values = {row["entrant"]: row["values"] for row in rows}
+    others = [of] if of else [row["entrant"] for row in rows if not row["ours"]]
+    return times_best(
+        what, entrant, factor, values[entrant], {name: values[name] for name in others}
+    )
 
 
 def _is_ours(name: str) -> bool:
     return name.startswith(("tcplab", "filesend"))
 
 
-def _judge(
-    goal: Goal, rows: Mapping[str, Mapping[str, Any]], is_ours: Callable[[str], bool]
-) -> dict[str, Any]:
-    """Whether a goal was reached; "reached" is None where there was nothing to compare with.
+def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:
+    peer_values = {row["entrant"]: row["values"] for row in rows if not row["ours"]}
+    for row in rows:
+        row["shown"] = _four_figures(row["median"])
+        row["range"] = f"{_four_figures(row['lowest'])}–{_four_figures(row['highest'])}"
+        if peer_values:
+            row["of_best"] = statistics.median(against_best(row["values"], peer_values)[1])
+    columns = [
+        Column("entrant", ""),
+        Column("shown", f"{each.unit}, median", "s"),
+        *(column for column in COLUMNS if any(column.key in row for row in rows)),
+    ]
+    return Table(columns, rows, each.title)
 
-    Judged by the median of the rounds' ratios, to the peer that did best against ours. "interval"
-    is where that median lies with 95 % confidence: a goal inside it is neither surely reached nor
-    surely missed.
-    """
-    told = {"entrant": goal.entrant, "factor": goal.factor, "of": None, "was": None}
-    names = [goal.of] if goal.of else [name for name in rows if not is_ours(name)]
-    if not names:
-        return {**told, "reached": None}
-    peers = {name: rows[name]["values"] for name in names}
-    of, ratios = against_best(rows[goal.entrant]["values"], peers)
-    was = statistics.median(ratios)
-    interval = median_interval(ratios)
-    return {**told, "of": of, "was": was, "interval": interval, "reached": was >= goal.factor}
+
+def _four_figures(value: float) -> str:
+    """Four significant figures, without an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Contests on a machine that others use too: alternating rounds, and the disturbed ones again."""
+"""Contests on a machine that others use too: alternating rounds, disturbed ones repeated."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KTHREADD: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run of one entrant gave.
+    """The result of one run of one entrant.
 
     Attributes:
         value: in the contest's unit.
-        bytes: payload moved, for the processor time a gigabyte; 0 where that means nothing.
-        more: what else it had to tell.
+        bytes: payload moved, for the processor time per gigabyte; 0 where that means nothing.
+        more: further numbers.
     """
 
     value: float
@@ -42,7 +42,7 @@ class Sample:
     """A measurement with its circumstances.
 
     Attributes:
-        measured: see there.
+        measured: the result.
         cpu_s: user and system time of the programs that ran for it, as far as they have ended.
         others: share of the processors' time that other processes took meanwhile, 0 to 1.
         runs: how many it took; the least disturbed one counts.
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a contest is run.
+    """The conditions of a contest.
 
     Attributes:
         rounds: samples of each entrant.
@@ -84,9 +84,9 @@ def contest(
 
     Args:
         entrants: by name.
-        rules: how many rounds, and so on.
+        rules: rounds, repeats and so on.
         title: for the lines of progress.
-        guests: those whose failure is told, and ends only their own part.
+        guests: those whose failure is reported, and ends only their own part.
     """
     names = list(entrants)
     samples: dict[str, list[Sample]] = {name: [] for name in names}
@@ -98,17 +98,17 @@ def contest(
             except (LabError, ValueError, KeyError) as error:
                 if name not in guests:
                     raise
-                tell(f"{title}: {name} is out: {error}")
+                say(f"{title}: {name} is out: {error}")
                 names.remove(name)
                 del samples[name]
                 continue
             samples[name].append(sample)
-            tell(f"{title}: round {number + 1}: {name}: {sample.measured.value:.4g}", sample.others)
+            say(f"{title}: round {number + 1}: {name}: {sample.measured.value:.4g}", sample.others)
     return samples
 
 
 def undisturbed(run: Entrant, rules: Rules) -> Sample:
-    """Runs until the others have kept quiet, or have not for too often or too long."""
+    """The least disturbed run, of as many as the rules allow."""
     best = _sample(run)
     runs = 1
     while (
@@ -133,48 +133,10 @@ def _children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def tell(line: str, others: float | None = None) -> None:
+def say(line: str, others: float | None = None) -> None:
     """A line of progress, on standard error."""
     note = f"  [others: {100 * others:.0f} %]" if others is not None and others > DISTURBED else ""
     print(line + note, file=sys.stderr, flush=True)
-
-
-def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """The ratio of two entrants' values in each round.
-
-    Two samples of a round are seconds apart, those of a contest minutes: a machine that others use
-    too may be a third faster by then. So an entrant is judged by the median of these ratios, not by
-    the ratio of two medians.
-    """
-    return [one / other for one, other in zip(ours, theirs, strict=True)]
-
-
-def against_best(
-    ours: Sequence[float], peers: Mapping[str, Sequence[float]]
-) -> tuple[str, list[float]]:
-    """The peer that did best beside an entrant, and the ratio to it in each round.
-
-    Raises:
-        ValueError: there is no peer.
-    """
-    ratios = {name: paired_ratios(ours, values) for name, values in peers.items()}
-    best = min(ratios, key=lambda name: statistics.median(ratios[name]))
-    return best, ratios[best]
-
-
-def median_interval(values: Sequence[float]) -> list[float]:
-    """Lower and upper end of where the median lies with 95 % confidence, by order statistics.
-
-    Of fewer than six values, the lowest and the highest (of five: 94 %, of three: 75 %).
-
-    Source: Conover, Practical Nonparametric Statistics, confidence intervals for a quantile.
-    """
-    ordered, count = sorted(values), len(values)
-    outside, chance = 0, 0.5**count  # that the median is below the lowest value
-    while chance + math.comb(count, outside + 1) * 0.5**count <= 0.025:
-        outside += 1
-        chance += math.comb(count, outside) * 0.5**count
-    return [ordered[outside], ordered[-1 - outside]]
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -200,7 +162,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 class Others:
-    """What processes that are not ours, and other virtual machines, take of the processors.
+    """The share of the processors that other processes and other virtual machines take.
 
     Processes are counted with their ended children, so that a compiler of two milliseconds is not
     missed; kernel threads are not counted, for what they do may well be our own work.
@@ -245,5 +207,5 @@ def _descends(pid: int, ancestors: set[int], parents: Mapping[int, int]) -> bool
 
 
 def _stolen_s() -> float:
-    """What the machine under this virtual one took away."""
+    """Time that the machine under this virtual one took away."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S

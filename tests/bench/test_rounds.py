@@ -13,20 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.benchmarks import bench_capture, bench_programs, bench_wire, quiet, report, tools
-from tests.benchmarks.quiet import (
-    DISTURBED,
-    Measured,
-    Others,
-    Rules,
-    contest,
-    median_interval,
-    summary,
-)
-from tests.benchmarks.tools import Setting
+from bench.peers import Setting
+from bench.rounds import DISTURBED, Measured, Others, Rules, contest, summary
 
+from bench import capture, goals, peers, programs, report, rounds
 from tcplab.errors import LabError
 from tcplab.lab import Host, Loopback, Pair
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Quiet:
@@ -44,7 +38,7 @@ class Quiet:
 @pytest.fixture
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     Quiet.shares = itertools.repeat(0.0)
-    monkeypatch.setattr(quiet, "Others", Quiet)
+    monkeypatch.setattr(rounds, "Others", Quiet)
 
 
 # ---- rounds ----
@@ -140,22 +134,22 @@ sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessag
 @pytest.mark.parametrize(
     ("run", "text", "value"),
     [
-        (lambda s: tools.iperf3_bulk(s, 1440), json.dumps(IPERF3), 8.0),
-        (lambda s: tools.nuttcp_bulk(s, 1440), NUTTCP, 8.0),
-        (lambda s: tools.qperf_bulk(s, 1440), "tcp_bw:\n    bw  =  1000000000 bytes/sec", 8.0),
-        (lambda s: tools.netperf_bulk(s, 1440), "MIGRATED TCP\nTHROUGHPUT=8000.00\n", 8.0),
-        (lambda s: tools.qperf_exchange(s, 1, 1), "tcp_lat:\n    latency  =  5000 ns", 100_000),
-        (lambda s: tools.sockperf_exchange(s, 1, 1), SOCKPERF, 100_000),
-        (lambda s: tools.netperf_exchange(s, 30, 2), "TRANSACTION_RATE=100000.0", 100_000),
-        (lambda s: tools.iperf3_udp(s, 1440), json.dumps(IPERF3), 8.0),
-        (lambda s: tools.nuttcp_udp(s, 1440), f"{NUTTCP} data_loss=1.50000", 8.0),
+        (lambda s: peers.iperf3_bulk(s, 1440), json.dumps(IPERF3), 8.0),
+        (lambda s: peers.nuttcp_bulk(s, 1440), NUTTCP, 8.0),
+        (lambda s: peers.qperf_bulk(s, 1440), "tcp_bw:\n    bw  =  1000000000 bytes/sec", 8.0),
+        (lambda s: peers.netperf_bulk(s, 1440), "MIGRATED TCP\nTHROUGHPUT=8000.00\n", 8.0),
+        (lambda s: peers.qperf_exchange(s, 1, 1), "tcp_lat:\n    latency  =  5000 ns", 100_000),
+        (lambda s: peers.sockperf_exchange(s, 1, 1), SOCKPERF, 100_000),
+        (lambda s: peers.netperf_exchange(s, 30, 2), "TRANSACTION_RATE=100000.0", 100_000),
+        (lambda s: peers.iperf3_udp(s, 1440), json.dumps(IPERF3), 8.0),
+        (lambda s: peers.nuttcp_udp(s, 1440), f"{NUTTCP} data_loss=1.50000", 8.0),
         (
-            lambda s: tools.qperf_udp(s, 1440),
+            lambda s: peers.qperf_udp(s, 1440),
             "send_bw  =  1015228426 bytes/sec\n recv_bw  =  1000000000 bytes/sec",
             8.0,
         ),
         (
-            lambda s: tools.netperf_udp(s, 1440),
+            lambda s: peers.netperf_udp(s, 1440),
             "LOCAL_SEND_THROUGHPUT=8121.83\nREMOTE_RECV_THROUGHPUT=8000.00",
             8.0,
         ),
@@ -164,12 +158,29 @@ sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessag
 def test_what_a_peer_prints_is_understood(
     run: Callable[[Setting], Measured], text: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "_run", lambda *_: text)
+    monkeypatch.setattr(peers, "_run", lambda *_: text)
     with Loopback() as network:
         measured = run(Setting(Pair(network.client, network.server), 0, 0, 1))
     assert measured.value == pytest.approx(value)
     if "lost_percent" in measured.more:
         assert measured.more["lost_percent"] == pytest.approx(1.5, abs=0.001)
+
+
+ORIGIN = {
+    "versions": {"qperf": "0.4"},
+    "measured_at": "now",
+    "kernel": "6",
+    "cpu": "any",
+    "cores": 2,
+    "load_average": 0.1,
+    "compiler": "GCC",
+    "rounds": 1,
+    "repeats": 0,
+    "seconds": 1,
+    "disturbed_percent": 3.0,
+    "took_s": 60,
+    "absent": ["netperf"],
+}
 
 
 # ---- goals ----
@@ -184,18 +195,17 @@ def test_what_a_peer_prints_is_understood(
         ((5.0, 6.0, 7.0), "**missed**"),
     ],
 )
-def test_a_goal_is_judged_round_by_round_and_the_error_is_told(
-    ours: tuple[float, ...], verdict: str
-) -> None:
+def test_a_goal_is_judged_round_by_round(ours: tuple[float, ...], verdict: str) -> None:
     values = {"tcplab": ours, "qperf": (8.0, 9.5, 20.0), "nuttcp": (1.0, 9.6, 2.0)}
-    rows = {name: {"values": each} for name, each in values.items()}
-    wanted = bench_programs.Goal("tcplab", 1.0)
-    goal = bench_programs._judge(wanted, rows, bench_programs._is_ours)
-    assert goal["of"] == "qperf"
-    assert report._verdict(goal) == verdict
-    alone = {"tcplab": rows["tcplab"]}
-    told = bench_programs._judge(wanted, alone, bench_programs._is_ours)
-    assert report._verdict(told) == "nothing to compare with"
+    rows = [
+        {"entrant": name, "values": taken, "ours": name == "tcplab"}
+        for name, taken in values.items()
+    ]
+    goal = programs.judge("bulk", rows, "tcplab", 1.0, None)
+    assert goal.wanted == "1 × qperf"
+    assert goal.verdict() == verdict
+    alone = programs.judge("bulk", rows[:1], "tcplab", 1.0, None)
+    assert (alone.verdict(), alone.measured()) == ("nothing to compare with", "–")
 
 
 @pytest.mark.parametrize(
@@ -206,14 +216,14 @@ def test_the_interval_of_a_median_leaves_out_as_many_as_the_binomial_allows(
     count: int, outside: int
 ) -> None:
     values = [float(number) for number in range(count)]
-    assert median_interval(values) == [outside, count - 1 - outside]
+    assert goals.median_interval(values) == (outside, count - 1 - outside)
 
 
 def test_a_recorder_climbs_until_it_loses_twice() -> None:
-    def limited(limit: int) -> bench_capture.Climber:
-        climber = bench_capture.Climber("any", None, 5)  # type: ignore[arg-type]
+    def limited(limit: int) -> capture.Climber:
+        climber = capture.Climber("any", None, 5)  # type: ignore[arg-type]
         while climber.stopped_by is None:
-            rate = bench_capture.RATES[climber._step]
+            rate = capture.RATES[climber._step]
             climber.learn(Measured(rate, more={"kept": float(rate <= limit)}))
         return climber
 
@@ -225,77 +235,47 @@ def test_a_recorder_climbs_until_it_loses_twice() -> None:
 # ---- all together ----
 
 
-def test_the_file_methods_are_measured_and_written_down(
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rounds", "0"], "'0' must be a whole number from 1"),
+        (["--only", "wire"], "give --output DIR"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_named(words: list[str], message: str) -> None:
+    argv = [sys.executable, "-m", "bench", *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_file_methods_are_measured_and_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str], str]
 ) -> None:
     tool("ip")  # sets the congestion control of the contests
-    monkeypatch.setattr(bench_programs, "FILE_BYTES", 16 << 20)
-    (found,) = bench_programs.measure(Rules(rounds=1, repeats=0), only="file")
-    rows: dict[str, Any] = {row["entrant"]: row for row in found["rows"]}
-    assert set(rows) == {f"filesend -m {method}" for method in bench_programs.METHODS}
-    calls = {name: row["system_calls"] for name, row in rows.items()}
+    monkeypatch.setattr(programs, "FILE_BYTES", 16 << 20)
+    part = programs.measure(Rules(rounds=1, repeats=0), only="file")
+    rows: list[Any] = list(part.tables[0].rows)
+    calls = {row["entrant"]: row["system_calls"] for row in rows}
+    assert set(calls) == {f"filesend -m {method}" for method in programs.METHODS}
     assert calls["filesend -m sendfile"] < calls["filesend -m read"]
-    origin = {
-        "versions": {"qperf": "0.4"},
-        "measured_at": "now",
-        "kernel": "6",
-        "cpu": "any",
-        "cores": 2,
-        "load_average": 0.1,
-        "compiler": "GCC",
-        "rounds": 1,
-        "repeats": 0,
-        "seconds": 1,
-        "disturbed_percent": 3.0,
-        "took_s": 60,
-        "absent": ["netperf"],
-    }
-    for row in found["rows"]:
+    for row in rows:
         row["others"] = 0.0
-    assert "was busy" not in report.markdown({"provenance": origin, "programs": [found]})
-    found["rows"][0]["others"] = 0.5
-    report.write({"provenance": origin, "programs": [found]}, tmp_path)
+    assert "was busy" not in report.markdown(ORIGIN, [part])
+    rows[0]["others"] = 0.5
+    report.write(ORIGIN, [part], tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| filesend -m sendfile" in text
+    assert "1.5 × filesend -m read" in text
     assert "busy: others took up to 50 % of the processors in 1 of 5 rows" in text
     assert "not there to compare with: netperf" in text
-    assert json.loads((tmp_path / "benchmarks.json").read_text())["programs"] == [found]
+    (kept,) = json.loads((tmp_path / "benchmarks.json").read_text())["parts"]
+    assert kept["tables"][0]["rows"] == rows
+    assert [goal["entrant"] for goal in kept["goals"]] == ["filesend -m sendfile"]
     assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
-
-
-# ---- the wire ----
-
-
-def test_the_wire_carries_beside_forwarders_that_know_of_no_link(
-    tool: Callable[[str], str],
-) -> None:
-    tool("cc")
-    rows = bench_wire.measure(Rules(rounds=1, repeats=0))
-    assert [row["entrant"] for row in rows] == [bench_wire.WIRE, *bench_wire.MODES]
-    assert all(row["median"] > 0 and row["wire_cpu_s_per_gb"] > 0 for row in rows)
-
-
-def test_the_wires_goals_take_the_best_round_and_the_median() -> None:
-    road = {"road": bench_wire.WIRE}
-    rows = {"the wire": (9.0, 9.0, 9.0), **dict.fromkeys(bench_wire.MODES, (6.0, 5.0, 9.5))}
-    wire = {
-        "delay": [{**road, "pps": 10_000, "error_us_p50": 51, "error_us_p99": 299}],
-        "rate": [
-            {**road, "rate_mbit": 500, "rate_error_percent": -0.6, "goodput_error_percent": 0.1},
-            {**road, "rate_mbit": 1000, "rate_error_percent": 9, "goodput_error_percent": 0.2},
-        ],
-        "throughput": [
-            {"offload": "off", "gbit_per_s": 4.9, "highest": 5.1},
-            {"offload": "on", "gbit_per_s": 20.0, "highest": 21.0},
-        ],
-        "forwarders": [{"entrant": name, "values": values} for name, values in rows.items()],
-    }
-    reached = [goal["reached"] for goal in bench_wire.goals(wire)]
-    assert reached == [False, True, False, True, True, False, True, True, False, True]
-    assert len(bench_wire.goals({**wire, "forwarders": []})) == 8
 
 
 def test_the_routes_of_a_pair_name_its_own_network() -> None:
     with Loopback() as network:
         veth = Host(network, "client", "10.0.1.1", "direct0")
-    assert tools._routes(veth) == ["10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"]
+    assert peers._routes(veth) == ["10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"]

@@ -1,6 +1,4 @@
-"""How fast captures are read: tcplab.segments beside scapy, dpkt, tshark and tcpdump, on one file.
-
-    python -m tests.benchmarks --only reading --output DIR
+"""Speed of reading a capture: tcplab.segments beside scapy, dpkt, tshark and tcpdump, on one file.
 
 Every reader gets the same file (a bulk transfer with a snaplen of 128 bytes, made here) and
 delivers, for each TCP packet, time, ports, sequence and acknowledgement number, flags and length of
@@ -26,11 +24,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.benchmarks.quiet import Measured, Rules, Sample, summary, tell, undisturbed
+from bench.goals import times
+from bench.report import Part
+from bench.rounds import Measured, Rules, Sample, say, summary, undisturbed
+
+from tcplab.tables import Column, Table
 
 PACKETS = 200_000
 SCAPY_PACKETS = 10_000
 SLOW_S, SLOW_ROUNDS = 4.0, 3
+COLUMNS = (
+    Column("reader", "reader"),
+    Column("seconds", "s, median", ".3f"),
+    Column("range", "fastest–slowest"),
+    Column("times", "× ours", ".1f"),
+    Column("cpu_s", "CPU s", ".3f"),
+    Column("memory_per_file", "memory / file", ".1f"),
+    Column("runs", "runs", "d"),
+)
+#: How many times as fast we are to be.
+GOALS = {"scapy rdpcap": 100.0, "tshark -T fields": 15.0}
 
 
 class Run(NamedTuple):
@@ -138,7 +151,7 @@ def run_program(name: str, path: Path) -> Run:
 
 
 def run_harness(script: str, *arguments: str) -> Run:
-    """What the script, in a Python of its own, has to tell."""
+    """The result of a script that runs in a Python of its own."""
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
     )
@@ -163,8 +176,8 @@ def available() -> dict[str, Reader]:
     return found
 
 
-def measure(rules: Rules) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """A row for each reader, ours first; and how many packets and bytes the file has."""
+def measure(rules: Rules) -> Part:
+    """All readers on one file, ours first."""
     readers = available()
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         whole, part = Path(directory) / "whole.pcap", Path(directory) / "part.pcap"
@@ -179,9 +192,19 @@ def measure(rules: Rules) -> tuple[list[dict[str, Any]], dict[str, int]]:
                     continue
                 sample = undisturbed(functools.partial(_measured, read, files[name]), rules)
                 samples[name].append(sample)
-                tell(f"reading: {name}: {sample.measured.value:.3f} s", sample.others)
-        counts = {"packets": PACKETS, "file_bytes": whole.stat().st_size}
-    return [_row(name, taken, sizes[name]) for name, taken in samples.items()], counts
+                say(f"reading: {name}: {sample.measured.value:.3f} s", sample.others)
+        size = f"{PACKETS:,} packets, {whole.stat().st_size / 1e6:.1f} MB."
+    rows = [_row(name, taken, sizes[name]) for name, taken in samples.items()]
+    seconds = {name: row["seconds"] for name, row in zip(samples, rows, strict=True)}
+    ours = rows[0]["seconds"]
+    for row in rows:
+        row["times"] = row["seconds"] / ours
+    goals = [
+        times("reading a capture", "tcplab.segments", factor, of, seconds[of] / ours)
+        for of, factor in GOALS.items()
+        if of in seconds
+    ]
+    return Part("Reading a capture", size, [Table(COLUMNS, rows)], goals)
 
 
 def _measured(read: Reader, path: Path) -> Measured:
@@ -194,27 +217,14 @@ def _row(name: str, samples: list[Sample], file_bytes: int) -> dict[str, Any]:
     """Medians, scaled up when fewer packets were read."""
     found = summary(samples)
     scale = PACKETS / found["packets"]
+    scaled = f" (first {found['packets']:,.0f} packets, scaled up)" if scale > 1 else ""
     return {
-        "reader": name,
+        "reader": name + scaled,
         "seconds": scale * found["median"],
-        "fastest_s": scale * found["lowest"],
-        "slowest_s": scale * found["highest"],
+        "range": f"{scale * found['lowest']:.3f}–{scale * found['highest']:.3f}",
         "cpu_s": scale * found["cpu_s"],
         "runs": found["rounds"],
         "repeated": found["repeated"],
         "others": found["others"],
-        "packets_read": int(found["packets"]),
         "memory_per_file": found["memory_bytes"] / file_bytes,
     }
-
-
-def goals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The issue's: 150 x scapy's rdpcap, 20 x tshark, 3 x the file's memory."""
-    found = {row["reader"]: row for row in rows}
-    ours = found["tcplab.segments"]
-    told = []
-    for of, factor in (("scapy rdpcap", 150.0), ("tshark -T fields", 20.0)):
-        if of in found:
-            was = found[of]["seconds"] / ours["seconds"]
-            told.append({"of": of, "factor": factor, "was": was, "reached": was >= factor})
-    return [{"entrant": "tcplab.segments", **each} for each in told]

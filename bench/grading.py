@@ -1,6 +1,4 @@
-"""Submissions a minute: `tcplab grade` beside stock `nbgrader autograde`, on the same submissions.
-
-    python -m tests.benchmarks.bench_grading [SUBMISSIONS]
+"""Submissions per minute: `tcplab grade` beside stock `nbgrader autograde`, on the same ones.
 
 Both grade the same solved copies of problem set 5, in turn, each time as if for the first time.
 Ours sandboxes each, compiles its C program, runs it in a laboratory and judges what the wire saw;
@@ -22,16 +20,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.benchmarks.quiet import Entrant, Measured, Rules, contest, summary
+from bench.goals import times
+from bench.report import Part
+from bench.rounds import Entrant, Measured, Rules, contest, summary
 
 from tcplab.errors import LabError
+from tcplab.tables import Column, Table
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 ASSIGNMENT: Final = "ps5"
 SUBMISSIONS: Final = 12
 STOCK_NAME: Final = "nbgrader autograde"
 #: One job uses more than a processor: the next submission is judged while nbgrader converts one.
 ALONE: Final = "tcplab grade, 1 job, on 1 processor"
+GOALS: Final = {STOCK_NAME: 1.5, ALONE: 1.3}
+COLUMNS: Final = (
+    Column("entrant", ""),
+    Column("median", "submissions per minute", ".1f"),
+    Column("range", "lowest–highest"),
+    Column("rounds", "rounds", "d"),
+)
 #: nbgrader's defaults, but for the names of the folders.
 STOCK: Final = """
 c = get_config()
@@ -51,9 +59,9 @@ def _course(course: Path, submissions: int, *, stock: bool) -> Path:
         shutil.copy(ROOT / "nbgrader_config.py", course)
     _run(course, "nbgrader", "generate_assignment", ASSIGNMENT)
     for number in range(submissions):
-        there = course / "submitted" / f"student-{number:03}" / ASSIGNMENT
-        shutil.copytree(course / "exercises" / ASSIGNMENT, there)
-        _solve(course / "solutions" / ASSIGNMENT, there)
+        target = course / "submitted" / f"student-{number:03}" / ASSIGNMENT
+        shutil.copytree(course / "exercises" / ASSIGNMENT, target)
+        _solve(course / "solutions" / ASSIGNMENT, target)
     (course / "gradebook.db").rename(course / "gradebook.fresh")
     return course
 
@@ -75,7 +83,7 @@ def _solve(source: Path, submission: Path) -> None:
 
 
 def _run(course: Path, *words: str, processors: int | None = None) -> None:
-    """Runs a command of nbgrader's or ours, on so many of the processors; None for all."""
+    """Run a command of nbgrader's or ours on some of the processors; None for all."""
     ours = sorted(os.sched_getaffinity(0))
     module = "nbgrader" if words[0] == "nbgrader" else "tcplab.cli"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -93,7 +101,7 @@ def _run(course: Path, *words: str, processors: int | None = None) -> None:
 def _measured(
     course: Path, words: Sequence[str], submissions: int, processors: int | None = None
 ) -> Measured:
-    """Submissions a minute, from the command's start to its end, with nothing graded before."""
+    """Submissions per minute, from the command's start to its end, with nothing graded before."""
     for name in ("autograded", "feedback", "reports"):
         shutil.rmtree(course / name, ignore_errors=True)
     shutil.copy(course / "gradebook.fresh", course / "gradebook.db")
@@ -107,12 +115,12 @@ def _measured(
 
 
 def _jobs() -> list[int]:
-    """1, 2 and one a processor."""
+    """1, 2 and one per processor."""
     return sorted({1, 2, os.cpu_count() or 1})
 
 
-def measure(rules: Rules, submissions: int = SUBMISSIONS) -> list[dict[str, Any]]:
-    """A row an entrant, with submissions a minute; the entrants in turn, five times at most."""
+def measure(rules: Rules, submissions: int = SUBMISSIONS) -> Part:
+    """One row per entrant; the entrants in turn, five times at most."""
     rules = replace(rules, rounds=min(rules.rounds, 5), repeats=min(rules.repeats, 1))
     with tempfile.TemporaryDirectory(prefix="tcplab-bench-") as folder:
         stock, ours = (
@@ -128,44 +136,27 @@ def measure(rules: Rules, submissions: int = SUBMISSIONS) -> list[dict[str, Any]
             words = ["tcplab", "grade", ASSIGNMENT, f"--jobs={jobs}", "--no-feedback"]
             name = ALONE if processors == 1 else _name(jobs)
             entrants[name] = partial(_measured, ours, words, submissions, processors)
-        samples = contest(entrants, rules, "grading, submissions a minute")
-    rows = []
-    for entrant, taken in samples.items():
-        found = summary(taken)
-        found["submissions_per_min"] = found.pop("median")
-        rows.append({"entrant": entrant, **found})
-    return rows
+        samples = contest(entrants, rules, "grading, submissions per minute")
+    return part([{"entrant": name, **summary(taken)} for name, taken in samples.items()])
+
+
+def part(rows: Sequence[dict[str, Any]]) -> Part:
+    """The section of the document."""
+    text = "The same twelve solved submissions of problem set 5, from the command's start to its"
+    text += (
+        " end. Ours run in sandboxes, each C program in a laboratory; nbgrader runs the notebook"
+    )
+    text += " and nothing else."
+    by_name = {row["entrant"]: row["median"] for row in rows}
+    two = _name(2)
+    goals = [
+        times("grading", f"{two}, submissions per minute", factor, of, by_name[two] / by_name[of])
+        for of, factor in GOALS.items()
+    ]
+    for row in rows:
+        row["range"] = f"{row['lowest']:.1f}–{row['highest']:.1f}"
+    return Part("Grading", text, [Table(COLUMNS, rows)], goals)
 
 
 def _name(jobs: int) -> str:
     return f"tcplab grade, {jobs} job{'s' * (jobs > 1)}"
-
-
-def goals(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The issue's: with 2 jobs at least twice stock nbgrader, and more with more processors."""
-    by_name = {row["entrant"]: row["submissions_per_min"] for row in rows}
-    told = []
-    for other, wanted in ((STOCK_NAME, 2.0), (ALONE, 1.3)):
-        was = by_name[_name(2)] / by_name[other]
-        told.append(
-            {
-                "entrant": f"{_name(2)}, submissions a minute",
-                "of": other,
-                "factor": wanted,
-                "was": was,
-                "reached": was >= wanted,
-            }
-        )
-    return told
-
-
-def main() -> None:
-    """Prints the rows and whether the goal was reached."""
-    rules = Rules(rounds=2, repeats=0, seconds=1, repeat_until=time.monotonic())
-    rows = measure(rules, int(sys.argv[1]) if len(sys.argv) > 1 else SUBMISSIONS)
-    for row in [*rows, *goals(rows)]:
-        print(row)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,114 @@
+"""All benchmarks side by side: `make bench`.
+
+    python -m bench [--only PART]... [--rounds N] [--repeats N] [--seconds S] [--minutes M]
+                    [--output DIR]
+
+Ends with exit status 0 whatever was measured: a missed goal is reported in the document, and a slow
+machine is no mistake. Best run on a machine that has nothing else to do; the peers that are not
+installed are named aloud. A result of some parts goes to another DIR than docs, where it would
+replace that of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from bench.rounds import DISTURBED, Others, Rules, say
+
+from bench import capture, grading, lab, panels, peers, programs, reading, report, wire
+from tcplab.errors import LabError
+from tcplab.experiments import provenance
+from tcplab.lab import Lab, program_path
+
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
+    "programs": programs.measure,
+    "lab": lab.measure,
+    "wire": wire.measure,
+    "capture": capture.measure,
+    "reading": reading.measure,
+    "panels": panels.measure,
+    "grading": grading.measure,
+}
+
+
+def main() -> None:
+    """Measures, and writes benchmarks.md, benchmarks.json and images/benchmarks.svg."""
+    arguments = _arguments()
+    start = time.monotonic()
+    repeat_until = start + 60 * arguments.minutes
+    rules = Rules(arguments.rounds, arguments.repeats, arguments.seconds, repeat_until)
+    with Others() as others:
+        time.sleep(1)
+    if others.share > DISTURBED:
+        say(f"others use {100 * others.share:.0f} % of the processors: a quiet machine is better")
+    try:
+        origin = _origin(rules)
+        parts = [PARTS[name](rules) for name in PARTS if name in (arguments.only or PARTS)]
+    except LabError as error:
+        sys.exit(f"bench: {error}")
+    origin["took_s"] = round(time.monotonic() - start)
+    report.write(origin, parts, arguments.output)
+    say(f"written: {arguments.output}/benchmarks.md, .json and images/benchmarks.svg")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="this part; may be given again (all)"
+    )
+    parser.add_argument("--rounds", type=_positive, default=7, help="of each contest (7)")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="most repetitions of a disturbed round (3)"
+    )
+    parser.add_argument("--seconds", type=_positive, default=1, help="length of a round (1)")
+    parser.add_argument(
+        "--minutes", type=float, default=8, help="after this time no round is repeated (8)"
+    )
+    parser.add_argument("--output", type=Path, default=DOCS, help="directory (docs)")
+    arguments = parser.parse_args()
+    if arguments.only and arguments.output == DOCS:
+        parser.error("--only would replace docs/benchmarks.md by a part of it: give --output DIR")
+    return arguments
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1")
+    return int(text)
+
+
+def _origin(rules: Rules) -> dict[str, Any]:
+    with Lab() as network:
+        return dict(
+            provenance(
+                network,
+                compiler=_compiler(),
+                versions=peers.versions(),
+                absent=[name for name, present in peers.available().items() if not present],
+                rounds=rules.rounds,
+                repeats=rules.repeats,
+                seconds=rules.seconds,
+                disturbed_percent=100 * DISTURBED,
+            )
+        )
+
+
+def _compiler() -> str:
+    """The compiler named in the object files of a program."""
+    found = re.search(
+        rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
+    )
+    return found.group().decode(errors="replace") if found else "an unknown compiler"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Times to make and to close a laboratory.
+
+Each round is a new Python process, so that its first laboratory finds nothing imported; twenty
+more follow at once, and are open together.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Final
+
+from bench.goals import at_most
+from bench.report import Part
+from bench.rounds import Measured, Rules, say, summary, undisturbed
+
+from tcplab.tables import Column, Table
+
+LABORATORIES: Final = 20
+SCRIPT: Final = """
+import json, sys, time
+from tcplab import Lab
+
+def timed(work):
+    start = time.perf_counter()
+    made = work()
+    return made, 1e3 * (time.perf_counter() - start)
+
+lab, first_up_ms = timed(Lab)
+_, first_down_ms = timed(lab.close)
+made = [timed(Lab) for _ in range(int(sys.argv[1]))]
+closed = [timed(lab.close) for lab, _ in made]
+up_ms, down_ms = (sorted(ms for _, ms in times) for times in (made, closed))
+middle = len(made) // 2
+print(json.dumps({"first_up": first_up_ms, "first_down": first_down_ms, "up": up_ms[middle],
+                  "down": down_ms[middle], "slowest_up": up_ms[-1], "slowest_down": down_ms[-1]}))
+"""
+COLUMNS: Final = (
+    Column("which", ""),
+    Column("up", "up (ms)", ".0f"),
+    Column("down", "down (ms)", ".1f"),
+)
+
+
+def measure(rules: Rules) -> Part:
+    """The first laboratory of a process, and those after it."""
+    found = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
+    say(f"lab: up {found['first_up']:.0f} ms, then {found['up']:.0f} ms")
+    kinds = {
+        "first_": "the first of a process",
+        "": f"of {LABORATORIES} more, open together, the median",
+        "slowest_": "and the slowest",
+    }
+    rows = [
+        {"which": which, "up": found[f"{kind}up"], "down": found[f"{kind}down"]}
+        for kind, which in kinds.items()
+    ]
+    return Part(
+        "The laboratory",
+        "From `Lab()` to its return, and from `close()` to its return, when all that lived in it"
+        " has been killed; the kernel frees the rings later.",
+        [Table(COLUMNS, rows)],
+        [
+            at_most("the laboratory", "the first laboratory, up, ms", 300, found["first_up"]),
+            at_most("the laboratory", "a later one, up, ms", 150, found["up"]),
+            at_most("the laboratory", "down, ms", 50, max(found["first_down"], found["down"])),
+        ],
+    )
+
+
+def _round() -> Measured:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(LABORATORIES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found = json.loads(done.stdout)
+    return Measured(found["first_up"], more=found)

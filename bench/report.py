@@ -1,0 +1,149 @@
+"""Writes docs/benchmarks.md, .json and the figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.goals import Goal
+
+from tcplab.tables import Column, Table
+
+Row = Mapping[str, Any]
+
+GOAL_COLUMNS = (
+    Column("what", "what"),
+    Column("entrant", "ours"),
+    Column("wanted", "goal"),
+    Column("measured", "measured", "s"),
+    Column("verdict", ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section of the document.
+
+    Attributes:
+        title: its heading.
+        text: what was done, in Markdown.
+        tables: the captions are headings; rows with a "unit" are drawn, those with "others" (the
+            share of the processors that others took) tell how quiet the machine was.
+        goals: for the table of all goals.
+    """
+
+    title: str
+    text: str
+    tables: Sequence[Table]
+    goals: Sequence[Goal]
+
+
+def write(origin: Row, parts: Sequence[Part], directory: Path) -> None:
+    """Writes benchmarks.md, benchmarks.json and images/benchmarks.svg.
+
+    Args:
+        origin: the provenance of the numbers.
+        parts: the sections, in order.
+        directory: docs/, usually.
+    """
+    (directory / "images").mkdir(parents=True, exist_ok=True)
+    (directory / "benchmarks.md").write_text(markdown(origin, parts))
+    data = {"provenance": origin, "parts": [_plain(part) for part in parts]}
+    (directory / "benchmarks.json").write_text(json.dumps(data, indent=1) + "\n")
+    drawn = [table for part in parts for table in part.tables if table.rows[0].get("unit")]
+    if drawn:
+        _draw(drawn, directory / "images" / "benchmarks.svg")
+
+
+def _plain(part: Part) -> Row:
+    return {
+        "title": part.title,
+        "tables": [{"caption": table.caption, "rows": list(table.rows)} for table in part.tables],
+        "goals": [asdict(goal) for goal in part.goals],
+    }
+
+
+def markdown(origin: Row, parts: Sequence[Part]) -> str:
+    """The document."""
+    goals = [goal for part in parts for goal in part.goals]
+    rows = [
+        {**asdict(goal), "measured": goal.measured(), "verdict": goal.verdict()} for goal in goals
+    ]
+    texts = [_head(origin, parts), "## Goals", Table(GOAL_COLUMNS, rows).text("github")]
+    for part in parts:
+        texts += [f"## {part.title}", part.text]
+        for table in part.tables:
+            texts += [f"### {table.caption}"] if table.caption else []
+            texts.append(table.text("github"))
+    return "\n\n".join(texts) + "\n"
+
+
+def _head(origin: Row, parts: Sequence[Part]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
+    machine = f"Linux {origin['kernel']}, {origin['cpu']}, {origin['cores']} processors"
+    rounds = f"{origin['rounds']} rounds of {origin['seconds']} s, the entrants in turn"
+    again = f"up to {origin['repeats']} times, in {origin['took_s'] / 60:.1f} minutes in all"
+    threshold = f"more than {origin['disturbed_percent']:.0f} % of the processors"
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench`. The numbers are one machine's; the ratios are what carries over:",
+        "an entrant's to the peer that did best beside it, as the median of the rounds' ratios,",
+        "and in brackets where that median lies with 95 % confidence.",
+        "",
+        f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
+        f"- the course's programs compiled by {origin['compiler']}",
+        f"- beside {versions or 'no other tools'}",
+        f"- {rounds}; one in which other processes had {threshold} was run again, {again}",
+        *(f"- not there to compare with: {name}" for name in origin["absent"]),
+        *_busy(origin, parts),
+    ]
+    return "\n".join(lines)
+
+
+def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
+    """A warning, when the machine was never quiet for long enough."""
+    rows = [row for part in parts for table in part.tables for row in table.rows]
+    shares = [row["others"] for row in rows if "others" in row]
+    disturbed = [share for share in shares if share > origin["disturbed_percent"] / 100]
+    if not disturbed:
+        return []
+    most = f"others took up to {100 * max(disturbed):.0f} % of the processors"
+    count = f"{len(disturbed)} of {len(shares)} rows"
+    return ["", f"**The machine was busy: {most} in {count}. Don't rely on those numbers.**"]
+
+
+# ---- the figure ----
+
+
+def _draw(contests: Sequence[Table], path: Path) -> None:
+    """Bars of the medians with their ranges, one panel per contest."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    columns = 2
+    rows = (len(contests) + 1) // columns
+    with mpl.rc_context({"svg.hashsalt": "tcplab", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(12, 2.3 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).flat
+        for axes, contest in zip(panels, contests, strict=False):
+            _draw_contest(axes, contest)
+        for axes in figure.axes[len(contests) :]:
+            axes.set_visible(False)
+        figure.savefig(path, metadata={"Date": None, "Title": "Benchmarks"})
+
+
+def _draw_contest(axes: Any, contest: Table) -> None:
+    rows = contest.rows[::-1]
+    medians = [row["median"] for row in rows]
+    below = [row["median"] - row["lowest"] for row in rows]
+    above = [row["highest"] - row["median"] for row in rows]
+    colours = ["#0072B2" if row["ours"] else "#B0B0B0" for row in rows]
+    names = [row["entrant"] for row in rows]
+    axes.barh(names, medians, xerr=[below, above], color=colours, capsize=3)
+    axes.set_title(contest.caption, loc="left", fontsize=9.5)
+    axes.set_xlabel(rows[0]["unit"])
+    axes.spines[["top", "right"]].set_visible(False)
