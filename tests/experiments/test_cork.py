@@ -24,18 +24,18 @@ def test_results_are_tables_json_and_recordings() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cork.measure((1,)), r"pieces=\(1,\): give 2 to 64"),
-        (lambda: cork.measure((1, 0)), r"pieces=\(1, 0\)"),
-        (lambda: cork.measure(messages=0), "messages=0 must be a number from 1 to 60"),
-        (lambda: cork.measure(ways=["fast"]), "ways='fast' is not known"),  # type: ignore[list-item]
-        (lambda: cork.measure(ways=[]), "ways is empty"),
+        (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
+        (lambda: cork.measure((1, 0)), "writes_bytes=0 must be a whole number from 1"),
+        (lambda: cork.measure(messages=0), "messages=0 must be a whole number from 1 to 60"),
+        (lambda: cork.measure(variants=["fast"]), "variants='fast' is not known"),  # type: ignore[list-item]
+        (lambda: cork.measure(variants=[]), "variants is empty"),
         (lambda: cork.measure(rtt_ms=-1), "rtt_ms=-1 must be a number from 0 to 500 ms"),
         (lambda: cork.measure_forgotten([]), "rtts_ms is empty"),
-        (lambda: cork.measure_scenarios(["magic"]), "script 'magic' is not one of"),
-        (lambda: cork.measure_scenarios([]), "names is empty"),
-        (lambda: cork.measure_autocorking(0), "writes=0 must be a number from 1 to 500"),
-        (lambda: cork.measure_header_and_file(0), "header_bytes=0 must be a number from 1"),
-        (lambda: cork.measure_two_sockets(0), "writes=0 must be a number from 1 to 100"),
+        (lambda: cork.measure_scenarios(["magic"]), "variants='magic' is not known"),
+        (lambda: cork.measure_scenarios([]), "variants is empty"),
+        (lambda: cork.measure_autocorking(0), "writes=0 must be a whole number from 1 to 500"),
+        (lambda: cork.measure_header_and_file(0), "header_bytes=0 must be a whole number from 1"),
+        (lambda: cork.measure_two_sockets(0), "writes=0 must be a whole number from 1 to 100"),
     ],
 )
 def test_bad_values_are_named(call: object, message: str) -> None:

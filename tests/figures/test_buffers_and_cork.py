@@ -101,11 +101,14 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
 
 def ways() -> cork.Cork:
     log = [Event(ns(0), "write", 200), Event(ns(40), "read", 2)]
+    sent = played(log, (0.1, 100), (20, 100))
     made = [
-        cork.Way(name, (100, 100), 1, played(log, (0.1, 100), (20, 100)), (40.2 / (i + 1) ** 2,))
-        for i, name in enumerate(cork.WAYS)
+        cork.Message(
+            name, (100, 100), 1, played(log, (0.1, 100), (20, 100)), (40.2 / (i + 1) ** 2,)
+        )
+        for i, mode in enumerate(cork.MODES)
     ]
-    return cork.Cork((100, 100), 20, made, {})
+    return cork.Cork(made, {}, (100, 100), 20)
 
 
 def forgotten() -> cork.Forgotten:
@@ -135,7 +138,7 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
     "zero_window": lambda: figures.zero_window(zero_window()),
     "autotuning": lambda: figures.autotuning(autotuning()),
     "bufferbloat": lambda: figures.bufferbloat(queues()),
-    "cork_ways": lambda: figures.cork_ways(ways()),
+    "cork_messages": lambda: figures.cork_messages(ways()),
     "forgotten_cork": lambda: figures.forgotten_cork(forgotten()),
     "cork_scenarios": lambda: figures.cork_scenarios(scenarios()),
 }
@@ -179,8 +182,8 @@ def test_autotuning_and_queues_name_the_best_and_the_worst() -> None:
 
 def test_the_corks() -> None:
     assert (
-        "2 pieces, 200 bytes, RTT 20 ms: default 2 segments and 40.2 ms"
-        in MADE["cork_ways"]().title
+        "2 writes, 200 bytes, RTT 20 ms: default 2 segments and 40.2 ms"
+        in MADE["cork_messages"]().title
     )
     assert "205 ms at an RTT of 0 ms, 355 ms at 150 ms" in MADE["forgotten_cork"]().title
     picture = MADE["cork_scenarios"]()
@@ -197,7 +200,7 @@ def test_the_corks() -> None:
         lambda: figures.buffer_limits(buffers.Limits([], {})),
         lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
         lambda: figures.bufferbloat(buffers.Queues([], {}, 10, 20)),
-        lambda: figures.cork_ways(cork.Cork((1, 1), 0, [], {})),
+        lambda: figures.cork_messages(cork.Cork([], {}, (1, 1), 0)),
         lambda: figures.forgotten_cork(cork.Forgotten([], {})),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],

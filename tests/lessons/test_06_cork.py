@@ -52,7 +52,7 @@ def segments(result: cork.Cork) -> dict[str, float]:
 
 def slower(result: cork.Cork) -> float:
     """How many times as long `default` takes as the slowest of the others."""
-    times = {way.name: statistics.median(way.message_ms) for way in result.ways}
+    times = {each.mode: statistics.median(each.message_ms) for each in result.variants}
     return times.pop("default") / max(times.values())
 
 
@@ -69,7 +69,7 @@ def web() -> cork.Cork:
     return unspoilt(
         lambda: cork.measure((200, 3000, 20), messages=8, rtt_ms=20),
         lambda result: (
-            {way.name: way.usual_sizes() for way in result.ways} == WEB_SIZES
+            {each.mode: each.usual_sizes() for each in result.variants} == WEB_SIZES
             and slower(result) > 1.2
         ),
     )
@@ -86,14 +86,14 @@ def scripts() -> cork.Scenarios:
     return pytest.skip(f"MACHINE TOO BUSY: calls were {late_ms:.0f} ms from their times")
 
 
-def row(result: cork.Cork, way: str) -> dict[str, float]:
-    return next(each for each in result.rows() if each["variant"] == way)
+def row(result: cork.Cork, mode: str) -> dict[str, float]:
+    return next(each for each in result.rows() if each["variant"] == mode)
 
 
-# ---- the ways ------------------------------------------------------------------------------------
+# ---- the variants --------------------------------------------------------------------------------
 
 
-def test_four_ways_make_one_segment(small: cork.Cork) -> None:
+def test_four_modes_make_one_segment(small: cork.Cork) -> None:
     # Of no_delay each write leaves by itself, once the congestion window allows it.
     assert segments(small) == SEGMENTS
     assert small.provenance["capture_drops"] == 0
@@ -119,12 +119,12 @@ def test_only_default_waits_for_a_timer(small: cork.Cork) -> None:
 def test_the_texts_figures_stand_beside_its_own_message_only(
     small: cork.Cork, web: cork.Cork
 ) -> None:
-    assert row(small, "cork")["book_ms_per_message"] == pytest.approx(0.0850796)
-    assert row(web, "cork")["book_ms_per_message"] is None
+    assert row(small, "cork")["published_ms_per_message"] == pytest.approx(0.0850796)
+    assert row(web, "cork")["published_ms_per_message"] is None
 
 
 def test_a_small_header_costs_default_a_round_trip(web: cork.Cork) -> None:
-    assert {way.name: way.usual_sizes() for way in web.ways} == WEB_SIZES
+    assert {each.mode: each.usual_sizes() for each in web.variants} == WEB_SIZES
     assert row(web, "default")["ms_per_message"] > 38
     assert slower(web) > 1.2
 
@@ -163,7 +163,7 @@ def test_a_forgotten_cork_waits_for_the_retransmission_timeout() -> None:
 
 
 def test_the_segments_are_those_of_the_model(scripts: cork.Scenarios) -> None:
-    for scenario in each(scripts.scenarios):
+    for scenario in each(scripts.variants):
         found = [segment.payload_bytes for segment in scenario.segments()]
         assert found == [size for size, _reason in scenario.model], scenario.name
 
@@ -187,7 +187,7 @@ def test_a_cork_is_stronger_than_nodelay(scripts: cork.Scenarios) -> None:
 
 
 def test_pulling_a_cork_does_not_override_nagle(scripts: cork.Scenarios) -> None:
-    name = "cork pulled, a small segment un-ACKed"
+    name = "cork pulled, a small segment unacknowledged"
     assert scripts[name].played.sizes == [10, 20]
     held = [hold.reason for hold in scripts[name].segments()[1].holds]
     assert Reason.HELD_BY_NAGLE in held
@@ -217,7 +217,7 @@ def test_a_cork_does_not_hold_a_full_segment(scripts: cork.Scenarios) -> None:
 def test_autocorking_joins_what_would_stand_in_line() -> None:
     for _ in range(5):  # again if the writes came too late to find the interface busy
         try:
-            on, off = cork.measure_autocorking(writes=20).runs
+            on, off = cork.measure_autocorking(writes=20).variants
         except LabError as error:
             pytest.skip(f"NO TOKEN BUCKET: {error}")
         if on.counted:
@@ -230,7 +230,7 @@ def test_autocorking_joins_what_would_stand_in_line() -> None:
 
 def test_the_header_is_alone_without_a_cork() -> None:
     result = cork.measure_header_and_file()
-    alone = {way: result.is_alone(way) for way in cork.HEADER_WAYS}
+    alone = {mode: result.is_alone(mode) for mode in cork.HEADER_MODES}
     assert alone == {
         "default": True,
         "no_delay": True,
@@ -239,16 +239,16 @@ def test_the_header_is_alone_without_a_cork() -> None:
         "read+send, cork": False,
     }
     assert result["cork"].sizes == (1448, 1448, 1448, 856)
-    assert all(max(way.sizes) == cork.MSS_BYTES for way in each(result.ways))
+    assert all(max(sent.sizes) == cork.MSS_BYTES for sent in each(result.variants))
     assert result["msg_more"].system_calls == result["default"].system_calls
     assert result["cork"].system_calls == result["default"].system_calls + 2
 
 
 def test_a_cork_leaks_after_seventeen_fragments() -> None:
     def leaks(result: cork.Leak) -> bool:
-        one, two = result.sizes.values()
+        one, two = (each.sizes for each in result.variants)
         # A write across the end of the shared memory counts as two fragments.
         return list(one) == [200] and len(two) == 2 and 150 <= two[0] <= 170 and sum(two) == 200
 
     result = unspoilt(lambda: cork.measure_two_sockets(writes=20), leaks)
-    assert leaks(result), result.sizes
+    assert leaks(result), result.rows()

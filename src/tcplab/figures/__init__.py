@@ -18,7 +18,7 @@ from tcplab.figures.buffers import (
     zero_window,
 )
 from tcplab.figures.copies import copy_path
-from tcplab.figures.cork import cork_scenarios, cork_ways, forgotten_cork
+from tcplab.figures.cork import cork_messages, cork_scenarios, forgotten_cork
 from tcplab.figures.curves import in_flight, time_sequence
 from tcplab.figures.diagnosis import data_per_segment
 from tcplab.figures.lab_tour import handshake, sniffing_loss
@@ -42,8 +42,8 @@ __all__ = [
     "cause",
     "choose_message",
     "copy_path",
+    "cork_messages",
     "cork_scenarios",
-    "cork_ways",
     "data_per_segment",
     "file_methods",
     "file_seconds",

@@ -1,4 +1,4 @@
-"""Pictures of lesson 06: ways to send a message in pieces, and how long a cork holds."""
+"""Pictures of lesson 06: a message in several writes, and how long a cork holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcplab.models import Reason
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cork_scenarios", "cork_ways", "forgotten_cork"]
+__all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
 
 _TIME: Final = Style(style.BLUE, "", "ms/message")
 _COUNT: Final = Style(style.ORANGE, "//", "segments/message")
@@ -22,15 +22,15 @@ _CALLS: Final = Style(style.GREY, "..", "system calls/message")
 _MANUAL_MS: Final = 200
 
 
-def cork_ways(result: Cork) -> Picture:
-    """Of each way the time of a message, its segments and its system calls.
+def cork_messages(result: Cork) -> Picture:
+    """Time, segments and system calls of a message, sent by each means.
 
     Raises:
         ValueError: nothing was measured.
     """
     rows = result.rows()
     if not rows:
-        raise ValueError("there is no way to draw")
+        raise ValueError("there is no variant to draw")
     figure = style.new_figure()
     panels = (
         (_TIME, "ms_per_message", "ms for a message and its reply", 0.155, 0.36),
@@ -58,7 +58,8 @@ def cork_ways(result: Cork) -> Picture:
         else:
             axes.set_xlim(0, max(values) * 1.3)
     by_name = {row["variant"]: row for row in rows}
-    title = f"{len(result.pieces)} pieces, {sum(result.pieces):,} bytes, RTT {result.rtt_ms:g} ms: "
+    writes = result.writes_bytes
+    title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
     title += "; ".join(
         f"{name} {_segments(by_name[name]['data_segments_per_message'])} and"
         f" {style.ms(by_name[name]['ms_per_message'])}"
@@ -72,7 +73,7 @@ def cork_ways(result: Cork) -> Picture:
         f" {row['calls_per_message']} system calls"
         for row in rows
     )
-    return Picture(figure, title, f"Bars for each way. {words}.", table(result))
+    return Picture(figure, title, f"Bars for each means of sending. {words}.", table(result))
 
 
 def _segments(count: float) -> str:
@@ -85,7 +86,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.waits:
+    if not result.variants:
         raise ValueError("there is no wait to draw")
     figure = style.new_figure()
     axes = figure.add_axes((0.085, 0.115, 0.895, 0.735))
@@ -136,15 +137,15 @@ def cork_scenarios(result: Scenarios) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    if not result.scenarios:
+    if not result.variants:
         raise ValueError("there is no script to draw")
     figure = style.new_figure()
     axes = figure.add_axes((0.29, 0.115, 0.695, 0.735))
     latest = 1.0
-    for row, each in enumerate(result.scenarios):
+    for row, each in enumerate(result.variants):
         latest = max([latest, *_waits(axes, each, row)])
-    axes.set_ylim(len(result.scenarios) - 0.4, -1.6)
-    axes.set_yticks(range(len(result.scenarios)), [_wrapped(each) for each in result.scenarios])
+    axes.set_ylim(len(result.variants) - 0.4, -1.6)
+    axes.set_yticks(range(len(result.variants)), [_wrapped(each) for each in result.variants])
     axes.set_xlim(-0.02 * latest, 1.14 * latest)
     axes.set_xlabel("ms after the first call", fontsize=TEXT)
     axes.grid(axis="x", color="#D8D8D8", lw=0.8)
@@ -160,15 +161,15 @@ def cork_scenarios(result: Scenarios) -> Picture:
             f" {(segment.time_ns - each.played.start_ns) / 1e6:.1f} ms, {segment.reason}"
             for segment in each.segments()
         )
-        for each in result.scenarios
+        for each in result.variants
     )
     return Picture(figure, title, f"Bars of waiting for each script. {words}.", table(result))
 
 
 def _scenarios_finding(result: Scenarios) -> str:
-    found = [(each, segment) for each in result.scenarios for segment in each.segments()]
+    found = [(each, segment) for each in result.variants for segment in each.segments()]
     late = [each for each in found if each[1].reason is Reason.CORK_TIMEOUT]
-    title = f"What {len(found)} segments of {len(result.scenarios)} scripts waited for"
+    title = f"What {len(found)} segments of {len(result.variants)} scripts waited for"
     if not late:
         return f"{title}: none of them had to wait for the timer"
     scenario, segment = max(late, key=lambda each: each[1].waited_ms or 0)

@@ -1,17 +1,17 @@
-"""Cork: one message that is written in pieces, and the ways to send it in as few segments.
+"""Cork: one message in several writes, and the means to send it in few segments.
 
 TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them, as in "TCP_NODELAY and TCP_CORK" of Red
 Hat Enterprise Linux for Real Time; and what a ChinaUnix author reports of sendfile() with a cork:
 
 ===================  ===========================================================================
-``ways``             :func:`measure`: a message in pieces and its reply, in each way: segments,
-                     calls and time
+``messages``         :func:`measure`: a message in several writes and its reply, by each means:
+                     segments, calls and time
 ``scenarios``        short scripts of calls: cork with TCP_NODELAY, with Nagle, with an ACK; and
                      a cork that nobody pulls: how long the kernel waits, by round-trip time
-``kernel``           what the kernel does by itself when its own queue is not empty; and a cork
-                     that leaks: a packet buffer has only so many fragments
+``kernel``           autocorking, when the host's own queue is not empty; and a cork that leaks,
+                     because a packet buffer has only so many fragments
 ``header_and_file``  a header, then sendfile(): is the header alone in its segment?
-``scripts``          what they share: calls are made by the C program writepattern, at the
+``scripts``          shared by all: calls are made by the C program writepattern, at the
                      microsecond, and tcplab.timeline says what each segment waited for
 ===================  ===========================================================================
 
@@ -19,7 +19,7 @@ Sources: tcp(7); net/ipv4/tcp_output.c of Linux 6.18 (tcp_nagle_check, tcp_write
 """
 
 from tcplab.experiments.cork.header_and_file import (
-    HEADER_WAYS,
+    HEADER_MODES,
     HeaderAndFile,
     Headers,
     measure_header_and_file,
@@ -27,9 +27,18 @@ from tcplab.experiments.cork.header_and_file import (
 from tcplab.experiments.cork.kernel import (
     Autocorking,
     Autocorks,
+    Corked,
     Leak,
     measure_autocorking,
     measure_two_sockets,
+)
+from tcplab.experiments.cork.messages import (
+    MODES,
+    PUBLISHED_MS_PER_MESSAGE,
+    PUBLISHED_WRITES_BYTES,
+    Cork,
+    Message,
+    measure,
 )
 from tcplab.experiments.cork.scenarios import (
     SCENARIOS,
@@ -41,27 +50,27 @@ from tcplab.experiments.cork.scenarios import (
     measure_scenarios,
 )
 from tcplab.experiments.cork.scripts import MSS_BYTES, Played
-from tcplab.experiments.cork.ways import BOOK_MS_PER_MESSAGE, BOOK_PIECES, WAYS, Cork, Way, measure
 
 __all__ = [
-    "BOOK_MS_PER_MESSAGE",
-    "BOOK_PIECES",
-    "HEADER_WAYS",
+    "HEADER_MODES",
+    "MODES",
     "MSS_BYTES",
+    "PUBLISHED_MS_PER_MESSAGE",
+    "PUBLISHED_WRITES_BYTES",
     "SCENARIOS",
-    "WAYS",
     "Autocorking",
     "Autocorks",
     "Cork",
+    "Corked",
     "Forgotten",
     "HeaderAndFile",
     "Headers",
     "Leak",
+    "Message",
     "Played",
     "Scenario",
     "Scenarios",
     "Waited",
-    "Way",
     "measure",
     "measure_autocorking",
     "measure_forgotten",

@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import run_lengths, segments_of
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.programs import send_file
 from tcplab.tables import Column
 
-__all__ = ["HEADER_WAYS", "HeaderAndFile", "HeaderWay", "Headers", "measure_header_and_file"]
+__all__ = ["HEADER_MODES", "HeaderAndFile", "HeaderMode", "Headers", "measure_header_and_file"]
 
-HeaderWay = Literal["default", "no_delay", "cork", "msg_more", "read+send, cork"]
-HEADER_WAYS: Final[tuple[HeaderWay, ...]] = get_args(HeaderWay)
+HeaderMode = Literal["default", "no_delay", "cork", "msg_more", "read+send, cork"]
+HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
-    """A header and a file, sent in one way.
+class Headers(Variant):
+    """A header and a file, sent by one means.
 
     Attributes:
-        way: how.
+        mode: how they are sent.
         sizes: payload bytes of the data segments.
         system_calls: of the sender.
     """
 
-    way: HeaderWay
+    mode: HeaderMode
     sizes: tuple[int, ...]
     system_calls: int
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderAndFile:
+class HeaderAndFile(Result[Headers]):
     """A header with send(), then a file with sendfile()."""
 
-    experiment: ClassVar[str] = "header-and-file"
     columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "way"),
+        Column("variant", "sent by"),
         Column("segments", "data segments", "d"),
         Column("sizes", "their sizes (bytes)"),
         Column("alone", "header alone"),
@@ -52,76 +51,69 @@ class HeaderAndFile:
 
     header_bytes: int
     file_bytes: int
-    ways: Sequence[Headers]
-    provenance: Mapping[str, Any]
 
-    def __getitem__(self, way: str) -> Headers:
-        for each in self.ways:
-            if each.way == way:
-                return each
-        raise KeyError(way)
-
-    def is_alone(self, way: str) -> bool:
+    def is_alone(self, mode: str) -> bool:
         """Whether the first segment carried the header and nothing of the file."""
-        return self[way].sizes[0] == self.header_bytes
+        return self[mode].sizes[0] == self.header_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a way."""
+        """One row per variant."""
         return [
             {
-                "variant": each.way,
+                "variant": each.mode,
                 "segments": len(each.sizes),
                 "sizes": run_lengths(each.sizes),
-                "alone": "yes" if self.is_alone(each.way) else "no",
+                "alone": "yes" if self.is_alone(each.mode) else "no",
                 "system_calls": each.system_calls,
             }
-            for each in self.ways
+            for each in self.variants
         ]
 
 
 @experiment("header-and-file")
-def measure_header_and_file(header_bytes: int = 200, file_bytes: int = 5000) -> HeaderAndFile:
-    """Sends a header and a file, as a web server does, in each way.
+def measure_header_and_file(
+    header_bytes: Annotated[int, Between(1, 1000, "bytes")] = 200,
+    file_bytes: Annotated[int, Between(1, 14_000, "bytes")] = 5000,
+) -> HeaderAndFile:
+    """A header with send(), then a file with sendfile(), as a web server sends them.
 
     Args:
-        header_bytes: 1 to 1000.
-        file_bytes: 1 to 14 000: what leaves before the first ACK of a connection.
+        header_bytes: size of the header.
+        file_bytes: size of the file; it leaves before the first ACK of a connection.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    number("header_bytes", header_bytes, 1, 1000, unit=" bytes")
-    number("file_bytes", file_bytes, 1, 14_000, unit=" bytes")
     with Lab(rtt_ms=10) as lab, tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = File(directory) / "file"
         path.write_bytes(bytes(file_bytes))
-        measured = [_header_way(lab, path, way, header_bytes) for way in HEADER_WAYS]
+        measured = [_send(lab, path, mode, header_bytes) for mode in HEADER_MODES]
         return HeaderAndFile(
-            header_bytes,
-            file_bytes,
             [each for each, _drops in measured],
             provenance(
                 lab,
                 congestion=lab.congestion,
                 capture_drops=sum(drops for _each, drops in measured),
             ),
+            header_bytes,
+            file_bytes,
         )
 
 
-def _header_way(lab: Lab, path: File, way: HeaderWay, header_bytes: int) -> tuple[Headers, int]:
+def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> tuple[Headers, int]:
     with lab.client.capture() as capture:
         result = send_file(
             lab,
             path,
-            method="read" if way.startswith("read") else "sendfile",
+            method="read" if mode.startswith("read") else "sendfile",
             header_bytes=header_bytes,
-            cork=way.endswith("cork"),
-            more=way == "msg_more",
-            nodelay=way == "no_delay",
+            cork=mode.endswith("cork"),
+            more=mode == "msg_more",
+            nodelay=mode == "no_delay",
         )
     drops = capture.drops or 0
     rows = segments_of(capture)
     mine = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
     sizes = tuple(int(size) for size in rows["payload_bytes"][mine])
-    return Headers(way, sizes, result.system_calls), drops
+    return Headers(mode, sizes, result.system_calls), drops

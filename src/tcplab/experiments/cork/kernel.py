@@ -1,4 +1,4 @@
-"""What the kernel joins by itself, and where it cuts: autocorking, and a cork that leaks.
+"""Autocorking, which joins writes by itself, and a cork that leaks.
 
 Sources: net/ipv4/tcp.c of Linux 6.18 (tcp_should_autocork); commit f54b311142a9 ("tcp: auto
 corking").
@@ -10,14 +10,12 @@ import itertools
 import socket
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from tcplab.checks import number
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
 from tcplab.experiments.cork.scripts import (
     MSS_BYTES,
     SETTLE_MS,
@@ -26,18 +24,27 @@ from tcplab.experiments.cork.scripts import (
     run_lengths,
     segments_of,
 )
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.interfaces import put_token_bucket
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Host, Lab
 from tcplab.tables import Column
 
-__all__ = ["Autocorking", "Autocorks", "Leak", "measure_autocorking", "measure_two_sockets"]
+__all__ = [
+    "Autocorking",
+    "Autocorks",
+    "Corked",
+    "Leak",
+    "measure_autocorking",
+    "measure_two_sockets",
+]
 
 # ---- autocorking ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Autocorks:
+class Autocorks(Variant):
     """One run of small writes with TCP_NODELAY behind a slow interface.
 
     Attributes:
@@ -54,12 +61,22 @@ class Autocorks:
     sizes: tuple[int, ...]
     played: Played
 
+    def row(self) -> dict[str, Any]:
+        """The counts of the segments in place of the segments."""
+        return {
+            "variant": "on" if self.autocorking else "off",
+            "writes": self.writes,
+            "segments": len(self.sizes),
+            "mean_bytes": statistics.fmean(self.sizes),
+            "counted": self.counted,
+            "sizes": run_lengths(self.sizes),
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Autocorking:
+class Autocorking(Result[Autocorks]):
     """The same writes with autocorking on and off."""
 
-    experiment: ClassVar[str] = "autocorking"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "tcp_autocorking"),
         Column("writes", "writes", "d"),
@@ -68,44 +85,29 @@ class Autocorking:
         Column("counted", "TCPAutoCorking grew by", "d"),
     )
 
-    runs: Sequence[Autocorks]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a setting."""
-        return [
-            {
-                "variant": "on" if each.autocorking else "off",
-                "writes": each.writes,
-                "segments": len(each.sizes),
-                "mean_bytes": statistics.fmean(each.sizes),
-                "counted": each.counted,
-                "sizes": run_lengths(each.sizes),
-            }
-            for each in self.runs
-        ]
-
 
 @experiment("autocorking")
-def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
-    """Two full segments, then small writes with TCP_NODELAY, through an interface of 1 Mbit/s.
+def measure_autocorking(
+    writes: Annotated[int, Between(1, 500)] = 40,
+    write_bytes: Annotated[int, Between(1, 1000, "bytes")] = 100,
+) -> Autocorking:
+    """Small writes with TCP_NODELAY behind a slow interface, with autocorking on and off.
 
+    Two full segments go before them, through an interface of 1 Mbit/s.
     Autocorking needs a packet of the connection that waits in the sender's own queue. The wire of
     the laboratory has its queue outside the host, so a token bucket (tbf) goes on the interface.
 
     Args:
-        writes: how many small ones, 1 to 500.
-        size_bytes: of each, 1 to 1000.
+        writes: small writes per variant.
+        write_bytes: size of each.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, a program failed, or the kernel has no tbf.
     """
-    number("writes", writes, 1, 500)
-    number("size_bytes", size_bytes, 1, 1000, unit=" bytes")
-    body = f" 0:write={size_bytes}" * writes
+    body = f" 0:write={write_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
-    runs, lost = [], 0
+    variants, lost = [], 0
     with Lab() as lab:
         _slow_interface(lab.client)
         for on in (True, False):
@@ -113,16 +115,16 @@ def measure_autocorking(writes: int = 40, size_bytes: int = 100) -> Autocorking:
             before = _autocorked(lab)
             (played,), drops = play(lab, [script])
             counted = _autocorked(lab) - before
-            runs.append(Autocorks(on, writes, counted, tuple(played.sizes[2:]), played))
+            variants.append(Autocorks(on, writes, counted, tuple(played.sizes[2:]), played))
             lost += drops
         return Autocorking(
-            runs,
+            variants,
             provenance(
                 lab,
                 congestion=lab.congestion,
                 capture_drops=lost,
                 interface_mbit=1,
-                size_bytes=size_bytes,
+                write_bytes=write_bytes,
             ),
         )
 
@@ -153,45 +155,52 @@ def _autocorked(lab: Lab) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Leak:
-    """Corked writes of one thread, to one socket, and to two by turns."""
+class Corked(Variant):
+    """Corked writes of one thread, and the segments of its first socket.
 
-    experiment: ClassVar[str] = "cork-leak"
+    Attributes:
+        name: to which sockets.
+        writes: to each of them.
+        sizes: payload bytes of the segments.
+    """
+
+    name: str
+    writes: int
+    sizes: tuple[int, ...]
+
+    def row(self) -> dict[str, Any]:
+        """The sizes as a sum."""
+        sizes = " + ".join(map(str, self.sizes))
+        return {"variant": self.name, "writes": self.writes, "sizes": sizes}
+
+
+@dataclass(frozen=True, slots=True)
+class Leak(Result[Corked]):
+    """Corked writes of one thread, to one socket, and alternating between two."""
+
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "one thread writes"),
         Column("writes", "writes to each", "d"),
         Column("sizes", "segments of the first socket (bytes)"),
     )
 
-    writes: int
-    sizes: Mapping[str, Sequence[int]]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a number of sockets."""
-        return [
-            {"variant": name, "writes": self.writes, "sizes": " + ".join(map(str, sizes))}
-            for name, sizes in self.sizes.items()
-        ]
-
 
 @experiment("cork-leak")
-def measure_two_sockets(writes: int = 20) -> Leak:
-    """Corked writes of 10 bytes from one thread: to one socket, then to two by turns.
+def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
+    """Corked writes of 10 bytes from one thread: to one socket, then alternating between two.
 
     What a thread writes is copied into one memory fragment that all its sockets share. Writes that
-    follow each other on one socket lie side by side in it and count as one fragment; by turns, each
-    is a fragment of its own, and a packet buffer holds 17 (MAX_SKB_FRAGS).
+    follow each other on one socket lie side by side in it and count as one fragment; alternating,
+    each is a fragment of its own, and a packet buffer holds 17 (MAX_SKB_FRAGS).
 
     Args:
-        writes: to each socket, 1 to 100.
+        writes: writes to each socket.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    number("writes", writes, 1, 100)
-    sizes, lost = {}, 0
+    variants, lost = [], 0
     with Lab() as lab:
         for sockets in (1, 2):
             with lab.client.capture() as capture:
@@ -201,13 +210,13 @@ def measure_two_sockets(writes: int = 20) -> Leak:
             rows = segments_of(capture)
             mine = rows[(rows["src_port"] == port) & (rows["payload_bytes"] > 0)]
             mine = mine[~mine["is_retransmission"]]
-            name = "to one socket" if sockets == 1 else "to two sockets by turns"
-            sizes[name] = [int(size) for size in mine["payload_bytes"]]
-        return Leak(writes, sizes, provenance(lab, congestion=lab.congestion, capture_drops=lost))
+            name = "to one socket" if sockets == 1 else "alternating between two sockets"
+            variants.append(Corked(name, writes, tuple(mine["payload_bytes"].tolist())))
+        return Leak(variants, provenance(lab, congestion=lab.congestion, capture_drops=lost))
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Corked writes to each socket by turns, from one thread; the first one's port."""
+    """Corked writes from one thread, alternating between sockets; the port of the first."""
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))

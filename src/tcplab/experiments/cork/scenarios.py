@@ -1,15 +1,16 @@
-"""Cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that nobody pulls."""
+"""A cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that nobody pulls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from tcplab.checks import number
-from tcplab.experiments import provenance
+from tcplab.checks import choices
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import Call, Path, Reason, predict
 from tcplab.tables import Column
@@ -36,27 +37,31 @@ _ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """How long a piece waited that nothing followed.
+class Waited(Variant):
+    """A write that nothing followed, and how long it waited.
 
     Attributes:
         rtt_ms: of the wire.
-        way: "cork" or "MSG_MORE".
+        call: "cork" or "MSG_MORE".
         waited_ms: from the write until its segment left.
         model_ms: what the model expects: the retransmission timeout, by the kernel's tick.
     """
 
     rtt_ms: float
-    way: str
+    call: str
     waited_ms: float
     model_ms: float
 
+    @property
+    def key(self) -> tuple[float, str]:
+        """Round-trip time in ms and call."""
+        return self.rtt_ms, self.call
+
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(Result[Waited]):
     """A write of 100 bytes into a cork that is never pulled, by round-trip time."""
 
-    experiment: ClassVar[str] = "forgotten-cork"
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
         Column("cork_ms", "cork: waited (ms)", ".0f"),
@@ -65,58 +70,53 @@ class Forgotten:
         Column("manual_ms", "tcp(7) (ms)", "d"),
     )
 
-    waits: Sequence[Waited]
-    provenance: Mapping[str, Any]
-
     def rows(self) -> list[dict[str, Any]]:
-        """One row a round-trip time."""
+        """One row per round-trip time."""
         found: dict[float, dict[str, Any]] = {}
-        for each in self.waits:
+        for each in self.variants:
             row = found.setdefault(
                 each.rtt_ms,
                 {"variant": f"{each.rtt_ms:g} ms", "rtt_ms": each.rtt_ms, "manual_ms": 200},
             )
-            row["cork_ms" if each.way == "cork" else "more_ms"] = each.waited_ms
+            row["cork_ms" if each.call == "cork" else "more_ms"] = each.waited_ms
             row["model_ms"] = each.model_ms
         return list(found.values())
 
 
 @experiment("forgotten-cork")
-def measure_forgotten(rtts_ms: Sequence[float] = (0, 20, 60, 150)) -> Forgotten:
-    """Writes 100 bytes with a cork, and with MSG_MORE, and nothing after them.
+def measure_forgotten(
+    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms")] = (0, 20, 60, 150),
+) -> Forgotten:
+    """A cork that nobody pulls, and MSG_MORE without more: how long the kernel waits.
 
     Args:
-        rtts_ms: of the wire, 0 to 500 ms each.
+        rtts_ms: round-trip times of the wire.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    if not rtts_ms:
-        raise ValueError("rtts_ms is empty; give at least one value from 0 to 500 ms")
-    for rtt_ms in rtts_ms:
-        number("rtt_ms", rtt_ms, 0, 500, unit=" ms")
     waits, lost = [], 0
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
             lab.link.update(rtt_ms=rtt_ms)
             pauses = (Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 700 + 3 * rtt_ms))
-            ways = {
+            scripts = {
                 "cork": (pauses[0], Call("cork", 1), Call("write", 100), pauses[1]),
                 "MSG_MORE": (pauses[0], Call("more", 100), pauses[1]),
             }
-            played, drops = play(lab, [script_words(calls) for calls in ways.values()])
+            played, drops = play(lab, [script_words(calls) for calls in scripts.values()])
             lost += drops
-            for (way, calls), each in zip(ways.items(), played, strict=True):
-                waits.append(_waited(rtt_ms, way, calls, each))
+            for (call, calls), each in zip(scripts.items(), played, strict=True):
+                waits.append(_waited(rtt_ms, call, calls, each))
         return Forgotten(waits, provenance(lab, congestion=lab.congestion, capture_drops=lost))
 
 
-def _waited(rtt_ms: float, way: str, calls: Sequence[Call], played: Played) -> Waited:
+def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
     wrote_ns = next(each.time_ns for each in played.log if each.name in ("write", "more"))
     left_ns = int(played.data["time_ns"][0])
     (expected,) = predict(calls, Path(rtt_ms=rtt_ms)).data
-    return Waited(rtt_ms, way, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
+    return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
 # ---- questions of the texts and of the manual ----------------------------------------------------
@@ -138,7 +138,7 @@ SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
         Call("write", 200, 60),
         Call("cork", 0, 60),
     ),
-    "cork pulled, a small segment un-ACKed": (
+    "cork pulled, a small segment unacknowledged": (
         Call("write", 10),
         Call("cork", 1),
         Call("write", 20),
@@ -163,7 +163,7 @@ SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Variant):
     """A script and what became of it.
 
     Attributes:
@@ -195,10 +195,9 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenarios:
+class Scenarios(Result[Scenario]):
     """Scripts of calls, and the segments that left."""
 
-    experiment: ClassVar[str] = "cork-scenarios"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "script"),
         Column("calls", "calls"),
@@ -208,19 +207,10 @@ class Scenarios:
         Column("reason", "left because"),
     )
 
-    scenarios: Sequence[Scenario]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> Scenario:
-        for each in self.scenarios:
-            if each.name == name:
-                return each
-        raise KeyError(name)
-
     def rows(self) -> list[dict[str, Any]]:
-        """One row a segment."""
+        """One row per segment."""
         found = []
-        for each in self.scenarios:
+        for each in self.variants:
             for index, segment in enumerate(each.segments()):
                 held = segment.held_by
                 found.append(
@@ -237,28 +227,26 @@ class Scenarios:
 
 
 @experiment("cork-scenarios")
-def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 20) -> Scenarios:
-    """Plays scripts of calls, each on a connection of its own.
+def measure_scenarios(
+    variants: Sequence[str] = tuple(SCENARIOS),
+    rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20,
+) -> Scenarios:
+    """Scripts of calls around a cork, and the segments that leave, with their reasons.
 
     On a busy machine a call may come late, and then it is another script: they are played again, up
     to four times, and those that were closest to their times count (provenance: calls_late_ms).
 
     Args:
-        names: of SCENARIOS, at least one.
-        rtt_ms: of the wire, 5 to 100.
+        variants: names of scripts.
+        rtt_ms: round-trip time of the wire.
 
     Raises:
-        ValueError: a number is out of range, or no such script.
+        ParameterError: an argument is out of range, or there is no such script.
         LabError: no laboratory can be made here, or a program failed.
     """
-    number("rtt_ms", rtt_ms, 5, 100, unit=" ms")
-    if not names:
-        raise ValueError(f"names is empty; give some of: {'; '.join(SCENARIOS)}")
-    for name in names:
-        if name not in SCENARIOS:
-            raise ValueError(f"script {name!r} is not one of: {'; '.join(SCENARIOS)}")
+    choices("variants", variants, SCENARIOS)
     scripts = []
-    for name in names:
+    for name in variants:
         settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
         scripts.append((settle, *SCENARIOS[name], end))
     best: list[Scenario] = []
@@ -268,8 +256,8 @@ def measure_scenarios(names: Sequence[str] = tuple(SCENARIOS), rtt_ms: float = 2
             attempts += 1
             played, drops = play(lab, [script_words(calls) for calls in scripts])
             found = [
-                Scenario(name, _in_words(SCENARIOS[name]), each, _model(calls, rtt_ms))
-                for name, calls, each in zip(names, scripts, played, strict=True)
+                Scenario(name, _described(SCENARIOS[name]), each, _model(calls, rtt_ms))
+                for name, calls, each in zip(variants, scripts, played, strict=True)
             ]
             if not best or _lateness_ms(found) < _lateness_ms(best):
                 best, lost = found, drops
@@ -294,7 +282,7 @@ def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
     return tuple((each.payload_bytes, str(each.reason)) for each in data)
 
 
-def _in_words(calls: Sequence[Call]) -> str:
+def _described(calls: Sequence[Call]) -> str:
     words = []
     for call in calls:
         pause = f"{call.delay_ms:g} ms later " if call.delay_ms else ""

@@ -23,10 +23,10 @@ def _run(job: Job) -> Shown:
     way = values["way"]
     job.stage("measuring")
     result = experiment.measure(
-        pieces=_pieces(values),
+        writes_bytes=_pieces(values),
         messages=MESSAGES,
         rtt_ms=values["rtt_ms"],
-        ways=(cast(Any, way),),
+        variants=(cast(Any, way),),
     )
     job.stage("drawing")
     return Shown.of(
@@ -55,8 +55,8 @@ def _code(values: Values) -> str:
         "from tcplab.experiments import cork, table\n\n"
         f"way = {values['way']!r}\n"
         "result = cork.measure(\n"
-        f"    pieces=({values['header_bytes']}, *[{values['size_bytes']}] * {values['pieces']}),"
-        f" messages={MESSAGES}, rtt_ms={values['rtt_ms']!r}, ways=[way],\n)\n"
+        f"    writes_bytes=({values['header_bytes']}, *[{values['size_bytes']}] * {values['pieces']}),\n"
+        f"    messages={MESSAGES}, rtt_ms={values['rtt_ms']!r}, variants=[way],\n)\n"
         "print(table(result))\n"
         "figures.timeline(result[way].timeline())\n"
     )
