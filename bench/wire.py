@@ -368,8 +368,7 @@ def _rate_row(link: _Link, rate_mbit: float, seconds: float) -> Row:
             sndbuf_bytes=65536 if rate_mbit < 20 else None,  # else it would lie in the queue
             rcvbuf_bytes=None,
         )
-    found = capture.segments
-    data = found[found["payload_bytes"] > 0]
+    data = capture.segments.data()
     capture.close()
     took_s = float(data["time_ns"][-1] - data["time_ns"][0]) / 1e9
     # The first marks the beginning: its own bytes came before.

@@ -10,6 +10,7 @@ import pytest
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, buffers, recordings, table
+from tcplab.segments import SegmentArray
 
 pytestmark = pytest.mark.needs_lab
 
@@ -77,7 +78,7 @@ def test_a_window_may_close_once_more() -> None:
         [*((name, "i8") for name in numbers), ("is_pure_ack", "?"), ("is_zero_window", "?")],
     )
     options: Any = None
-    result = buffers.ZeroWindow(1, 1, 1, [], options, rows, {})
+    result = buffers.ZeroWindow(1, 1, 1, [], options, rows.view(SegmentArray), {})
     assert result.probes_ms() == [20]
     assert [(row["time_ms"], row["variant"]) for row in result.rows()] == [
         (10, "the window is closed"),

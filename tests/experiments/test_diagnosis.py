@@ -11,7 +11,7 @@ from tcplab import figures
 from tcplab.cli import main
 from tcplab.errors import LabError
 from tcplab.experiments import as_json, diagnosis, recordings
-from tcplab.segments import DTYPE
+from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
 
 
 def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
@@ -130,13 +130,13 @@ def test_the_recorded_runs_have_a_symptom_and_a_cause(
 
 def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Diagnosis:
     """A request whose packets are (direction, payload bytes, ms since the one before)."""
-    rows = np.zeros(len(pieces), DTYPE)
+    rows = np.zeros(len(pieces), DTYPE).view(SegmentArray)
     now_ns, seq, ack = 10**18, 1, 1
     for row, (direction, size, since_ms) in zip(rows, pieces, strict=True):
         now_ns += round(since_ms * 1e6)
         row["time_ns"], row["direction"], row["payload_bytes"] = now_ns, direction, size
-        row["flags"] = 16
-        if direction == 0:
+        row["flags"] = ACK
+        if direction == FROM_CLIENT:
             row["seq"] = seq
             seq += size
         else:

@@ -86,13 +86,13 @@ def test_what_is_made_is_what_is_found(made: Path) -> None:
     facts = facts_of(made / "captures" / "2.pcapng")
     assert facts.cause == "two"
     # On a busy machine a segment may be sent twice (a tail loss probe): rows, but not new data.
-    first_time = facts.data[~facts.data["is_retransmission"]]
+    first_time = facts.data.data(retransmissions=False)
     assert list(first_time["payload_bytes"]) == [100, MSS, MSS, 1]
     assert facts.data_segments == len(facts.data)
     assert facts.payload_bytes == sum(facts.data["payload_bytes"]) >= 100 + 2 * MSS + 1
     assert facts.both_ways > facts.data_segments
     assert facts.segments > facts.from_client > facts.data_segments
-    ends = facts.rows["direction"][facts.rows["flags"] & 1 > 0]
+    ends = facts.rows["direction"][facts.rows.is_fin]
     assert set(ends) == {0, 1}
     pauses = pauses_ms(facts.data)
     assert len(pauses) == len(facts.data) - 1

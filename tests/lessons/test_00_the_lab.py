@@ -9,8 +9,7 @@ from tests.nonempty import each
 
 from tcplab.experiments import capture_loss, connection, goodput, table
 from tcplab.models import goodput_mbyte_s
-
-SYN, ACK, FIN = 2, 16, 1
+from tcplab.segments import ACK, FIN, SYN
 
 
 @pytest.fixture(scope="module")

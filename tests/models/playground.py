@@ -11,16 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from tcplab.lab import Lab, Loopback
 from tcplab.models import Call, Clock, NagleSender, Peer, Segment
 from tcplab.models.exchange import Kind
+from tcplab.segments import SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
-SYN: Final = 2
 #: What a test pins beside what Lab does: autocorking is not modelled, and must not interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
@@ -121,19 +118,18 @@ def play(
     ]
 
 
-def _played(calls: Sequence[Call], log: dict[str, Any], rows: npt.NDArray[np.void]) -> Played:
-    mine = rows[(rows["src_port"] == log["port"]) | (rows["dst_port"] == log["port"])]
+def _played(calls: Sequence[Call], log: dict[str, Any], rows: SegmentArray) -> Played:
+    mine = rows.at_port(log["port"])
     zero = log["calls"][0]["start_ns"]
     starts = [(call["start_ns"] - zero) / 1e6 for call in log["calls"]]
     times = (mine["time_ns"] - zero) / 1e6
-    out = mine["src_port"] == log["port"]
-    is_data = out & (mine["payload_bytes"] > 0)
+    is_data = mine.from_client & mine.carries_data
     sent: dict[bool, list[Sent]] = {False: [], True: []}
     for row, when in zip(mine[is_data], times[is_data], strict=True):
         segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]))
         sent[bool(row["is_retransmission"])].append(segment)
-    back = ~out & ((mine["flags"] & SYN) == 0)
-    syn, syn_ack = times[(mine["flags"] & SYN) != 0][:2]
+    back = mine.from_server & ~mine.is_syn
+    syn, syn_ack = times[mine.is_syn][:2]
     # A wait begins the count anew, so only a call that does not follow one has its real delay.
     kinds = [call["call"] for call in log["calls"]]
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]

@@ -216,7 +216,7 @@ def test_a_thread_that_writes_to_two_sockets_by_turns_leaks_from_a_cork(lab: Lab
         with lab.client.capture(snaplen=128) as capture:
             port = _write_by_turns(lab, sockets, writes=20)
         rows = capture.segments
-        mine = rows[(rows["src_port"] == port) & (rows["payload_bytes"] > 0)]
+        mine = rows.at_port(port).data("client")
         sizes[sockets] = mine["payload_bytes"].tolist()
     assert sizes == {1: [200], 2: [170, 30]}
 
@@ -274,7 +274,7 @@ def test_the_window_of_a_buffer(lab: Lab, requested: int | None) -> None:
         listener.listen()
         _transfer(lab, listener, 400_000)
     rows = capture.segments
-    (syn_ack,) = rows[(rows["flags"] & 0x12) == 0x12]
+    (syn_ack,) = rows[rows.is_syn & rows.has_ack]
     model = receive_window(
         buffer,
         autotuned=requested is None,
@@ -283,7 +283,7 @@ def test_the_window_of_a_buffer(lab: Lab, requested: int | None) -> None:
     )
     assert int(syn_ack["window"]) == model.syn_window_bytes
     assert int(syn_ack["wscale"]) == model.window_scale
-    largest = int(rows[rows["direction"] == 1]["window"].max())
+    largest = int(rows.sent_by("server")["window"].max())
     if requested is None:
         assert largest > model.usable_bytes  # autotuning enlarged the buffer
     elif 65_536 <= requested <= 200_000:  # larger ones do not fill up in so short a transfer

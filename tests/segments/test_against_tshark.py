@@ -17,7 +17,7 @@ from tests.nonempty import each
 
 from tcplab import Lab
 from tcplab.capture import Capture
-from tcplab.segments import SegmentArray, from_file
+from tcplab.segments import FIN, SYN, SegmentArray, from_file
 
 pytestmark = [wireshark.needs_tshark]
 
@@ -75,7 +75,7 @@ def _later(row: Any, other: Any) -> int:
 
 def _end(row: Any) -> int:
     flags = int(row["flags"])
-    return int(row["seq"]) + int(row["payload_bytes"]) + (flags >> 1 & 1) + (flags & 1)
+    return int(row["seq"]) + int(row["payload_bytes"]) + bool(flags & SYN) + bool(flags & FIN)
 
 
 # ---- foreign captures ----
@@ -94,8 +94,8 @@ def test_the_foreign_captures_hold_what_they_are_for() -> None:
     assert every["tcpdump-gso.pcap"]["gso_count"].max() > 1
     assert len(every["tcpdump-reuse.pcap"].connections) == 3
     assert every["tcpdump-plain.pcap"]["window_shift"].max() == 0
-    assert every["tcpdump-one-way.pcap"]["direction"].max() == 0
-    assert not (every["tcpdump-middle.pcap"]["flags"][:5] & 2).any()
+    assert every["tcpdump-one-way.pcap"].from_client.all()
+    assert not every["tcpdump-middle.pcap"][:5].is_syn.any()
     assert (every["tcpdump-ipv6.pcap"]["protocol"] == 17).any()
     assert every["tcpdump-sll.pcap"]["wire_bytes"].min() == 16 + 20 + 8
     assert every["tcpdump-sll2.pcap"]["wire_bytes"].min() == 20 + 20 + 8
@@ -392,11 +392,11 @@ def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
 
 def judged_wrongly(wire: str) -> list[tuple[int, int]]:
     sent, arrived = (capture.segments for capture in transfer(wire))
-    data = sent[(sent["direction"] == 0) & (sent["payload_bytes"] > 0)]
+    data = sent.data("client")
     again = {(int(row["seq"]), int(row["ts_val"])) for row in data[data["is_retransmission"]]}
     first = {(int(row["seq"]), int(row["ts_val"])) for row in data[~data["is_retransmission"]]}
     newest, wrong = 0, []
-    for row in arrived[(arrived["direction"] == 0) & (arrived["payload_bytes"] > 0)]:
+    for row in arrived.data("client"):
         key = (int(row["seq"]), int(row["ts_val"]))
         # Nobody can know: sent twice within a tick of the sender's clock; and the end of a window
         # that was lost as a whole, so that the receiver saw nothing newer.

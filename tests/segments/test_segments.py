@@ -6,6 +6,7 @@ import io
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,10 +64,66 @@ def test_slices_and_selections_keep_the_connections(path: Path) -> None:
     talk = Talk()
     talk.handshake()
     rows = rows_of(talk, path)
-    for part in (rows[1:], rows[rows["direction"] == 1], rows[["seq", "ack"]]):
+    for part in (rows[1:], rows.sent_by("server"), rows[["seq", "ack"]]):
         assert isinstance(part, SegmentArray)
         assert part.connections == rows.connections
     assert str(rows.connections[0]) == "tcp 192.0.2.1:40000 -> 192.0.2.2:80"
+
+
+def test_verbs_select_rows_by_their_columns(path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.segment(0, "PA", 1, 1, 100)
+    talk.segment(1, "A", 1, 101)
+    talk.segment(1, "PA", 1, 101, 30)
+    talk.segment(0, "PA", 1, 31, 100)  # again
+    talk.segment(0, "FA", 101, 31)
+    talk.segment(1, "RA", 31, 102)
+    rows = rows_of(talk, path)
+    selections = {
+        "data": rows.data(),
+        "client's data": rows.data("client"),
+        "server's data": rows.data("server"),
+        "data, once": rows.data("client", retransmissions=False),
+        "ACKs": rows.acks(),
+        "server's ACKs": rows.acks("server"),
+        "client's": rows.sent_by("client"),
+        "server's": rows.sent_by("server"),
+        "SYN": rows[rows.is_syn],
+        "FIN": rows[rows.is_fin],
+        "RST": rows[rows.is_rst],
+        "client's ACK flags": rows[rows.from_client & rows.has_ack],
+        "server's bare": rows[rows.from_server & ~rows.carries_data],
+        "port": rows.at_port(80),
+        "other port": rows.at_port(81),
+        "connection": rows.of(0),
+        "other connection": rows.of(1),
+    }
+    assert {name: chosen["packet"].tolist() for name, chosen in selections.items()} == {
+        "data": [3, 5, 6],
+        "client's data": [3, 6],
+        "server's data": [5],
+        "data, once": [3],
+        "ACKs": [2, 4],
+        "server's ACKs": [4],
+        "client's": [0, 2, 3, 6, 7],
+        "server's": [1, 4, 5, 8],
+        "SYN": [0, 1],
+        "FIN": [7],
+        "RST": [8],
+        "client's ACK flags": [2, 3, 6, 7],
+        "server's bare": [1, 4, 8],
+        "port": list(range(9)),
+        "other port": [],
+        "connection": list(range(9)),
+        "other connection": [],
+    }
+    assert rows.data("server").first_time_ns == rows["time_ns"][5]
+    with pytest.raises(ValueError, match="no segments"):
+        _ = rows.of(1).first_time_ns
+    sender: Any = "me"
+    with pytest.raises(ValueError, match="sender='me' is not known; use one of client, server"):
+        rows.data(sender)
 
 
 def test_it_is_the_same_array_by_file_and_by_capture() -> None:
@@ -90,9 +147,9 @@ def test_sequence_numbers_are_relative_and_do_not_wrap(path: Path) -> None:
     talk.segment(1, "PA", 1, seq, 100)
     talk.segment(0, "A", seq, 101)
     rows = rows_of(talk, path)
-    sent = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    sent = rows.data("client")
     assert sent["seq"].tolist() == [1, 1449, 2897, 4345, 5793]
-    assert rows[rows["is_pure_ack"]]["ack"].tolist()[1:] == [1449, 2897, 4345, 5793, 7241, 101]
+    assert rows.acks()["ack"].tolist()[1:] == [1449, 2897, 4345, 5793, 7241, 101]
     assert not rows["is_retransmission"].any()
 
 
@@ -104,9 +161,9 @@ def test_a_transfer_of_more_than_4_gib_counts_on(path: Path) -> None:
         talk.segment(0, "A", 1 + n * step, 1, 1000)
         talk.segment(1, "A", 1, 1001 + n * step)
     rows = rows_of(talk, path)
-    data = rows[rows["payload_bytes"] > 0]
+    data = rows.data()
     assert data["seq"].tolist() == [1 + n * step for n in range(10)]
-    assert rows[rows["direction"] == 1]["ack"].tolist()[1:] == [1001 + n * step for n in range(10)]
+    assert rows.sent_by("server")["ack"].tolist()[1:] == [1001 + n * step for n in range(10)]
 
 
 def test_without_a_syn_the_first_byte_seen_or_acknowledged_is_1(path: Path) -> None:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tcplab import Lab
 from tcplab.programs import Event, SocketOptions
+from tcplab.segments import DTYPE, SegmentArray
 from tcplab.timeline import Timeline, explain
 from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
@@ -31,8 +31,8 @@ class Conversation:
         self.log: list[Event] = []
         self.peer_log: list[Event] = []
         self.evidence: dict[str, Any] = {}
-        self.segments: npt.NDArray[np.void] = np.empty(0, np.void)
-        self.peer_segments: npt.NDArray[np.void] = np.empty(0, np.void)
+        self.segments: SegmentArray = np.empty(0, DTYPE).view(SegmentArray)
+        self.peer_segments: SegmentArray = np.empty(0, DTYPE).view(SegmentArray)
         self._reader: threading.Thread | None = None
 
     def note(self, name: str, size: int = 0) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tcplab.segments import DTYPE, SegmentArray
+from tcplab.segments import ACK, DTYPE, PSH, SYN, SegmentArray
 
-FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 START_NS = 1_700_000_000_000_000_000
 MS = 1_000_000
 

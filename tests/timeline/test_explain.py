@@ -10,6 +10,7 @@ from tests.timeline.made_up import MS, capture, data, handshake, ns, row
 from tests.timeline.made_up import ack as ack_row
 
 from tcplab.programs import Event, SocketOptions
+from tcplab.segments import FIN
 from tcplab.timeline import Reason, Timeline, explain
 
 MSS = 1448
@@ -134,7 +135,7 @@ def test_a_segment_that_nothing_explains_is_unknown() -> None:
 def test_data_behind_the_fin_of_a_closed_socket_does_not_wait() -> None:
     events = log((0, "write", 4), (0.1, "write", 6))
     rows = [*handshake(), data(0.01, 0, 4), data(0.2, 4, 6), ack_row(40, 10)]
-    rows[-2]["flags"] |= 1
+    rows[-2]["flags"] |= FIN
     segment = explained(events, rows).segments[1]
     assert segment.reason is Reason.SHUTDOWN
 

@@ -151,16 +151,15 @@ def _facts(submission: Submission) -> Facts:
 def q4(submission: Submission) -> Verdict:
     """Bytes of the file, each once."""
     facts = _facts(submission)
-    data, rows = facts.data, facts.rows
-    once = data["payload_bytes"][~data["is_retransmission"]]
-    both_ways = rows["payload_bytes"][~rows["is_retransmission"]]
+    once = facts.rows.data("client", retransmissions=False)["payload_bytes"]
+    both_ways = facts.rows.data(retransmissions=False)["payload_bytes"]
     return count(
         submission.answers["q4_file_bytes"],
         int(once.sum()),
         name="q4_file_bytes",
         hints=[
             Hint(facts.payload_bytes, "some bytes were sent more than once; count them once.", 0.5),
-            Hint(int(data["wire_bytes"].sum()), "headers are not part of the file.", 0.5),
+            Hint(int(facts.data["wire_bytes"].sum()), "headers are not part of the file.", 0.5),
             Hint(int(both_ways.sum()), "the server's bytes are among them.", 0.5),
         ],
         wrong="Payload from the client only, and each byte once: sequence numbers tell.",
@@ -185,8 +184,8 @@ def q5(submission: Submission) -> Verdict:
 def q6(submission: Submission) -> Verdict:
     """What the server sent when the client's direction had ended."""
     rows = _facts(submission).rows
-    fin_ns = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & 1 > 0)][0]
-    answered = rows[(rows["direction"] == 1) & (rows["payload_bytes"] > 0)]
+    fin_ns = rows[rows.from_client & rows.is_fin].first_time_ns
+    answered = rows.data("server")
     after_fin = answered[answered["time_ns"] > fin_ns]
     return count(
         submission.answers["q6_bytes_after_fin"],

@@ -6,7 +6,7 @@ _OPENED = "\n".join(
     [
         "from tcplab.capture import open_capture",
         'rows = open_capture(n["capture"]).segments',
-        'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+        'data = rows.data("client")',
     ]
 )
 
@@ -80,8 +80,7 @@ MUTANTS = {
     "counts-the-greeting": Mutant(
         17.0,
         answers={
-            "q6-answer": 'q6_bytes_after_fin = int(rows[rows["direction"] == 1]'
-            '["payload_bytes"].sum())'
+            "q6-answer": 'q6_bytes_after_fin = int(rows.sent_by("server")["payload_bytes"].sum())'
         },
     ),
     "closes-both-directions": Mutant(13.0, files={"halfcat.c": [("SHUT_WR", "SHUT_RDWR")]}),

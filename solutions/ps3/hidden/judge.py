@@ -124,8 +124,8 @@ def _capture(path: Path) -> dict[str, Any]:
     for row in facts.data:
         again += int(row["seq"]) < end
         end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
-    syns = facts.rows[facts.rows["flags"] & 0x02 > 0]
-    announced = [int(syns["mss"][syns["direction"] == way].max()) for way in (0, 1)]
+    syns = facts.rows[facts.rows.is_syn]
+    announced = [int(syns.sent_by(end)["mss"].max()) for end in ("client", "server")]
     return {
         "announced": min(announced),
         "announced_by_client": announced[0],

@@ -58,7 +58,7 @@ MUTANTS = {
                 [
                     "from tcplab.capture import open_capture",
                     'rows = open_capture(n["capture"]).segments',
-                    'syns = rows[rows["flags"] & 0x02 > 0]',
+                    "syns = rows[rows.is_syn]",
                     'q4_full_bytes = int(min(syns["mss"]))',
                 ]
             )
@@ -69,7 +69,7 @@ MUTANTS = {
         answers={
             "q5-answer": "\n".join(
                 [
-                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    'data = rows.data("client")',
                     "q5_again = len(data)",
                 ]
             )

@@ -15,6 +15,7 @@ from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
+from tcplab.segments import FROM_CLIENT, FROM_SERVER
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_for_the_judge")
 
@@ -126,14 +127,14 @@ def _capture(path: Path) -> dict[str, Any]:
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
     for row in rows:
-        if row["direction"] == 0 and row["payload_bytes"]:
+        if row["direction"] == FROM_CLIENT and row["payload_bytes"]:
             first = int(row["seq"]) if first is None else first
             acked = max(acked, first)
             most = max(most, int(row["seq"]) + int(row["payload_bytes"]) - acked)
-        elif row["direction"] == 1 and row["wscale"] < 0:
+        elif row["direction"] == FROM_SERVER and row["wscale"] < 0:
             acked = max(acked, int(row["ack"]))
             unscaled = max(unscaled, int(row["window"]) >> max(int(row["window_shift"]), 0))
-    after = rows[(rows["direction"] == 1) & (rows["flags"] & 0x02 == 0)]
+    after = rows[rows.from_server & ~rows.is_syn]
     return {
         "window_bytes": int(after["window"].max()),
         "unscaled": unscaled,

@@ -76,7 +76,7 @@ MUTANTS = {
     "all-that-was-sent": Mutant(
         16.0,
         answers={
-            "q5-answer": 'sent = rows[rows["direction"] == 0]["payload_bytes"]\n'
+            "q5-answer": 'sent = rows.sent_by("client")["payload_bytes"]\n'
             "q5_in_flight_bytes = int(sent.sum())"
         },
     ),

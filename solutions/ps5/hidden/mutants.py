@@ -29,8 +29,8 @@ MUTANTS = {
                 [
                     "from tcplab.capture import open_capture",
                     'rows = open_capture(n["capture"]).segments',
-                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
-                    'q4_data_segments = int((rows["payload_bytes"] > 0).sum())',
+                    'data = rows.data("client")',
+                    "q4_data_segments = len(rows.data())",
                 ]
             )
         },

@@ -45,12 +45,12 @@ MUTANTS = {
                     "from pathlib import Path",
                     "from tcplab.capture import open_capture",
                     'rows = open_capture(n["capture"]).segments',
-                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    'data = rows.data("client")',
                     'text = Path(n["capture"]).with_suffix(".log").read_text()',
                     "lines = text.splitlines()[1:]",
                     "calls = [(int(line.split()[0]), line.split()[1]) for line in lines]",
                     'q4_writes = sum(call == "write" for _, call in calls)',
-                    'q4_data_segments = int((rows["payload_bytes"] > 0).sum())',
+                    "q4_data_segments = len(rows.data())",
                 ]
             )
         },

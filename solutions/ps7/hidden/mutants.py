@@ -61,7 +61,7 @@ MUTANTS = {
                     "from pathlib import Path",
                     "from tcplab.capture import open_capture",
                     'rows = open_capture(n["capture"]).segments',
-                    'data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]',
+                    'data = rows.data("client")',
                     "q4_data_segments = len(data)",
                     'q4_file_bytes = int(data["payload_bytes"].sum())',
                 ]

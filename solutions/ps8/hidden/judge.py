@@ -139,7 +139,7 @@ def q3(submission: Submission) -> Verdict:
 def _longest_pause(path: Path) -> tuple[float, str]:
     """Its length in ms, and who sent the packet after it, from the first data to the last."""
     rows = facts_of(path).rows
-    places = (rows["payload_bytes"] > 0).nonzero()[0]
+    places = rows.carries_data.nonzero()[0]
     during = rows[places[0] : places[-1] + 1]
     pauses = pauses_ms(during)
     after = during[pauses.index(max(pauses)) + 1]

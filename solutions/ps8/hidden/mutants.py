@@ -7,7 +7,7 @@ _CAPTURES = "\n".join(
         "from tcplab.capture import open_capture",
         'captures = [open_capture(name).segments for name in n["captures"]]',
         "def longest_pause(rows):",
-        '    data = (rows["payload_bytes"] > 0).nonzero()[0]',
+        "    data = rows.carries_data.nonzero()[0]",
         "    during = rows[data[0] : data[-1] + 1]",
         '    pauses = during["time_ns"][1:] - during["time_ns"][:-1]',
         "    return float(pauses.max()) / 1e6, during[pauses.argmax() + 1]",

@@ -17,10 +17,9 @@ from tcplab.tables import Column
 from tcplab.timeline.sockets import read_tcp_info
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from scapy.packet import Packet
 
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["Connection", "converse", "describe", "measure", "watch"]
@@ -60,20 +59,20 @@ class Connection:
     sniff_drops: int
     log: Sequence[Event]
     tcp_info: Mapping[str, Any]
-    segments: npt.NDArray[np.void]
-    server_segments: npt.NDArray[np.void]
+    segments: SegmentArray
+    server_segments: SegmentArray
     provenance: Mapping[str, Any]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per packet on the client's interface, in order; times from the first on."""
-        from tcplab.segments import flag_names
+        from tcplab.segments import FROM_CLIENT, flag_names
 
-        start_ns = int(self.segments["time_ns"][0])
+        start_ns = self.segments.first_time_ns
         return [
             {
                 "variant": flag_names(int(row["flags"])),
                 "time_ms": (int(row["time_ns"]) - start_ns) / 1e6,
-                "from": "client" if row["direction"] == 0 else "server",
+                "from": "client" if row["direction"] == FROM_CLIENT else "server",
                 "seq": int(row["seq"]),
                 "ack": int(row["ack"]),
                 "payload_bytes": int(row["payload_bytes"]),

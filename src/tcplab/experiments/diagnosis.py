@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
@@ -29,13 +29,10 @@ from tcplab.lab import Host, Lab, program_path, why_no_lab
 from tcplab.listings import shared_sources, source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
-from tcplab.segments import flag_names
+from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
 from tcplab.tables import Column, Table
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from tcplab.capture import Capture
     from tcplab.timeline import Timeline
 
@@ -171,19 +168,17 @@ class Diagnosis:
     peer_report: Mapping[str, Any]
     log: Sequence[Event]
     peer_log: Sequence[Event]
-    segments: npt.NDArray[np.void]
-    peer_segments: npt.NDArray[np.void] | None
+    segments: SegmentArray
+    peer_segments: SegmentArray | None
     drops: int
     provenance: Mapping[str, Any]
 
     # -- what the wire shows --
 
     @property
-    def sent(self) -> npt.NDArray[np.void]:
+    def sent(self) -> SegmentArray:
         """The data segments of the sender, in order, without those sent again."""
-        rows = self.segments
-        keep = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
-        return cast("npt.NDArray[np.void]", rows[keep])
+        return self.segments.data("client", retransmissions=False)
 
     @property
     def payload_bytes(self) -> int:
@@ -215,7 +210,7 @@ class Diagnosis:
         end = 0
         acked_since = False
         for row in self.segments:
-            if row["direction"] == 1:
+            if row["direction"] == FROM_SERVER:
                 acked_since |= bool(row["is_pure_ack"])
             elif row["payload_bytes"] and not row["is_retransmission"]:
                 if end % REQUEST_BYTES and acked_since:
@@ -229,10 +224,8 @@ class Diagnosis:
         """Requests that left more than _CORKED_MS after the answer to the one before."""
         late = 0
         answered_ns: int | None = None
-        for row in self.segments:
-            if not row["payload_bytes"] or row["is_retransmission"]:
-                continue
-            if row["direction"] == 1:
+        for row in self.segments.data(retransmissions=False):
+            if row["direction"] == FROM_SERVER:
                 answered_ns = int(row["time_ns"])
             elif answered_ns is not None:
                 late += (int(row["time_ns"]) - answered_ns) / 1e6 > _CORKED_MS
@@ -243,7 +236,7 @@ class Diagnosis:
     def window_bytes(self) -> float:
         """The window that the receiver announced, median over the second half of the stream."""
         rows = self.segments
-        back = rows[(rows["direction"] == 1) & (rows["flags"] & 2 == 0)]  # the SYN's is not scaled
+        back = rows[rows.from_server & ~rows.is_syn]  # the SYN's is not scaled
         late = back[back["ack"] > 1 + self.payload_bytes // 2]
         chosen = late if len(late) else back
         return float(statistics.median(int(each) for each in chosen["window"]))
@@ -258,7 +251,7 @@ class Diagnosis:
         rounds, waiting_for = 0, 0
         acked = 1
         for row in self.segments:
-            if row["direction"] == 1:
+            if row["direction"] == FROM_SERVER:
                 acked = max(acked, int(row["ack"]))
             elif row["payload_bytes"] and not row["is_retransmission"] and acked > waiting_for:
                 rounds += 1
@@ -301,8 +294,7 @@ class Diagnosis:
             taken, needed = zip(*times, strict=True)
             what = "time of a request (ms)"
             return Excess(what, statistics.median(taken), statistics.median(needed))
-        rows = self.segments
-        first, last = self.sent[0], rows[rows["direction"] == 1][-1]
+        first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
@@ -317,9 +309,9 @@ class Diagnosis:
         """Of each request but the first: ms since the answer before, and since its last segment."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
-        for row in self.segments[self.segments["payload_bytes"] > 0]:
+        for row in self.segments.data():
             now_ns = int(row["time_ns"])
-            if row["direction"] == 0:
+            if row["direction"] == FROM_CLIENT:
                 sent_ns = now_ns
                 continue
             if answered_ns:
@@ -409,7 +401,7 @@ class Diagnosis:
                 {
                     "packet": first + i,
                     "since_ms": (int(row["time_ns"]) - int(before["time_ns"])) / 1e6,
-                    "way": "client → server" if row["direction"] == 0 else "server → client",
+                    "way": ("client → server", "server → client")[row["direction"]],
                     "payload_bytes": int(row["payload_bytes"]),
                     "flags": flag_names(int(row["flags"])),
                 }
@@ -699,7 +691,7 @@ def _stream(capture: Capture) -> bytes:
     """The bytes that the client sent, put together by their sequence numbers."""
     records, rows = capture.records, capture.segments
     pieces: dict[int, bytes] = {}
-    for row in rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]:
+    for row in rows.data("client"):
         i, size = int(row["packet"]), int(row["payload_bytes"])
         end = int(records.offset[i]) + int(row["wire_bytes"])
         pieces[int(row["seq"])] = records.data[end - size : end].tobytes()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tcplab.lab import Lab, Network
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from tcplab.segments import SegmentArray
 
 __all__ = ["Ends", "both_ends"]
 
@@ -26,8 +25,8 @@ class Ends:
         drops: packets that the recorders lost.
     """
 
-    client: npt.NDArray[np.void] | None = None
-    server: npt.NDArray[np.void] | None = None
+    client: SegmentArray | None = None
+    server: SegmentArray | None = None
     drops: int | None = None
 
 

@@ -21,6 +21,7 @@ from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
+    from tcplab.segments import Sender
 
 __all__ = ["MaxSeg", "MaxSegCase", "ask_maxseg", "measure"]
 
@@ -140,9 +141,9 @@ def _run_case(
     with network.client.capture() as near, network.server.capture() as far:
         before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)
     with near, far:
-        sent, syn = _largest_and_syn(near, direction=0)
-        arrived, _ = _largest_and_syn(far, direction=0)
-        _, peer_syn = _largest_and_syn(far, direction=1)
+        sent, syn = _largest_and_syn(near, "client")
+        arrived, _ = _largest_and_syn(far, "client")
+        _, peer_syn = _largest_and_syn(far, "server")
     case = MaxSegCase(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
     return case, (near.drops or 0) + (far.drops or 0)
 
@@ -185,8 +186,7 @@ def _send_through(sender: socket.socket, receiver: socket.socket, size_bytes: in
     writing.join()
 
 
-def _largest_and_syn(capture: Capture, direction: int) -> tuple[int, int]:
-    """The most data in a segment of one direction, and the MSS option in its SYN."""
-    segments = capture.segments
-    one_way = segments[segments["direction"] == direction]
-    return int(one_way["payload_bytes"].max()), int(one_way["mss"].max())
+def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
+    """The most data in a segment of one end, and the MSS option in its SYN."""
+    sent = capture.segments.sent_by(sender)
+    return int(sent["payload_bytes"].max()), int(sent["mss"].max())

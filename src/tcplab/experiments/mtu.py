@@ -343,14 +343,13 @@ def _captured_row(
         _loopback_run(localhost, mtu_bytes, offload, _CAPTURED_WRITES)
     with capture:
         segments, drops = capture.segments, capture.drops or 0
-    outward = segments[segments["direction"] == 0]
     # A busy machine makes TCP send a segment again now and then, which is not of the data's size.
-    data = outward[(outward["payload_bytes"] > 0) & ~outward["is_retransmission"]]
+    data = segments.data("client", retransmissions=False)
     return MtuRow(
         mtu_bytes=mtu_bytes,
         offload=offload,
         mss_bytes=int(results[0].source.tcp_info["snd_mss_bytes"]),
-        syn_mss_bytes=int(outward["mss"].max()),
+        syn_mss_bytes=int(segments.sent_by("client")["mss"].max()),
         mb_per_s=[each.source.mb_per_s for each in results],
         cpu_s_per_gb=[
             (each.source.usage.cpu_s + each.sink.usage.cpu_s) * 1e9 / each.source.bytes

@@ -23,6 +23,7 @@ from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
+    from tcplab.segments import SegmentArray
 
 __all__ = ["CASES", "PATH_MTU", "PathMtu", "PathMtuCase", "SentSegment", "measure"]
 
@@ -235,7 +236,7 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
     with capture:
         segments = capture.segments
         start_ns, sent = _sent_segments(segments, path_mtu)
-        acks = segments[(segments["direction"] == 1) & (segments["payload_bytes"] == 0)]
+        acks = segments[segments.from_server & ~segments.carries_data]
         acked = max(0, int(acks["ack"].max()) - 1) if len(acks) else 0
         icmp = _fragmentation_needed(capture, start_ns)
         ends = [(int(time_ns) - start_ns) / 1e6 for time_ns in acks["time_ns"]]
@@ -258,13 +259,13 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
     return done, capture.drops or 0
 
 
-def _sent_segments(segments: Any, path_mtu: int) -> tuple[int, list[SentSegment]]:
+def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:
     """When the first of the client's segments with data left, and all of them."""
-    data = segments[(segments["direction"] == 0) & (segments["payload_bytes"] > 0)]
+    data = segments.data("client")
     if not len(data):
         raise LabError("the capture has no data: the connection was not made; run it again")
     ethernet_header = 14
-    start_ns = int(data["time_ns"][0])
+    start_ns = data.first_time_ns
     sent = [
         SentSegment(
             ms=(int(each["time_ns"]) - start_ns) / 1e6,

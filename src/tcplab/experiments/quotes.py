@@ -29,9 +29,7 @@ from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["TEXT", "WAYS", "Quotes", "Server", "Variant", "Way", "measure", "model_per_s"]
@@ -70,8 +68,8 @@ class Variant:
     result: QuotesResult
     log: Sequence[Event]
     server_log: Sequence[Event]
-    segments: npt.NDArray[np.void] | None
-    server_segments: npt.NDArray[np.void] | None
+    segments: SegmentArray | None
+    server_segments: SegmentArray | None
     drops: int | None
 
     @property
@@ -107,7 +105,7 @@ class Variant:
         if self.segments is None:
             return None
         rows = self.segments
-        first = int((rows["payload_bytes"] > 0).argmax())
+        first = int(rows.carries_data.argmax())
         return (len(rows) - first) / self.result.quotes
 
     @property
@@ -115,7 +113,7 @@ class Variant:
         """Segments with neither data nor SYN or FIN, over quotes; None on plain loopback."""
         if self.segments is None:
             return None
-        return int(self.segments["is_pure_ack"].sum()) / self.result.quotes
+        return len(self.segments.acks()) / self.result.quotes
 
     def timeline(self) -> Timeline:
         """The connection of the requests: writes, segments and ACKs, with the reason for each wait.

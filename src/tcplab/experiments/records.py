@@ -29,9 +29,7 @@ from tcplab.programs import records as run_program
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["TEXT", "WAYS", "Receiver", "Records", "Variant", "Way", "measure", "model_per_s"]
@@ -77,8 +75,8 @@ class Variant:
     result: RecordsResult
     data_segments: int
     log: Sequence[Event]
-    segments: npt.NDArray[np.void] | None
-    server_segments: npt.NDArray[np.void] | None
+    segments: SegmentArray | None
+    server_segments: SegmentArray | None
     drops: int | None
 
     @property
@@ -295,10 +293,5 @@ def _measure_one(
         near, far = (ends.client, ends.server) if unbuffered else (None, None)
         events = read_log(log) if unbuffered else []
     seen = ends.client
-    counted = result.tcp_info["data_segs_out"] if seen is None else _data_segments(seen)
+    counted = result.tcp_info["data_segs_out"] if seen is None else len(seen.data("client"))
     return Variant(way, receiver, result, counted, events, near, far, ends.drops)
-
-
-def _data_segments(rows: npt.NDArray[np.void]) -> int:
-    sent = (rows["direction"] == 0) & (rows["payload_bytes"] > 0)
-    return int(sent.sum())

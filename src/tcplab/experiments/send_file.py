@@ -563,10 +563,9 @@ class _Bench:
         self._costs[case].append(_cost(result))
         if capture is not None:
             with capture:
-                rows, drops = capture.segments, capture.drops or 0
-            first_time = ~rows["is_retransmission"]
-            data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0) & first_time]
-            self._segments[case] = ([int(size) for size in data["payload_bytes"]], drops)
+                data = capture.segments.data("client", retransmissions=False)
+                drops = capture.drops or 0
+            self._segments[case] = (data["payload_bytes"].tolist(), drops)
 
     def transfer(self, case: Case) -> Transfer:
         """What was measured of a case."""

@@ -26,9 +26,7 @@ from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
@@ -63,8 +61,8 @@ class Variant:
     result: SmallWritesResult
     log: Sequence[Event]
     server_log: Sequence[Event]
-    segments: npt.NDArray[np.void] | None
-    server_segments: npt.NDArray[np.void] | None
+    segments: SegmentArray | None
+    server_segments: SegmentArray | None
     drops: int | None
 
     @property
@@ -80,20 +78,16 @@ class Variant:
         """
         if self.segments is None:
             return None
-        sent = self.segments[self._data() & ~self.segments["is_retransmission"]]
-        return [int(size) for size in sent["payload_bytes"]]
+        sent = self.segments.data("client", retransmissions=False)
+        sizes: list[int] = sent["payload_bytes"].tolist()
+        return sizes
 
     @property
     def retransmissions(self) -> int | None:
         """Data segments that the client sent again; None if unseen."""
         if self.segments is None:
             return None
-        return int((self._data() & self.segments["is_retransmission"]).sum())
-
-    def _data(self) -> npt.NDArray[np.bool_]:
-        assert self.segments is not None
-        mask: npt.NDArray[np.bool_] = self.segments["direction"] == 0
-        return mask & (self.segments["payload_bytes"] > 0)
+        return int(self.segments.data("client")["is_retransmission"].sum())
 
     def segments_per_message(self) -> list[int] | None:
         """Data segments of each message in order: those whose first byte is of it."""

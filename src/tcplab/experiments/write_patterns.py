@@ -275,7 +275,7 @@ def _measure_one(
         ]
     with capture:
         rows, drops = capture.segments, capture.drops or 0
-    sizes = rows["payload_bytes"][(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    sizes = rows.data("client")["payload_bytes"]
     segments = _last_exchange(sizes.tolist(), sum(writes))
     return Pattern(writes, segments, tuple(times[WARM_UP:])), drops
 

@@ -166,7 +166,7 @@ def zero_window(result: ZeroWindow) -> Picture:
     if not closed:
         raise ValueError("the window never closed: give a longer pause_ms or fewer rcvbuf_bytes")
     figure, axes = _start()
-    offers = rows[(rows["direction"] == 1) & (rows["flags"] & 2 == 0)]
+    offers = rows[rows.from_server & ~rows.is_syn]
     times = [result.time_ms(each["time_ns"]) for each in offers]
     axes.step(
         times,
@@ -177,7 +177,7 @@ def zero_window(result: ZeroWindow) -> Picture:
         ls="-",
         label="the receiver's window",
     )
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    data = rows.data("client")
     axes.plot(
         [result.time_ms(each["time_ns"]) for each in data],
         [0] * len(data),

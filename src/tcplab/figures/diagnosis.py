@@ -33,7 +33,7 @@ def data_per_segment(case: Diagnosis) -> Picture:
     Raises:
         ValueError: nothing was sent.
     """
-    sizes = [int(size) for size in case.sent["payload_bytes"]]
+    sizes = case.sent["payload_bytes"].tolist()
     if not sizes:
         raise ValueError("no data segment was recorded")
     median = statistics.median_low(sizes)

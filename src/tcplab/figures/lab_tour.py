@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.figures import style
 from tcplab.figures.style import SMALL, TEXT, Line, Picture
-from tcplab.segments import flag_names
+from tcplab.segments import ACK, FIN, SYN, flag_names
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from matplotlib.axes import Axes
 
     from tcplab.experiments.capture_loss import CaptureLoss
     from tcplab.experiments.connection import Connection
+    from tcplab.segments import Sender
 
 __all__ = ["handshake", "sniffing_loss"]
 
 _CLIENT, _SERVER = 0.36, 0.66  # where the posts stand
-_SYN, _FIN = 2, 1
 
 _OPENING: Final = Line("-", style.VERMILION, 2.6)
 _DATA: Final = Line("-", style.BLUE, 3.0)
@@ -88,25 +86,25 @@ class _Rung:
 def _rungs(tour: Connection) -> list[_Rung]:
     """The packets that both recorders saw, matched by direction and order."""
     rungs = []
-    for direction in (0, 1):
-        near = tour.segments[tour.segments["direction"] == direction]
-        far = tour.server_segments[tour.server_segments["direction"] == direction]
+    senders: tuple[Sender, Sender] = ("client", "server")
+    for sender in senders:
+        near, far = tour.segments.sent_by(sender), tour.server_segments.sent_by(sender)
         for here, there in zip(near, far, strict=False):
             kind, text = _words(here)
             times = int(here["time_ns"]), int(there["time_ns"])
-            rungs.append(_Rung(*times, direction == 0, int(here["payload_bytes"]), kind, text))
+            rungs.append(_Rung(*times, sender == "client", int(here["payload_bytes"]), kind, text))
     return sorted(rungs, key=lambda rung: rung.sent_ns)
 
 
-def _words(row: npt.NDArray[np.void] | Any) -> tuple[str, str]:
+def _words(row: Any) -> tuple[str, str]:
     flags, size = int(row["flags"]), int(row["payload_bytes"])
-    numbers = f"seq {row['seq']}" + (f", ack {row['ack']}" if flags & 16 else "")
-    if flags & _SYN:
+    numbers = f"seq {row['seq']}" + (f", ack {row['ack']}" if flags & ACK else "")
+    if flags & SYN:
         options = f"MSS {row['mss']}, window scale {row['wscale']}"
         return "opens", f"{flag_names(flags)}  {numbers}\n{options}"
     if size:
         return "data", f"{size} bytes  {numbers}"
-    if flags & _FIN:
+    if flags & FIN:
         return "closes", f"{flag_names(flags)}  {numbers}"
     return "acks", f"ACK  {numbers}"
 

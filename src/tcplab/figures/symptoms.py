@@ -11,13 +11,13 @@ from tcplab.figures import style
 from tcplab.figures.bars import beside, look_of, no_box
 from tcplab.figures.lanes import timeline
 from tcplab.figures.style import SMALL, TEXT, TITLE, Picture, Style, count, ms
+from tcplab.segments import FROM_SERVER, SYN
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from matplotlib.axes import Axes
 
     from tcplab.experiments.diagnosis import Diagnosis
+    from tcplab.segments import SegmentArray
 
 __all__ = ["cause", "symptom"]
 
@@ -46,7 +46,7 @@ def symptom(case: Diagnosis) -> Picture:
     gaps = _draw_packets(figure.add_axes((0.085, 0.37, 0.9, 0.49)), case, rows)
     _draw_excess(figure.add_axes((0.085, 0.075, 0.9, 0.155)), case)
     what, taken, needed = case.excess
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    data = rows.data("client")
     shown = ", ".join(ms(each) for each in gaps)
     alt = (
         f"Packets of {case.program} at the sender over time, {count(len(rows), 'packet')} from the"
@@ -73,7 +73,7 @@ def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _part(case: Diagnosis) -> npt.NDArray[np.void]:
+def _part(case: Diagnosis) -> SegmentArray:
     """Rows from the middle of the run, so many units of them."""
     import numpy as np
 
@@ -81,14 +81,12 @@ def _part(case: Diagnosis) -> npt.NDArray[np.void]:
     units = _UNITS[case.program]
     times = rows["time_ns"].astype("int64")
     if case.program == "request":
-        answers = [
-            i for i, row in enumerate(rows) if row["direction"] == 1 and row["payload_bytes"]
-        ]
+        answers = np.flatnonzero(rows.from_server & rows.carries_data)
         begin = max(len(answers) // 2 - 1, 0)
         end = min(begin + units, len(answers) - 1)
         return _slice(rows, answers[begin], answers[end] + 1)
     if case.program == "ticker":
-        data = (rows["direction"] == 0) * rows["payload_bytes"].astype("int64")
+        data = rows.from_client * rows["payload_bytes"].astype("int64")
         sent = data.cumsum()
         first = case.units // 2 * LINE_BYTES
         inside = np.flatnonzero((sent > first) & (sent <= first + units * LINE_BYTES))
@@ -104,21 +102,22 @@ def _part(case: Diagnosis) -> npt.NDArray[np.void]:
     return _slice(rows, begin, int(np.searchsorted(times, until, "right")))
 
 
-def _slice(rows: npt.NDArray[np.void], begin: int, end: int) -> npt.NDArray[np.void]:
-    return rows[begin:end]
+def _slice(rows: SegmentArray, begin: int, end: int) -> SegmentArray:
+    part: SegmentArray = rows[begin:end]
+    return part
 
 
-def _draw_packets(axes: Axes, case: Diagnosis, rows: npt.NDArray[np.void]) -> list[float]:
+def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float]:
     """A stem a packet, up from the client and down from the server; the long gaps in ms."""
-    start = int(rows["time_ns"][0])
+    start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
     times: list[float] = []
     for row in rows:
         at, size = (int(row["time_ns"]) - start) / 1e6, int(row["payload_bytes"])
         height = 1 + math.log10(size) if size else _BARE_ACK
-        sender = "server" if row["direction"] else "client"
+        sender = "server" if row["direction"] == FROM_SERVER else "client"
         kind = f"data from the {sender}" if size else f"bare ACK from the {sender}"
-        kinds.setdefault(kind, []).append((at, -height if row["direction"] else height))
+        kinds.setdefault(kind, []).append((at, height if sender == "client" else -height))
         times.append(at)
     for kind, look in _LOOKS.items():
         if kind in kinds:
@@ -219,15 +218,15 @@ def cause(case: Diagnosis) -> Picture:
 
 def _under_way(case: Diagnosis) -> Picture:
     rows = case.segments
-    start = int(rows["time_ns"][0])
+    start = rows.first_time_ns
     sent = acked = 1
     flying: list[tuple[float, int]] = []
     offered: list[tuple[float, int]] = []
     for row in rows:
         at_ms = (int(row["time_ns"]) - start) / 1e6
-        if row["direction"]:
+        if row["direction"] == FROM_SERVER:
             acked = max(acked, int(row["ack"]))
-            if not row["flags"] & _SYN:  # its window is not scaled
+            if not row["flags"] & SYN:  # its window is not scaled
                 offered.append((at_ms, int(row["window"])))
         elif row["payload_bytes"]:
             sent = max(sent, int(row["seq"]) + int(row["payload_bytes"]))
@@ -266,7 +265,6 @@ def _under_way(case: Diagnosis) -> Picture:
     return Picture(figure, title, alt, case.evidence())
 
 
-_SYN: Final = 2
 _ABOVE_RIGHT: Final[dict[str, Any]] = {
     "xycoords": ("axes fraction", "data"),
     "xytext": (0, 6),

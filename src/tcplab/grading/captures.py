@@ -129,16 +129,16 @@ def facts_of(capture: Path) -> Facts:
     from tcplab.segments import from_file
 
     rows = from_file(capture)
-    data = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    data = rows.data("client")
     if not len(data):
         raise ValueError(f"{capture}: its client sends no data; there is nothing to be found")
     return Facts(
         rows=rows,
         data=data,
         segments=len(rows),
-        from_client=int((rows["direction"] == 0).sum()),
+        from_client=len(rows.sent_by("client")),
         data_segments=len(data),
-        both_ways=int((rows["payload_bytes"] > 0).sum()),
+        both_ways=len(rows.data()),
         payload_bytes=int(data["payload_bytes"].sum()),
         longest_pause_ms=max(pauses_ms(data), default=0.0),
         first_to_last_ms=float(data["time_ns"][-1] - data["time_ns"][0]) / 1e6,

@@ -23,6 +23,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 from tcplab.grading.checks import Verdict
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
+from tcplab.segments import FROM_CLIENT, FROM_SERVER
 
 __all__ = ["Departure", "compiled", "departures", "how_it_ended", "run_into_file"]
 
@@ -134,7 +135,7 @@ def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
     As seen on the interface of the host that sent them.
     """
     rows = run.client_segments if from_client else run.server_segments
-    ours = 0 if from_client else 1
+    ours = FROM_CLIENT if from_client else FROM_SERVER
     found, acked = [], 0
     for row in rows:
         if row["direction"] != ours:

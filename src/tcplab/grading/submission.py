@@ -113,8 +113,9 @@ class LabRun:
         As seen on the interface of the host that sent them.
         """
         rows = self.client_segments if from_client else self.server_segments
-        wanted = (rows["direction"] == (0 if from_client else 1)) & (rows["payload_bytes"] > 0)
-        return [int(size) for size in rows[wanted & ~rows["is_retransmission"]]["payload_bytes"]]
+        sent = rows.data("client" if from_client else "server", retransmissions=False)
+        sizes: list[int] = sent["payload_bytes"].tolist()
+        return sizes
 
 
 class Submission:

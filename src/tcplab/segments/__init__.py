@@ -1,6 +1,8 @@
-"""A capture as one numpy structured array: a row a TCP or UDP segment.
+"""A capture as one numpy structured array: one row per TCP or UDP segment.
 
-The columns, in the order of the array's dtype (bytes are bytes, times are ns since 1970-01-01 UTC):
+The array selects by verbs (`rows.data("client")`, `rows.acks()`, `rows[rows.is_syn]`: see
+SegmentArray) and has columns (`rows["seq"]`). The columns, in the order of the array's dtype (bytes
+are bytes, times are ns since 1970-01-01 UTC):
 
 =====================  ===========================================================================
 packet                 its index in the capture: ``capture.packets[row["packet"]]`` is for scapy
@@ -59,15 +61,40 @@ import numpy as np
 from tcplab.pcap import Records, read_records, warn_of_gaps
 from tcplab.segments.connections import EndpointTable, number_connections
 from tcplab.segments.headers import Decoder
-from tcplab.segments.table import DTYPE, ROW_BYTES, TCP, Connection, SegmentArray
+from tcplab.segments.table import (
+    ACK,
+    DTYPE,
+    FIN,
+    FROM_CLIENT,
+    FROM_SERVER,
+    PSH,
+    ROW_BYTES,
+    RST,
+    SYN,
+    TCP,
+    UDP,
+    Connection,
+    SegmentArray,
+    Sender,
+)
 from tcplab.segments.tcp import analyse
 from tcplab.segments.text import flag_names, write_csv, write_json
 from tcplab.segments.totals import Summary, summary
 
 __all__ = [
+    "ACK",
     "DTYPE",
+    "FIN",
+    "FROM_CLIENT",
+    "FROM_SERVER",
+    "PSH",
+    "RST",
+    "SYN",
+    "TCP",
+    "UDP",
     "Connection",
     "SegmentArray",
+    "Sender",
     "Summary",
     "flag_names",
     "from_file",

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ACK", "DTYPE", "FIN", "RST", "SYN", "TCP", "UDP", "Connection", "SegmentArray"]
+from tcplab.checks import choice
+
+__all__ = [
+    "ACK",
+    "DTYPE",
+    "FIN",
+    "FROM_CLIENT",
+    "FROM_SERVER",
+    "PSH",
+    "RST",
+    "SYN",
+    "TCP",
+    "UDP",
+    "Connection",
+    "SegmentArray",
+    "Sender",
+]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
+#: An end of a connection; see tcplab.segments for which is which.
+Sender = Literal["client", "server"]
+
+#: The values of the column `direction`.
+FROM_CLIENT, FROM_SERVER = 0, 1
+
+#: The bits of the column `flags`.
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, AE = (1 << bit for bit in range(9))
+
+#: The values of the column `protocol`.
 TCP, UDP = 6, 17
 
 _FORMATS: Final = {
@@ -96,12 +121,13 @@ def _endpoint(end: tuple[str, int]) -> str:
 
 
 class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
-    """A numpy structured array of dtype DTYPE that also knows the ends of its connections.
+    """A numpy structured array of dtype DTYPE, with verbs that select rows.
 
-    Attributes:
-        connections: the connections of the capture; kept by slices and selections of the array.
+    A verb returns a SegmentArray of the rows it selects, in their order; a property is a truth per
+    row, to select by: ``rows[rows.from_client & rows.is_syn]``.
     """
 
+    #: The connections of the capture; slices and selections of the array keep all of them.
     connections: tuple[Connection, ...]
 
     if TYPE_CHECKING:  # numpy's own says that a slice is a plain array
@@ -114,6 +140,99 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     def __array_finalize__(self, source: Any) -> None:
         self.connections = getattr(source, "connections", ())
+
+    # ---- selections ----
+
+    def sent_by(self, sender: Sender) -> SegmentArray:
+        """The segments that one end sent."""
+        choice("sender", sender, ("client", "server"))
+        return self._where(self.from_client if sender == "client" else self.from_server)
+
+    # It takes the place of numpy's memoryview of the same name, which nobody needs here.
+    def data(  # type: ignore[override]
+        self, sender: Sender | None = None, *, retransmissions: bool = True
+    ) -> SegmentArray:
+        """The segments that carry data.
+
+        Args:
+            sender: which end's; both ends' when None.
+            retransmissions: whether those with data that had passed before are among them.
+        """
+        rows = self if sender is None else self.sent_by(sender)
+        rows = rows._where(rows.carries_data)
+        return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
+
+    def acks(self, sender: Sender | None = None) -> SegmentArray:
+        """The pure ACKs of one end, or of both: they carry neither data nor SYN, FIN or RST."""
+        rows = self if sender is None else self.sent_by(sender)
+        return rows._where(np.asarray(rows["is_pure_ack"]))
+
+    def of(self, connection: int) -> SegmentArray:
+        """The segments of the connection of that number."""
+        return self._where(np.asarray(self["connection"]) == connection)
+
+    def at_port(self, port: int) -> SegmentArray:
+        """The segments from or to a port, at either end."""
+        return self._where(
+            (np.asarray(self["src_port"]) == port) | (np.asarray(self["dst_port"]) == port)
+        )
+
+    def _where(self, mask: BoolArray) -> SegmentArray:
+        chosen: SegmentArray = self[mask]
+        return chosen
+
+    # ---- truths per row ----
+
+    @property
+    def from_client(self) -> BoolArray:
+        """The client sent it."""
+        return np.asarray(self["direction"] == FROM_CLIENT)
+
+    @property
+    def from_server(self) -> BoolArray:
+        """The server sent it."""
+        return np.asarray(self["direction"] == FROM_SERVER)
+
+    @property
+    def carries_data(self) -> BoolArray:
+        """It carries data."""
+        return np.asarray(self["payload_bytes"] > 0)
+
+    @property
+    def is_syn(self) -> BoolArray:
+        """The SYN flag is set: a SYN or a SYN-ACK."""
+        return self._has(SYN)
+
+    @property
+    def is_fin(self) -> BoolArray:
+        """The FIN flag is set."""
+        return self._has(FIN)
+
+    @property
+    def is_rst(self) -> BoolArray:
+        """The RST flag is set."""
+        return self._has(RST)
+
+    @property
+    def has_ack(self) -> BoolArray:
+        """The ACK flag is set, so that the column `ack` has a meaning."""
+        return self._has(ACK)
+
+    def _has(self, flag: int) -> BoolArray:
+        return np.asarray(self["flags"] & flag != 0)
+
+    # ---- numbers ----
+
+    @property
+    def first_time_ns(self) -> int:
+        """Time of the first row.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not len(self):
+            raise ValueError("no segments, so there is no first time: was anything captured?")
+        return int(self["time_ns"][0])
 
 
 def stable_order(group: Array) -> Int64Array:

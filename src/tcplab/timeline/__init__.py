@@ -22,8 +22,9 @@ from typing import Any
 
 from tcplab.models import Reason
 from tcplab.programs import Event, SocketOptions, TcpInfo
+from tcplab.segments import SegmentArray
 from tcplab.timeline.acks import explain_acks, with_fates
-from tcplab.timeline.evidence import Evidence, SegmentRows, gather
+from tcplab.timeline.evidence import Evidence, gather
 from tcplab.timeline.records import Ack, Hold, Mark, Segment, Stretch, Timeline, Write
 from tcplab.timeline.replay import NO_LOG, Replay
 from tcplab.timeline.rules import NO_OPTIONS
@@ -45,11 +46,11 @@ __all__ = [
 
 def explain(
     log: Sequence[Event] | None,
-    segments: SegmentRows,
+    segments: SegmentArray,
     options: SocketOptions | None = None,
     *,
     peer_log: Sequence[Event] | None = None,
-    peer_segments: SegmentRows | None = None,
+    peer_segments: SegmentArray | None = None,
     tcp_info: TcpInfo | None = None,
     samples: Sequence[Mapping[str, Any]] = (),
     counters: Mapping[str, int] | None = None,

@@ -9,16 +9,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
-from tcplab.segments.table import ACK, FIN, SYN, TCP
+from tcplab.segments import FIN, PSH, SYN, TCP, SegmentArray
 
 __all__ = ["PSH", "WRITES", "Evidence", "Packet", "gather"]
-
-PSH: Final = 8
-
-SegmentRows = npt.NDArray[np.void]
 
 #: Names of events in a log, in which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
@@ -124,11 +119,11 @@ class Evidence:
 
 def gather(
     log: Sequence[Event] | None,
-    segments: SegmentRows,
+    segments: SegmentArray,
     options: SocketOptions | None,
     *,
     peer_log: Sequence[Event] | None,
-    peer_segments: SegmentRows | None,
+    peer_segments: SegmentArray | None,
     tcp_info: TcpInfo | None,
     samples: Sequence[Mapping[str, Any]],
     counters: Mapping[str, int] | None,
@@ -155,7 +150,7 @@ def gather(
     if log is not None:
         _check_belongs(log, out, into)
     row = rows[rows["direction"] == direction][0] if len(out) else rows[0]
-    syns = rows[rows["flags"] & SYN != 0]
+    syns = rows[rows.is_syn]
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
         # Of what came later nobody knows what became.
@@ -186,7 +181,7 @@ def gather(
 # ---- which connection, and which side of it ------------------------------------------------------
 
 
-def _choose(segments: SegmentRows, options: SocketOptions | None, wanted: int | None) -> int:
+def _choose(segments: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
     tcp = segments[segments["protocol"] == TCP] if len(segments) else segments
     if not len(tcp):
         raise ValueError("the capture holds no TCP segment: was it taken on the right interface?")
@@ -206,7 +201,7 @@ def _choose(segments: SegmentRows, options: SocketOptions | None, wanted: int | 
             )
         return int(numbers[-1])
     if len(numbers) > 1:
-        with_data = np.unique(tcp["connection"][tcp["payload_bytes"] > 0]).tolist()
+        with_data = np.unique(tcp.data()["connection"]).tolist()
         if len(with_data) != 1:
             raise ValueError(
                 f"the capture holds {len(numbers)} connections; say which, with connection (on the"
@@ -221,14 +216,13 @@ def _some(numbers: Sequence[int]) -> str:
     return shown + (", …" if len(numbers) > 8 else "")
 
 
-def _rows_of(segments: SegmentRows, connection: int) -> SegmentRows:
-    chosen: SegmentRows = segments[
-        (segments["connection"] == connection) & (segments["protocol"] == TCP)
-    ]
+def _rows_of(segments: SegmentArray, connection: int) -> SegmentArray:
+    rows = segments.of(connection)
+    chosen: SegmentArray = rows[rows["protocol"] == TCP]
     return chosen
 
 
-def _direction(rows: SegmentRows, options: SocketOptions | None, sender: str | None) -> int:
+def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | None) -> int:
     if sender is not None:
         if sender not in ("client", "server"):
             raise ValueError(f"sender={sender!r} must be 'client' or 'server'")
@@ -239,7 +233,7 @@ def _direction(rows: SegmentRows, options: SocketOptions | None, sender: str | N
     return int(from_local["direction"][0]) if len(from_local) else 0
 
 
-def _packets(rows: SegmentRows, direction: int) -> list[Packet]:
+def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     chosen = np.flatnonzero(rows["direction"] == direction)
     some = rows[chosen]
     # Relative numbers begin with the SYN at 0, so that the first byte of data has number 1.
@@ -256,13 +250,13 @@ def _packets(rows: SegmentRows, direction: int) -> list[Packet]:
         some["wire_bytes"].tolist(),
         some["sack_blocks"].tolist(),
         some["is_retransmission"].tolist(),
-        (some["flags"] & ACK != 0).tolist(),
+        some.has_ack.tolist(),
     )
     return [Packet(*values) for values in zip(*columns, strict=True)]
 
 
 def _peer_side(
-    segments: SegmentRows | None, ours: SegmentRows, direction: int
+    segments: SegmentArray | None, ours: SegmentArray, direction: int
 ) -> tuple[list[Packet] | None, list[Packet] | None]:
     if segments is None:
         return None, None
@@ -282,7 +276,7 @@ def _peer_side(
     return _packets(rows, 1 - direction), _packets(rows, direction)
 
 
-def _name(row: np.void, segments: SegmentRows, direction: int) -> str:
+def _name(row: np.void, segments: SegmentArray, direction: int) -> str:
     connections = getattr(segments, "connections", ())
     number = int(row["connection"])
     if number < len(connections):
@@ -296,7 +290,7 @@ def _name(row: np.void, segments: SegmentRows, direction: int) -> str:
 # ---- what the SYNs and the options tell ----------------------------------------------------------
 
 
-def _mss(syns: SegmentRows, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
+def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
     """The largest payload: the smaller of the MSS options, less the timestamps in each segment."""
     offered = [int(mss) for mss in syns["mss"] if mss]
     both = len({int(each) for each in syns["direction"]}) == 2

@@ -238,7 +238,7 @@ def _small_buffer(
     report = json.loads(ran.stdout.splitlines()[-1])
     with capture:
         rows, drops = capture.segments, capture.drops or 0
-    sent = rows[(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]["time_ns"]
+    sent = rows.data("client")["time_ns"]
     waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
     granted = report["sndbuf_granted_bytes"]
     return SmallBuffer(

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tcplab.checks import whole
 from tcplab.experiments.buffers.common import (
@@ -28,12 +28,9 @@ from tcplab.models import receive_buffer_grant, receive_window, send_buffer_gran
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from tcplab.segments import SegmentArray
 
 __all__ = ["Grant", "Grants", "Order", "Ordered", "measure_grants", "measure_order"]
-
-_SYN_ACK: Final = 0x12
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +165,10 @@ def _grant(
     ), drops
 
 
-def _windows(rows: npt.NDArray[np.void]) -> tuple[Any, int]:
+def _windows(rows: SegmentArray) -> tuple[Any, int]:
     """The SYN-ACK, and the largest window that the receiver offered after it."""
-    is_syn_ack = (rows["flags"] & _SYN_ACK) == _SYN_ACK
-    offers = rows[(rows["direction"] == 1) & ~is_syn_ack]
-    return rows[is_syn_ack][0], int(offers["window"].max())
+    sent = rows.sent_by("server")
+    return sent[sent.is_syn][0], int(sent[~sent.is_syn]["window"].max())
 
 
 # ---- before listen(), or after accept() ----------------------------------------------------------

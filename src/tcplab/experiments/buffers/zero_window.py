@@ -16,12 +16,11 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions
+from tcplab.segments import FROM_SERVER
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["ZeroWindow", "measure_zero_window"]
@@ -52,12 +51,12 @@ class ZeroWindow:
     read_at_ms: float
     log: Sequence[Event]
     options: SocketOptions
-    segments: npt.NDArray[np.void]
+    segments: SegmentArray
     provenance: Mapping[str, Any]
 
     def time_ms(self, time_ns: int) -> float:
         """After the first segment of the connection."""
-        return float(int(time_ns) - int(self.segments["time_ns"][0])) / 1e6
+        return float(int(time_ns) - self.segments.first_time_ns) / 1e6
 
     @property
     def accepted_bytes(self) -> int:
@@ -72,10 +71,9 @@ class ZeroWindow:
         closed = [self.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]]
         if not closed:
             return []
-        mine = rows[(rows["direction"] == 0) & (rows["payload_bytes"] == 0) & rows["is_pure_ack"]]
         return [
             when
-            for each in mine
+            for each in rows.acks("client")
             if closed[0] < (when := self.time_ms(each["time_ns"])) < self.reopened_ms
             and int(each["seq"]) == self.accepted_bytes
         ]
@@ -85,7 +83,7 @@ class ZeroWindow:
         """When the news that there is room again came to the sender."""
         rows = self.segments
         shut = False
-        for each in rows[rows["direction"] == 1]:
+        for each in rows.sent_by("server"):
             shut = shut or bool(each["is_zero_window"])
             if shut and each["window"]:
                 return self.time_ms(each["time_ns"])
@@ -114,7 +112,7 @@ class ZeroWindow:
                 shut = True
             elif when in probes:
                 what = "the sender asks (window probe)"
-            elif shut and window and each["direction"] == 1:
+            elif shut and window and each["direction"] == FROM_SERVER:
                 what, shut = "the window is open again", False
             else:
                 continue
@@ -159,7 +157,7 @@ def measure_zero_window(
         return ZeroWindow(
             pause_ms=pause_ms,
             rcvbuf_bytes=granted,
-            read_at_ms=(read_at_ns - int(rows["time_ns"][0])) / 1e6,
+            read_at_ms=(read_at_ns - rows.first_time_ns) / 1e6,
             log=log,
             options=options,
             segments=rows,

@@ -113,7 +113,5 @@ def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> tuple[He
             nodelay=mode == "no_delay",
         )
     drops = capture.drops or 0
-    rows = segments_of(capture)
-    mine = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
-    sizes = tuple(int(size) for size in rows["payload_bytes"][mine])
-    return Headers(mode, sizes, result.system_calls), drops
+    sent = segments_of(capture).data("client", retransmissions=False)
+    return Headers(mode, tuple(sent["payload_bytes"].tolist()), result.system_calls), drops

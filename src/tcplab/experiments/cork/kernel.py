@@ -207,11 +207,9 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
                 port = _write_by_turns(lab, sockets, writes)
                 time.sleep(0.05)  # what leaves with the end of the connections is recorded too
             lost += capture.drops or 0
-            rows = segments_of(capture)
-            mine = rows[(rows["src_port"] == port) & (rows["payload_bytes"] > 0)]
-            mine = mine[~mine["is_retransmission"]]
+            sent = segments_of(capture).data("client", retransmissions=False).at_port(port)
             name = "to one socket" if sockets == 1 else "alternating between two sockets"
-            variants.append(Corked(name, writes, tuple(mine["payload_bytes"].tolist())))
+            variants.append(Corked(name, writes, tuple(sent["payload_bytes"].tolist())))
         return Leak(variants, provenance(lab, congestion=lab.congestion, capture_drops=lost))
 
 

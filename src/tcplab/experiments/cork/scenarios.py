@@ -114,7 +114,7 @@ def measure_forgotten(
 
 def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
     wrote_ns = next(each.time_ns for each in played.log if each.name in ("write", "more"))
-    left_ns = int(played.data["time_ns"][0])
+    left_ns = played.data.first_time_ns
     (expected,) = predict(calls, Path(rtt_ms=rtt_ms)).data
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError
 from tcplab.lab import Lab
@@ -17,10 +17,8 @@ from tcplab.models import Call
 from tcplab.programs import Event, SocketOptions
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from tcplab.capture import Capture
+    from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
 __all__ = ["MSS_BYTES", "SETTLE_MS", "Played", "play", "run_lengths", "script_words", "segments_of"]
@@ -45,8 +43,8 @@ class Played:
     log: Sequence[Event]
     calls: int
     options: SocketOptions
-    segments: npt.NDArray[np.void]
-    peer_segments: npt.NDArray[np.void]
+    segments: SegmentArray
+    peer_segments: SegmentArray
 
     @property
     def start_ns(self) -> int:
@@ -54,16 +52,15 @@ class Played:
         return next(each.time_ns for each in self.log if each.name != "read")
 
     @property
-    def data(self) -> npt.NDArray[np.void]:
+    def data(self) -> SegmentArray:
         """Data segments that left for the first time."""
-        rows = self.segments
-        mask = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & ~rows["is_retransmission"]
-        return cast("npt.NDArray[np.void]", rows[mask])
+        return self.segments.data("client", retransmissions=False)
 
     @property
     def sizes(self) -> list[int]:
         """Payload bytes of each data segment."""
-        return [int(size) for size in self.data["payload_bytes"]]
+        sizes: list[int] = self.data["payload_bytes"].tolist()
+        return sizes
 
     @property
     def left_ms(self) -> list[float]:
@@ -125,18 +122,17 @@ def play(
     return [_played(lab, each, rows, peer_rows) for each in reports], drops
 
 
-def segments_of(capture: Capture) -> npt.NDArray[np.void]:
+def segments_of(capture: Capture) -> SegmentArray:
     """The segments, and the file is let go of."""
     with capture:
         return capture.segments
 
 
 def _played(
-    lab: Lab, report: Mapping[str, Any], rows: npt.NDArray[np.void], peer_rows: npt.NDArray[np.void]
+    lab: Lab, report: Mapping[str, Any], rows: SegmentArray, peer_rows: SegmentArray
 ) -> Played:
     port, calls = report["port"], [each for each in report["calls"] if each["call"] != "shutdown"]
-    mine = rows[(rows["src_port"] == port) | (rows["dst_port"] == port)]
-    far = peer_rows[(peer_rows["src_port"] == port) | (peer_rows["dst_port"] == port)]
+    mine, far = rows.at_port(port), peer_rows.at_port(port)
     server_port = int(mine["dst_port"][0])
     options = SocketOptions(
         sndbuf_bytes=46_080,
