@@ -209,9 +209,8 @@ def _nobody_came(run: LabRun) -> Verdict:
 
 
 def _client_reset(run: LabRun) -> bool:
-    """Whether the learner's host sent a RST: flag 4 (RFC 9293, 3.1)."""
-    rows = run.client_segments
-    return bool(((rows["flags"] & 4 > 0) & (rows["direction"] == 0)).any())
+    """Whether the learner's host sent a RST."""
+    return bool(run.client_segments.sent_by("client").is_rst.any())
 
 
 def _compare(run: LabRun, expected: bytes, what: str) -> Verdict | None:

@@ -182,7 +182,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int) -> Verdict:
         return Verdict(
             0, f"{path}: {total} bytes were sent, and the last line of the output must say so."
         )
-    told = run.server_segments[run.server_segments["direction"] == 1]
+    told = run.server_segments.sent_by("server")
     scale, window = int(told["wscale"].max()), int(told["window"].max())
     if scale >= SCALE_OF_AUTOTUNING:
         reason = (

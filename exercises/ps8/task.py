@@ -32,6 +32,7 @@ from tcplab.grading.programs import Departure, compiled, departures, how_it_ende
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes
+from tcplab.segments import FROM_SERVER
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -306,8 +307,8 @@ def look_at_request(submission: Submission, requests: int) -> Verdict:
 def _asks_too_early(run: LabRun) -> bool:
     rows = run.client_segments
     sent = answered = 0
-    for row in rows[(rows["payload_bytes"] > 0) & ~rows["is_retransmission"]]:
-        if row["direction"] == 1:
+    for row in rows.data(retransmissions=False):
+        if row["direction"] == FROM_SERVER:
             answered += int(row["payload_bytes"])
         else:
             sent += int(row["payload_bytes"])
@@ -322,10 +323,10 @@ def _lies_about(run: LabRun) -> bool:
     answers: list[int] = []
     pauses: list[int] = []
     last = None
-    for row in rows[(rows["payload_bytes"] > 0) & ~rows["is_retransmission"]]:
+    for row in rows.data(retransmissions=False):
         if last is not None and row["direction"] != last["direction"]:
             took_ns = int(row["time_ns"]) - int(last["time_ns"])
-            (answers if row["direction"] == 1 else pauses).append(took_ns)
+            (answers if row["direction"] == FROM_SERVER else pauses).append(took_ns)
         last = row
     return bool(answers and pauses) and statistics.median(pauses) > 2 * min(answers)
 
