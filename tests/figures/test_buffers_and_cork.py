@@ -103,9 +103,7 @@ def ways() -> cork.Cork:
     log = [Event(ns(0), "write", 200), Event(ns(40), "read", 2)]
     sent = played(log, (0.1, 100), (20, 100))
     made = [
-        cork.Message(
-            name, (100, 100), 1, played(log, (0.1, 100), (20, 100)), (40.2 / (i + 1) ** 2,)
-        )
+        cork.Message(mode, (100, 100), 1, sent, (40.2 / (i + 1) ** 2,))
         for i, mode in enumerate(cork.MODES)
     ]
     return cork.Cork(made, {}, (100, 100), 20)
