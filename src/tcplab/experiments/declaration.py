@@ -113,6 +113,11 @@ class Parameter:
         """Its name on the command line."""
         return "--" + self.name.replace("_", "-")
 
+    @property
+    def distinct(self) -> bool:
+        """It takes a sequence of cases, each once; writes of a message may repeat."""
+        return self.many and len(set(self.default)) == len(self.default)
+
     def check(self, value: Any) -> None:
         """Passes a value that the declaration allows.
 
@@ -123,7 +128,7 @@ class Parameter:
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
             raise ParameterError(f"{self.name} is empty; give at least one of {fix}")
         for each in value if self.many else (value,):
-            if self.many and list(value).count(each) > 1:
+            if self.distinct and list(value).count(each) > 1:
                 raise ParameterError(f"{self.name}: {each!r} is given twice; once is enough")
             if each is None and self.optional:
                 continue
