@@ -36,7 +36,7 @@ setup: ## make .venv: packages by their hashes, the C programs compiled
 setup-dev: ## the same, with what tests and checks need
 	@bash tools/setup --dev
 
-demo: setup ## run the flagship experiment in the terminal (15 s); NAME=nagle opens that demo in the browser
+demo: setup ## run the flagship experiment in the terminal (15 s); NAME=small-writes opens that demo in the browser
 	@if [ -n "$(NAME)" ]; then bash tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
 
 lab: demo ## run the flagship experiment, then open the lessons in JupyterLab

@@ -29,8 +29,6 @@ UPWARD: Final = {("lab/host.py", "capture"), ("lab/link.py", "capture")}
 KNOWN_CIRCULAR: Final[set[str]] = {
     "tcplab.timeline.records",
     "tcplab.timeline.words",
-    "tcplab.widgets.panel",
-    "tcplab.widgets.view",
 }
 KNOWN_LONG: Final[set[str]] = {
     "figures/buffers.py:zero_window",

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from tests.nonempty import each
 
+from tcplab import demos
 from tcplab.cli import main
-from tcplab.demos import DEMOS, Demo
+from tcplab.demos import Demo
 from tcplab.doctor import LESSONS
-from tcplab.widgets.instrument import load
+from tcplab.widgets.spec import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -73,7 +74,9 @@ def test_the_readme_is_short_and_names_every_lesson() -> None:
 
 def test_the_lecturers_card_has_a_question_for_every_demo() -> None:
     text = (ROOT / "docs/lecturers-card.md").read_text()
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(DEMOS)
+    assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == {
+        demo.name for demo in demos.every()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -112,7 +115,7 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
 
 
 class Step:
-    """A run of a demo's step as its instrument sees it where no laboratory can be made."""
+    """A run of a demo's step as its panel's measurement sees it where no laboratory can be made."""
 
     wants_picture = False
     stop_asked = False
@@ -135,7 +138,7 @@ class Step:
 
 @pytest.mark.parametrize(
     "demo",
-    [each for each in DEMOS.values() if not load(each.instrument).live],
+    [each for each in demos.every() if not load(each.panel).live],
     ids=lambda it: it.name,
 )
 def test_a_demo_is_shown_from_recordings_where_nothing_runs_live(
@@ -143,5 +146,5 @@ def test_a_demo_is_shown_from_recordings_where_nothing_runs_live(
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     for step in each(demo.steps):
-        shown = load(demo.instrument).run(Step(demo.settings(step)))
+        shown = load(demo.panel).measurement.run(Step(step.settings))
         assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"

@@ -95,19 +95,20 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
 def _add_demo(commands: Any) -> None:
     words = "go through a demonstration for a lecture; without a name, list them"
     demo = commands.add_parser("demo", help=words, description=words)
-    demo.add_argument("name", nargs="?", help="which; `make demo NAME=…` shows it in a browser")
+    demo.add_argument("name", nargs="?", help="of the demo, or a file NAME.toml of your own")
     demo.add_argument("--step", type=int, help="this step only, from 1")
     demo.set_defaults(action=_demo)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
     from tcplab import demos
+    from tcplab.demos.terminal import in_terminal
 
     if arguments.name is None:
-        for demo in demos.DEMOS.values():
-            print(f"{demo.name:10}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
+        for demo in demos.every():
+            print(f"{demo.name:14}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
         return 0
-    demos.in_terminal(arguments.name, arguments.step)
+    in_terminal(arguments.name, arguments.step)
     return 0
 
 

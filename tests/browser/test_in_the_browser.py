@@ -23,10 +23,11 @@ import pytest
 from tests.browser.jupyter import ROOT, Jupyter, choose, run_notebook, write_notebook
 from tests.nonempty import each
 
+from tcplab import demos
 from tcplab.capture import open_capture
-from tcplab.demos import DEMOS, Demo
+from tcplab.demos import Demo
 from tcplab.lab import program_path
-from tcplab.widgets.instrument import INSTRUMENTS
+from tcplab.widgets.spec import PANELS
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -40,24 +41,24 @@ AXE = "axe-core@4"
 #: without a browser.
 ALL_LESSONS = "TCPLAB_BROWSER_LESSONS"
 
-NAMES = [name.replace("-", "_") for name in INSTRUMENTS]
+NAMES = [name.replace("-", "_") for name in PANELS]
 DEMO_NAMES = sorted(path.stem for path in (ROOT / "lessons" / "demos").glob("*.ipynb"))
 
 Settings = Mapping[str, str]
 #: Label -> value, where the defaults would take longer than a test needs.
 QUICK: Mapping[str, Settings] = {
-    "send_file": {"Runs of each": "1"},
+    "sendfile": {"Runs of each": "1"},
     "tcp_vs_udp": {"Runs of each": "1"},
     "wire": {"Lasts for (s)": "3"},
 }
 #: With which a run goes on for seconds, so that it has a middle.
 LONG: Mapping[str, Settings] = {
     "buffers": {"RTT (ms)": "200"},
-    "copies": {"Data (MB)": "512"},
+    "pipes": {"Data (MB)": "512"},
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "send_file": {"Runs of each": "10"},
+    "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "stepper": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},
@@ -334,10 +335,10 @@ def test_a_run_can_be_repeated_as_code_and_opened_in_wireshark(page: Page, tmp_p
 
 def test_what_cannot_be_set_is_said_and_not_run(page: Page) -> None:
     panel = panel_of(page, "small_writes")
-    box = panel.get_by_label("Writes a message", exact=True)
+    box = panel.get_by_label("Writes per message", exact=True)
     box.fill("500")
     words = panel.locator(".bad:not(:empty)")
-    assert words.text_content() == "Writes a message: “500” must be a number from 1 to 200"
+    assert words.text_content() == "Writes per message: “500” must be a number from 1 to 200"
     assert button(panel, "Run").is_disabled()
     box.fill("15")
     assert button(panel, "Run").is_enabled()
@@ -506,14 +507,14 @@ def test_the_dark_theme(page: Page) -> None:
 
 
 def test_each_demo_has_a_page() -> None:
-    assert set(DEMO_NAMES) == set(DEMOS)
+    assert set(DEMO_NAMES) == {demo.name for demo in demos.every()}
 
 
 @pytest.mark.parametrize("name", DEMO_NAMES)
 def test_a_demo_from_the_question_to_the_answer(
     context: BrowserContext, jupyter: Jupyter, name: str
 ) -> None:
-    demo = DEMOS[name]
+    demo = demos.find(name)
     voted = next(number for number, step in enumerate(demo.steps) if step.options)
     measured = range(len(demo.steps)) if os.environ.get(ALL_LESSONS) else (voted,)
     with opened(context, jupyter, f"demos/{name}.ipynb") as tab:
@@ -551,7 +552,7 @@ def _run_step(panel: Locator, demo: Demo, number: int) -> None:
         panel.get_by_label(f"Votes for {option.label}", exact=True).fill(str(votes))
     assert panel.locator(".vote.hit").count() == 0
     assert panel.locator(".answer").text_content() == ""
-    if step.values.get("seconds", 0) >= 60:  # goes on until somebody stops it
+    if step.settings.get("seconds", 0) >= 60:  # goes on until somebody stops it
         start(panel)
         _see_updates(panel, 15)
         press(panel, "Stop")

@@ -1,4 +1,4 @@
-"""The controls as data: what is refused, and in which words."""
+"""The controls as data: values that are refused, and the messages."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from typing import Any
 
 import pytest
 
+from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Number, checked
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
-MODE = Choice("mode", "How", {"default": "plainly", "cork": "with a cork"}, "default")
+VARIANT = Choice("variant", "How", {"default": "plainly", "cork": "with a cork"}, "default")
 
 
 @pytest.mark.parametrize("value", [0, 201, 1.5, "7", None, True, float("nan"), float("inf")])
-def test_a_number_out_of_its_limits_is_refused_with_value_and_limits(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"Writes: .* must be a (whole )?number from 1 to 200"):
+def test_number_out_of_range_is_refused_with_value_and_limits(value: Any) -> None:
+    with pytest.raises(ParameterError, match=r"writes=.* must be a whole number from 1 to 200"):
         WRITES.check(value)
 
 
-def test_a_whole_number_stays_whole_and_a_fraction_a_fraction() -> None:
+def test_whole_number_stays_whole_and_fraction_a_fraction() -> None:
     assert repr(WRITES.check(7.0)) == "7"
     assert repr(RTT.check(20)) == "20.0"
 
 
-def test_the_limits_carry_the_unit() -> None:
-    with pytest.raises(ValueError, match=r"RTT: 300 must be a number from 0 to 200 ms$"):
+def test_limits_carry_the_unit() -> None:
+    with pytest.raises(ParameterError, match=r"rtt_ms=300 must be a number from 0 to 200 ms$"):
         RTT.check(300)
 
 
-def test_a_choice_knows_its_options() -> None:
-    assert MODE.check("cork") == "cork"
-    with pytest.raises(ValueError, match=r"How: 'bottle' must be one of default, cork"):
-        MODE.check("bottle")
+def test_choice_refuses_other_values() -> None:
+    assert VARIANT.check("cork") == "cork"
+    with pytest.raises(ParameterError, match="variant='bottle' is not known; use one of default"):
+        VARIANT.check("bottle")
 
 
-def test_what_is_not_set_has_its_default_and_an_unknown_name_is_refused() -> None:
-    controls = (MODE, WRITES, RTT)
-    assert checked(controls, {"writes": 3}) == {"mode": "default", "writes": 3, "rtt_ms": 0.0}
-    with pytest.raises(ValueError, match=r"wirtes: no such setting; there are mode, writes"):
+def test_absent_values_have_their_defaults_and_unknown_names_are_refused() -> None:
+    controls = (VARIANT, WRITES, RTT)
+    assert checked(controls, {"writes": 3}) == {"variant": "default", "writes": 3, "rtt_ms": 0.0}
+    with pytest.raises(ParameterError, match=r"wirtes: no such setting; there are variant, writes"):
         checked(controls, {"wirtes": 3})

@@ -1,4 +1,4 @@
-"""The demos: their steps can be run, and the terminal twin goes through them."""
+"""The demos: their files, their steps, and the same steps in a terminal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import pytest
 from tests.nonempty import each
 
 from tcplab import cli, demos
-from tcplab.demos import DEMOS, Demo
-from tcplab.errors import LabError
+from tcplab.demos import Demo
+from tcplab.demos.terminal import in_terminal
+from tcplab.errors import LabError, ParameterError
 from tcplab.widgets.controls import checked
-from tcplab.widgets.instrument import load
 from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import load
 
 NOTEBOOKS = Path(__file__).parents[2] / "lessons" / "demos"
 
 
-@pytest.fixture(params=DEMOS.values(), ids=lambda demo: demo.name)
+NAMES = [demo.name for demo in demos.every()]
+
+
+@pytest.fixture(params=demos.every(), ids=lambda demo: demo.name)
 def demo(request: pytest.FixtureRequest) -> Demo:
     found: Demo = request.param
     return found
@@ -33,48 +37,48 @@ def test_three_to_five_steps_with_a_question_each(demo: Demo) -> None:
 
 
 def test_every_step_can_be_set(demo: Demo) -> None:
-    controls = load(demo.instrument).controls
+    controls = load(demo.panel).controls
     for step in each(demo.steps):
-        assert checked(controls, demo.settings(step)) == demo.settings(step)
+        assert checked(controls, step.settings) == step.settings
 
 
-def test_a_step_begins_with_the_defaults(demo: Demo) -> None:
+def test_steps_hold_all_settings(demo: Demo) -> None:
     panel = demos.show(demo.name)
     assert panel.title == demo.title
-    assert panel.values == demo.settings(demo.steps[0])
+    assert panel.values == demo.steps[0].settings
     assert [step["title"] for step in panel.steps] == [step.title for step in demo.steps]
-    names = {control.name for control in panel.instrument.controls}
-    assert all(set(step["values"]) == names for step in each(panel.steps))
+    names = {control.name for control in panel.spec.controls}
+    assert all(set(step["settings"]) == names for step in each(panel.steps))
 
 
-def test_every_demo_has_its_notebook_and_the_other_way_round() -> None:
-    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(DEMOS)
+def test_every_demo_has_its_notebook_and_vice_versa() -> None:
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(NAMES)
 
 
-def test_a_notebook_shows_its_own_demo(demo: Demo) -> None:
+def test_notebook_shows_its_own_demo(demo: Demo) -> None:
     notebook = nbformat.read(NOTEBOOKS / f"{demo.name}.ipynb", as_version=4)
     (code,) = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert f'demos.show("{demo.name}")' in code.source
     assert code.outputs == []
 
 
-def test_an_unknown_demo_or_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_demo_or_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "karaoke"]) == 2
     assert cli.main(["demo", "cork", "--step", "9"]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert errors == [
-        f"tcplab: demo 'karaoke': there are {', '.join(DEMOS)}",
+        f"tcplab: demo 'karaoke': there are {', '.join(sorted(NAMES))}",
         "tcplab: step 9: the demo cork has steps 1 to 4",
     ]
 
 
-def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_demos_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == list(DEMOS)
+    assert [line.split()[0] for line in listed] == NAMES
 
 
-def test_in_a_terminal_the_right_answer_is_marked(
+def test_terminal_marks_the_right_answer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed = iter(["3 x", "1 2 3 4 0"])
@@ -82,37 +86,88 @@ def test_in_a_terminal_the_right_answer_is_marked(
     monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
     monkeypatch.setenv("COLUMNS", "80")
     said: list[str] = []
-    assert demos.in_terminal("cork", 1, say=said.append) == 1
+    in_terminal("cork", 1, say=said.append)
     shown = "\n".join(said)
     assert [line for line in shown.splitlines() if len(line) > 80] == []
-    words = " ".join(shown.split())
-    assert DEMOS["cork"].steps[0].ask in words
+    text = " ".join(shown.split())
+    assert demos.find("cork").steps[0].ask in text
     assert "✔ 44 ms" in shown
     assert "4\n" in shown.partition("✔ 44 ms")[2]
-    assert DEMOS["cork"].steps[0].explain in words
+    assert demos.find("cork").steps[0].explain in text
     assert "Give 5 numbers" in capsys.readouterr().out
 
 
-def test_in_a_terminal_a_recording_and_the_notes_of_a_run_are_told(
+def test_terminal_shows_notes_and_that_a_run_is_a_recording(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     monkeypatch.setenv("COLUMNS", "80")
     keep = Panel._keep
 
-    def with_a_note(self: Panel, words: dict[str, Any]) -> None:
-        words["result"]["notes"] = ["the capture ends after the first 9 s, it is large"]
-        keep(self, words)
+    def with_a_note(self: Panel, message: dict[str, Any]) -> None:
+        message["result"]["notes"] = ["the capture ends after the first 9 s, it is large"]
+        keep(self, message)
 
     monkeypatch.setattr(Panel, "_keep", with_a_note)
     said: list[str] = []
-    assert demos.in_terminal("cork", 1, say=said.append) == 1
+    in_terminal("cork", 1, say=said.append)
     shown = " ".join(" ".join(said).split())
     assert "not measured now: TCPLAB_MODE=recorded." in shown
     assert "Note: the capture ends after the first 9 s, it is large." in shown
 
 
-def test_the_wire_says_who_took_its_laboratory_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wire_names_the_mode_that_forbids_its_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     with pytest.raises(LabError, match=r"none here: TCPLAB_MODE=recorded forbids it$"):
-        demos.in_terminal("wire", 1, say=lambda _line: None)
+        in_terminal("wire", 1, say=lambda _line: None)
+
+
+# ---- the files ----
+
+GOOD = """
+title = "Mine"
+lesson = "05"
+panel = "small-writes"
+unit = "ms"
+[[steps]]
+title = "One"
+ask = '''How
+  long?'''
+settings = { writes = 3 }
+options = [1, 44.5]
+explain = "Because."
+"""
+
+
+def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    demo = demos.find(str(path))
+    assert (demo.name, demo.title, demo.steps[0].ask) == ("mine", "Mine", "How long?")
+    assert demo.steps[0].settings["writes"] == 3
+    assert [option.label for option in demo.steps[0].options] == ["1 ms", "44.5 ms"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('lesson = "05"', "", "mine.toml: lesson is missing"),
+        ('lesson = "05"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
+        ("unit", "units", "mine.toml: units: no such key; there are title, lesson, panel, steps"),
+        ('"small-writes"', '"nagle"', "mine.toml: panel='nagle' is not known; use one of buffers"),
+        ("ask =", "question =", "mine.toml, step 1: question: no such key; there are title, ask"),
+        ("writes = 3", "writes = 0", "mine.toml, step 1: settings: writes=0 must be a whole"),
+        ("writes = 3", "runs = 3", "mine.toml, step 1: settings: runs: no such setting; there"),
+        ("[1, 44.5]", '["1 ms"]', "mine.toml, step 1: options='1 ms' must be a number of at"),
+        ("[[steps]]", "[[steps]", "mine.toml: not a TOML file: "),
+        ("[[steps]]", "[steps]", "mine.toml: steps={"),
+    ],
+)
+def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "mine.toml"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(ParameterError) as caught:
+        demos.find(str(path))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)

@@ -8,35 +8,24 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tests.widgets.processes import processes_with, until
 
 from tcplab import widgets
 from tcplab.capture import open_capture
 from tcplab.errors import LabError
 from tcplab.experiments.instrument import turn
-from tcplab.widgets.instrument import load
-from tcplab.widgets.panel import KEPT_RUNS, Panel
+from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import KEPT_RUNS, load
 from tcplab.widgets.worker import Run
 
 pytestmark = pytest.mark.timeout(240)  # each new worker imports for seconds on a busy machine
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mark() -> Iterator[str]:
-    """Is in the environment of every process that these tests start."""
-    value = f"TCPLAB_TEST_PANELS={uuid.uuid4()}"
-    name, _, unique = value.partition("=")
-    os.environ[name] = unique
-    yield value
-    del os.environ[name]
 
 
 @pytest.fixture(scope="module")
@@ -48,29 +37,8 @@ def panel(mark: str) -> Iterator[Panel]:
     panel.close()
 
 
-def processes_with(mark: str) -> list[tuple[int, str]]:
-    """PID and name of each process, but this one, that has the mark in its environment."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append((int(entry.name), (entry / "comm").read_text().strip()))
-        except OSError:
-            continue
-    return [each for each in found if each[0] != os.getpid()]
-
-
-def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """Waits for something that has no event of its own."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
-    return found
-
-
 class Watcher:
-    """Stands where the browser's view would."""
+    """Takes the place of the browser's view."""
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
@@ -81,16 +49,16 @@ class Watcher:
     def refresh(self) -> None:
         self.shown.append((self.panel.phase, self.panel.message))
 
-    def send(self, words: Any) -> None:
-        self.sent.append(words)
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
 
 
 # ---- a run ----
 
 
-def test_a_run_shows_picture_numbers_code_and_origin(panel: Panel) -> None:
+def test_run_shows_picture_numbers_and_provenance(panel: Panel) -> None:
     watcher = Watcher(panel)
-    panel.set(mode="cork", writes=15, size_bytes=2).predict(10).start().wait()
+    panel.set(variant="cork", writes=15, write_bytes=2).predict(10).start().wait()
     assert panel.phase == "done", panel.message
     run = panel.runs[-1]
     assert "1 segment" in run["alt"]
@@ -104,8 +72,8 @@ def test_a_run_shows_picture_numbers_code_and_origin(panel: Panel) -> None:
     assert "Drawing …" in stages
 
 
-def test_its_packets_are_there_for_wireshark(panel: Panel, tmp_path: Path) -> None:
-    panel.set(mode="writev", writes=15, size_bytes=2).start().wait()
+def test_packets_can_be_saved(panel: Panel, tmp_path: Path) -> None:
+    panel.set(variant="writev", writes=15, write_bytes=2).start().wait()
     assert panel.runs[-1]["capture"]
     path = tmp_path / "run.pcapng"
     path.write_bytes(panel.capture())
@@ -117,17 +85,17 @@ def test_its_packets_are_there_for_wireshark(panel: Panel, tmp_path: Path) -> No
         panel.capture(4711)
 
 
-def test_the_code_repeats_the_run(panel: Panel, capsys: pytest.CaptureFixture[str]) -> None:
-    panel.set(mode="writev", writes=4)
+def test_code_repeats_the_run(panel: Panel, capsys: pytest.CaptureFixture[str]) -> None:
+    panel.set(variant="writev", writes=4)
     names: dict[str, Any] = {}
-    exec(panel.instrument.code(panel.values), names)
+    exec(panel.spec.measurement.code(panel.values), names)
     (variant,) = names["result"].variants
     assert (variant.mode, variant.result.writes) == ("writev", 4)
     assert "ms/message" in capsys.readouterr().out
 
 
-def test_the_last_three_runs_are_kept(panel: Panel) -> None:
-    panel.set(mode="cork", writes=2)
+def test_last_three_runs_are_kept(panel: Panel) -> None:
+    panel.set(variant="cork", writes=2)
     for _ in range(KEPT_RUNS + 1):
         panel.start().wait()
     numbers = [run["number"] for run in panel.runs]
@@ -136,14 +104,14 @@ def test_the_last_three_runs_are_kept(panel: Panel) -> None:
     assert len(panel._captures) == KEPT_RUNS
 
 
-def test_a_second_click_while_it_runs_does_nothing(panel: Panel) -> None:
+def test_second_start_during_a_run_does_nothing(panel: Panel) -> None:
     before = panel._number
-    panel.set(mode="default", writes=5).start().start().start()
+    panel.set(variant="default", writes=5).start().start().start()
     panel.wait()
     assert panel._number == before + 1
 
 
-def test_the_same_worker_serves_the_next_run(panel: Panel) -> None:
+def test_worker_serves_several_runs(panel: Panel) -> None:
     panel.start().wait()
     first = panel._worker
     panel.start().wait()
@@ -154,9 +122,9 @@ def test_the_same_worker_serves_the_next_run(panel: Panel) -> None:
 # ---- what goes wrong ----
 
 
-def test_a_setting_out_of_range_is_refused_before_anything_runs() -> None:
+def test_setting_out_of_range_is_refused_before_anything_runs() -> None:
     panel = widgets.small_writes()
-    with pytest.raises(ValueError, match="Writes a message: 0 must be a number from 1 to 200"):
+    with pytest.raises(ValueError, match="writes=0 must be a whole number from 1 to 200"):
         panel.set(writes=0)
     with pytest.raises(ValueError, match="prediction=-1"):
         panel.predict(-1)
@@ -169,9 +137,9 @@ def start_and_reach_measuring(panel: Panel) -> None:
     assert panel.phase == "running", panel.message
 
 
-def test_a_program_that_fails_is_one_line(panel: Panel, mark: str) -> None:
+def test_killed_program_is_reported_in_one_line(panel: Panel, mark: str) -> None:
     before = list(panel.runs)
-    start_and_reach_measuring(panel.set(mode="default", rtt_ms=200))
+    start_and_reach_measuring(panel.set(variant="default", rtt_ms=200))
     clients = until(lambda: [p for p, name in processes_with(mark) if name == "tcp_nodelay_cli"])
     os.kill(clients[0], signal.SIGKILL)
     panel.wait()
@@ -181,7 +149,7 @@ def test_a_program_that_fails_is_one_line(panel: Panel, mark: str) -> None:
     assert panel.runs == before
 
 
-def test_a_worker_that_is_killed_is_told_and_replaced(panel: Panel) -> None:
+def test_killed_worker_is_reported_and_replaced(panel: Panel) -> None:
     start_and_reach_measuring(panel.set(rtt_ms=200))
     assert panel._worker is not None
     os.kill(panel._worker.pid, signal.SIGKILL)
@@ -192,25 +160,25 @@ def test_a_worker_that_is_killed_is_told_and_replaced(panel: Panel) -> None:
     assert panel.message.startswith("Done")
 
 
-def test_waiting_for_others_is_not_the_runs_own_time(
+def test_waiting_for_a_turn_does_not_count_as_run_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
-    waiting = widgets.small_writes(writes=2, size_bytes=2)
+    waiting = widgets.small_writes(writes=2, write_bytes=2)
     try:
         with turn():
             waiting.start()
-            until(lambda: waiting._waits or waiting.phase != "running")
+            until(lambda: waiting._is_queued or waiting.phase != "running")
             assert waiting.message.startswith("Waiting for the instrument, 1 before you")
             waited = threading.Thread(target=waiting.wait, args=[2.5])
             waited.start()
             waited.join(5)
             assert waited.is_alive()
             assert waiting.phase == "running"
-        # It has the instrument now, and no more than its own time.
+        # Its turn has come, and it has no more than its own time.
         waited.join(60)
         assert not waited.is_alive()
-        assert not waiting._waits
+        assert not waiting._is_queued
     finally:
         waiting.close()
 
@@ -242,11 +210,11 @@ def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> No
     until(lambda: not processes_with(mark))
 
 
-def test_on_the_lowest_rung_a_run_needs_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    job = Run(load("cork"), {"pieces": 7, "size_bytes": 33}, capture_fd=-1)
+    job = Run(load("cork"), {"writes": 7, "write_bytes": 33}, capture_fd=-1)
     with pytest.raises(LabError, match="recording") as caught:
-        job.instrument.run(job)
+        job.spec.measurement.run(job)
     assert "\n" not in str(caught.value)
 
 
@@ -268,13 +236,13 @@ def reach_readings(panel: Panel, watcher: Watcher, count: int) -> None:
     assert panel.phase == "running", panel.message
 
 
-def test_the_wire_is_changed_while_the_transfer_goes_on(wire: tuple[Panel, Watcher]) -> None:
+def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     panel, watcher = wire
     reach_readings(panel.set(seconds=120), watcher, 5)
     panel.set(rtt_ms=120)
     # Smoothed RTTs lag behind, and the queue adds to both; but 110 ms more cannot be missed.
     until(lambda: watcher.sent[-1]["sample"]["rtt_ms"] > 100)
-    samples = [words["sample"] for words in watcher.sent]
+    samples = [message["sample"] for message in watcher.sent]
     assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])
     times = [sample["t"] for sample in samples]
     assert times == sorted(times)
@@ -299,8 +267,8 @@ def test_stop_of_a_live_run_ends_its_laboratory(wire: tuple[Panel, Watcher], mar
 # ---- in a notebook ----
 
 
-def test_without_a_browser_the_cell_holds_the_default_result(tmp_path: Path) -> None:
-    source = 'from tcplab import widgets\n\nwidgets.small_writes(mode="cork")'
+def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
+    source = 'from tcplab import widgets\n\nwidgets.small_writes(variant="cork")'
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     NotebookClient(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
@@ -314,7 +282,7 @@ def test_without_a_browser_the_cell_holds_the_default_result(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_before_a_run_the_page_says_what_to_do() -> None:
+def test_page_before_a_run_says_what_to_do() -> None:
     html = widgets.small_writes().html()
     assert "<h3>Small writes</h3>" in html
     assert "run this cell in JupyterLab" in html
@@ -323,7 +291,7 @@ def test_before_a_run_the_page_says_what_to_do() -> None:
 # ---- the view ----
 
 
-def test_a_new_run_brings_its_own_picture_and_no_other() -> None:
+def test_new_run_sends_its_picture_and_no_other() -> None:
     from tcplab.widgets.view import PanelView
 
     panel = widgets.small_writes()

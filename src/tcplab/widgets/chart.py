@@ -1,4 +1,4 @@
-"""A chart of an instrument as a picture, for pages without its front end."""
+"""A panel's chart as a picture, for pages without a browser's drawing."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def picture(
     axes.tick_params(labelsize=style.SMALL)
     axes.grid(color="#D8D8D8", lw=0.8)
     axes.legend(loc="upper left", fontsize=style.SMALL)
-    words = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
-    return Picture(figure, title, f"{curve['alt']} Measured: {words}.", table)
+    measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
+    return Picture(figure, title, f"{curve['alt']} Measured: {measured}.", table)

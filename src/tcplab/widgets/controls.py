@@ -1,11 +1,13 @@
-"""The controls of a panel, as data: what may be set, between which limits, in which unit."""
+"""The controls of a panel, as data: the values that may be set, their limits and units."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
+
+from tcplab import checks
+from tcplab.errors import ParameterError
 
 __all__ = ["Choice", "Control", "Number", "checked"]
 
@@ -15,10 +17,10 @@ class Choice:
     """One of a few values, in a drop-down list.
 
     Attributes:
-        name: of the argument that gets the value.
-        label: what a reader sees and a screen reader says.
-        options: value -> its words.
-        default: the value at the start.
+        name: of the setting.
+        label: text beside it, which a screen reader says too.
+        options: value -> text in the list.
+        default: value at the start.
     """
 
     name: str
@@ -30,16 +32,13 @@ class Choice:
         """The value itself.
 
         Raises:
-            ValueError: it is none of the options.
+            ParameterError: it is none of the options.
         """
-        if value not in self.options:
-            raise ValueError(f"{self.label}: {value!r} must be one of {', '.join(self.options)}")
-        return str(value)
+        return checks.choice(self.name, value, self.options)
 
-    def spec(self) -> dict[str, Any]:
-        """What the front end needs to know."""
-        options = [[value, words] for value, words in self.options.items()]
-        return {"kind": "choice", "name": self.name, "label": self.label, "options": options}
+    def for_browser(self) -> dict[str, Any]:
+        """Plain data for panel.js."""
+        return {"kind": "choice", **asdict(self), "options": [*self.options.items()]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,12 @@ class Number:
     """A number in a box, with a slider beside it.
 
     Attributes:
-        name: of the argument that gets the value.
-        label: what a reader sees and a screen reader says.
-        default: the value at the start.
+        name: of the setting.
+        label: text beside it, which a screen reader says too.
+        default: value at the start.
         low: the smallest that may be set.
         high: the largest.
-        step: of the box and of a linear slider.
+        step: of the box and of a linear slider; whole for whole numbers.
         unit: of the value; empty for a count.
         scale: "log" for a slider of equal ratios.
     """
@@ -70,30 +69,18 @@ class Number:
         """The value as int where the step is whole, else as float.
 
         Raises:
-            ValueError: it is no number, out of range, or not whole where it must be.
+            ParameterError: it is no number, out of range, or not whole where it must be.
         """
-        limits = f"from {self.low:,g} to {self.high:,g}{' ' if self.unit else ''}{self.unit}"
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not good or not math.isfinite(value) or not self.low <= value <= self.high:
-            raise ValueError(f"{self.label}: {value!r} must be a number {limits}")
+        unit = f" {self.unit}" if self.unit else ""
         if self.step != int(self.step):
-            return float(value)
-        if value != int(value):
-            raise ValueError(f"{self.label}: {value!r} must be a whole number {limits}")
-        return int(value)
+            return float(checks.number(self.name, value, self.low, self.high, unit=unit))
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return checks.whole(self.name, value, int(self.low), self.high, unit=unit)
 
-    def spec(self) -> dict[str, Any]:
-        """What the front end needs to know."""
-        return {
-            "kind": "number",
-            "name": self.name,
-            "label": self.label,
-            "low": self.low,
-            "high": self.high,
-            "step": self.step,
-            "unit": self.unit,
-            "scale": self.scale,
-        }
+    def for_browser(self) -> dict[str, Any]:
+        """Plain data for panel.js."""
+        return {"kind": "number", **asdict(self)}
 
 
 Control: TypeAlias = Choice | Number
@@ -103,10 +90,10 @@ def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str,
     """All values under the controls' names; one that is absent has its default.
 
     Raises:
-        ValueError: a value that no control allows, or a name that no control has. One line.
+        ParameterError: a value that its control does not allow, or a name that no control has.
     """
     names = [control.name for control in controls]
     for name in values:
         if name not in names:
-            raise ValueError(f"{name}: no such setting; there are {', '.join(names)}")
+            raise ParameterError(f"{name}: no such setting; there are {', '.join(names)}")
     return {each.name: each.check(values.get(each.name, each.default)) for each in controls}

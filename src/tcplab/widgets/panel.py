@@ -1,4 +1,4 @@
-"""The one frame of all panels: settings, runs in a process of their own, and what they showed.
+"""The one frame of all panels: settings, runs in a process of their own, and their results.
 
 A :class:`Panel` is whole without a browser: :meth:`Panel.start`, :meth:`Panel.wait`,
 :attr:`Panel.runs`. The view in the browser (`tcplab.widgets.view`) mirrors it and adds nothing.
@@ -13,55 +13,57 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tcplab.checks import number as check_number
+from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
-from tcplab.widgets.instrument import Instrument
 from tcplab.widgets.process import Worker
+from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
 
 __all__ = ["Panel"]
 
-KEPT_RUNS: Final = 3
-#: A live run may draw what it has measured for so long after Stop before it is ended.
+#: Time limit of a live run's picture after Stop.
 DRAWING_S: Final = 10.0
+#: A live run that has not begun to draw so soon after Stop is ended.
 STOP_S: Final = 0.4
-#: How long a notebook that runs without a browser waits for the default result.
+#: Time limit of the run of a notebook that is executed without a browser.
 HEADLESS_S: Final = 120.0
-#: How often that time starts anew while others have the instrument.
+#: That time begins anew, this often, while the run waits for its turn.
 TURN_S: Final = 1.0
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
 
 class Panel:
-    """An instrument with its settings, its last runs, and a worker that measures.
+    """A panel with its settings, its last runs, and a worker that measures.
 
     The last expression of a notebook cell shows it. Where no browser is at the other end (nbclient,
     nbconvert) it measures once with the settings at hand and shows the result as plain HTML.
 
     Args:
-        instrument: what it measures.
-        title: heading; the instrument's unless given.
+        spec: the panel as data.
+        title: heading; that of the spec unless given.
         steps: of a demo, see `tcplab.demos`.
         **values: settings that differ from the defaults.
 
     Raises:
-        ValueError: a setting is out of range, or there is none of this name.
+        ParameterError: a setting is out of range, or there is none of this name.
     """
 
     def __init__(
         self,
-        instrument: Instrument,
+        spec: PanelSpec,
         *,
         title: str = "",
         steps: Sequence[Mapping[str, Any]] = (),
         **values: Any,
     ) -> None:
-        self.instrument = instrument
-        self.title = title or instrument.title
+        self.spec = spec
+        self.title = title or spec.title
         self.steps = tuple(steps)
-        self.values: dict[str, Any] = checked(instrument.controls, values)
+        self.values: dict[str, Any] = checked(spec.controls, values)
         self.prediction: float | None = None
         self.phase: Phase = "ready"
         self.message = "Set the controls and press Run."
@@ -75,34 +77,34 @@ class Panel:
         self._finished = threading.Event()
         self._finished.set()
         self._drawing = False
-        self._waits = False
+        self._is_queued = False
         self._started_s = 0.0
         self._asked: dict[str, Any] = {}
         self._model: dict[str, Any] = {}
         self._model_of: dict[str, Any] = {}
 
-    # ---- what the user does ----
+    # ---- actions of the user ----
 
     def set(self, **values: Any) -> Panel:
         """Changes settings; those of a live run at once.
 
         Raises:
-            ValueError: a setting is out of range, or there is none of this name.
+            ParameterError: a setting is out of range, or there is none of this name.
         """
-        self.values = checked(self.instrument.controls, {**self.values, **values})
-        if self.instrument.live and self.phase == "running" and self._worker is not None:
-            self._worker.tell({"set": values})
+        self.values = checked(self.spec.controls, {**self.values, **values})
+        if self.spec.live and self.phase == "running" and self._worker is not None:
+            self._worker.send({"set": values})
         self._show()
         return self
 
     def predict(self, value: float | None) -> Panel:
-        """What the next run will show, in the instrument's unit; None for no prediction.
+        """Stores the prediction for the next run, in the panel's unit; None for no prediction.
 
         Raises:
-            ValueError: not a number of at least 0.
+            ParameterError: not a number of at least 0.
         """
-        if value is not None and not (isinstance(value, int | float) and value >= 0):
-            raise ValueError(f"prediction={value!r}: give a number of at least 0, or None")
+        if value is not None:
+            check_number("prediction", value, 0, fix="None is for no prediction")
         self.prediction = value
         self._show()
         return self
@@ -111,27 +113,27 @@ class Panel:
         """Starts the worker, if none waits: a first run is then as quick as the next."""
         with self._lock:
             if self._worker is None or not self._worker.is_alive:
-                self._worker = self._hire()
+                self._worker = self._start_worker()
 
     def start(self) -> Panel:
-        """What the Run button does. Does nothing while a run goes on."""
+        """Starts a run, as the Run button does; does nothing while one goes on."""
         with self._lock:
             if not self._finished.is_set():
                 return self
             self.warm()
             assert self._worker is not None
             self._finished.clear()
-            self._drawing = self._waits = False
+            self._drawing = self._is_queued = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
-            drawn_there = self._view is not None and self.instrument.figure in ("chart", "stepper")
-            request = {"run": self.instrument.name, "values": self.values}
-            self._worker.tell({**request, "picture": not drawn_there})
+            drawn_in_browser = self._view is not None and self.spec.figure in ("chart", "stepper")
+            request = {"run": self.spec.name, "values": self.values}
+            self._worker.send({**request, "picture": not drawn_in_browser})
             self._set("running", "Starting …", None)
         return self
 
     def stop(self) -> Panel:
-        """What the Stop button does: the run and its laboratory are gone within half a second.
+        """Ends the run and its laboratory within half a second, as the Stop button does.
 
         A live run then draws what it has measured; any other is thrown away.
         """
@@ -140,9 +142,9 @@ class Panel:
                 return self
             self._set("stopping", "Stopping …", None)
             worker = self._worker
-            if self.instrument.live:
-                worker.tell({"stop": True})
-                threading.Thread(target=self._see_it_end, args=[worker], daemon=True).start()
+            if self.spec.live:
+                worker.send({"stop": True})
+                threading.Thread(target=self._enforce_stop, args=[worker], daemon=True).start()
                 return self
             worker.kill()
         return self
@@ -151,11 +153,11 @@ class Panel:
         """Waits for the end of the run, for code; a live run without end is stopped then.
 
         Args:
-            timeout_s: how long the run may take, from its turn at the instrument.
+            timeout_s: time limit of the run, from the beginning of its turn.
         """
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
-            left_s = timeout_s if self._waits else left_s - TURN_S
+            left_s = timeout_s if self._is_queued else left_s - TURN_S
             if left_s <= 0:
                 self.stop()
                 self._finished.wait(DRAWING_S)
@@ -166,11 +168,11 @@ class Panel:
         """The packets of a run (the last unless its number is given), as a pcapng file.
 
         Raises:
-            ValueError: none were recorded, or the run is too long ago.
+            ParameterError: none were recorded, or the run is too long ago.
         """
         number = self._number if number is None else number
         if number not in self._captures:
-            raise ValueError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
+            raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
         return self._captures[number]
 
     def close(self) -> None:
@@ -182,51 +184,51 @@ class Panel:
         if worker is not None:
             worker.close()
 
-    # ---- what the worker says ----
+    # ---- messages of the worker ----
 
-    def _hire(self) -> Worker:
-        # A line of a worker that was replaced must not be taken for one of the next.
-        def heard(words: dict[str, Any]) -> None:
+    def _start_worker(self) -> Worker:
+        # A message of a worker that was replaced must not be taken for one of the next.
+        def on_message(message: dict[str, Any]) -> None:
             with self._lock:
                 if worker is self._worker:
-                    self._hear(words)
+                    self._on_message(message)
 
-        worker = Worker(heard)
+        worker = Worker(on_message)
         return worker
 
-    def _hear(self, words: dict[str, Any]) -> None:
-        if "sample" in words:
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if "sample" in message:
             if self._view is not None:
-                self._view.send({"sample": words["sample"]})
-        elif "stage" in words:
-            self._drawing = words["stage"] == "drawing"
-            self._waits = words.get("waits", False)
+                self._view.send({"sample": message["sample"]})
+        elif "stage" in message:
+            self._drawing = message["stage"] == "drawing"
+            self._is_queued = message.get("waits", False)
             if self.phase == "running":
-                self._set("running", f"{words['stage'].capitalize()} …", words["share"])
-        elif "result" in words:
-            self._keep(words)
-        elif "error" in words:
-            self._end("failed", words["error"])
-        elif "ended" in words:
+                self._set("running", f"{message['stage'].capitalize()} …", message["share"])
+        elif "result" in message:
+            self._keep(message)
+        elif "error" in message:
+            self._end("failed", message["error"])
+        elif "ended" in message:
             self._worker = None
             if not self._finished.is_set():
-                stopped = self.phase == "stopping"
-                self._end(*(("stopped", "Stopped.") if stopped else _death(words["ended"])))
+                if self.phase == "stopping":
+                    self._end("stopped", "Stopped.")
+                else:
+                    self._end("failed", _unexpected_end(message["ended"]))
 
-    def _keep(self, words: dict[str, Any]) -> None:
+    def _keep(self, message: dict[str, Any]) -> None:
         self._number += 1
-        asked = self._asked
         picture_s = time.perf_counter() - self._started_s
-        seconds = {**words["seconds"], "picture": picture_s}
+        seconds = {**message["seconds"], "picture": picture_s}
         seconds["overhead"] = picture_s - seconds["experiment"]
-        saved = words["capture_bytes"] > 0
+        saved = message["capture_bytes"] > 0
         run = {
-            **words["result"],
+            **message["result"],
             "number": self._number,
-            "values": asked["values"],
-            "prediction": asked["prediction"],
-            "forecast": self._forecast(asked["values"]),
-            "code": self.instrument.code(asked["values"]),
+            **self._asked,
+            "forecast": self._forecast(self._asked["values"]),
+            "code": self.spec.measurement.code(self._asked["values"]),
             "seconds": seconds,
             "capture": saved,
         }
@@ -234,18 +236,18 @@ class Panel:
             self._captures[self._number] = self._worker.capture()
         self._captures.pop(self._number - KEPT_RUNS, None)
         self.runs = [*self.runs, run][-KEPT_RUNS:]
-        notes = [f"Note: {note}." for note in words["result"]["notes"]]
+        notes = [f"Note: {note}." for note in message["result"]["notes"]]
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))
 
     def _forecast(self, values: Mapping[str, Any]) -> float | None:
         if self._model_of == values:
             known: float | None = self._model["forecast"]
             return known
-        forecast = self.instrument.forecast
+        forecast = self.spec.forecast
         return None if forecast is None else forecast(values)
 
-    def _see_it_end(self, worker: Worker) -> None:
-        """Ends a live run that does not obey; waits for its picture if it does."""
+    def _enforce_stop(self, worker: Worker) -> None:
+        """Ends a live run that does not stop by itself; waits for its picture if it does."""
         if self._finished.wait(STOP_S):
             return
         if not self._drawing or not self._finished.wait(DRAWING_S):
@@ -259,17 +261,17 @@ class Panel:
         self._set(phase, message, None)
         self._finished.set()
 
-    # ---- what is shown ----
+    # ---- display ----
 
     def _show(self) -> None:
-        with self._lock:  # the worker's lines come in a thread of their own
+        with self._lock:  # the worker's messages come in a thread of their own
             if self._view is not None:
                 self._view.refresh()
 
     def model(self) -> dict[str, Any]:
-        """What the model says of the settings at hand, for the view: chart, steps, forecast."""
+        """The model's chart, steps and forecast for the settings at hand."""
         if self._model_of != self.values:
-            curve = self.instrument.model
+            curve = self.spec.model
             self._model = {
                 "chart": None,
                 "steps": None,
@@ -281,12 +283,13 @@ class Panel:
 
     def html(self) -> str:
         """The last run as plain HTML, for a page that no kernel stands behind."""
-        title, summary = escape(self.title), escape(self.instrument.summary)
+        title, summary = escape(self.title), escape(self.spec.summary)
         parts = [f"<h3>{title}</h3>", f"<p>{summary}</p>"]
         if not self.runs:
-            failed = self.phase == "failed"
-            words = self.message if failed else "Nothing measured yet: run this cell in JupyterLab."
-            return "\n".join([*parts, f"<p>{escape(words)}</p>"])
+            message = "Nothing measured yet: run this cell in JupyterLab."
+            if self.phase == "failed":
+                message = self.message
+            return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         parts.append(f"<p>{escape(run['label'])}</p>")
         if run["png"]:
@@ -296,8 +299,8 @@ class Panel:
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
-        if not _somebody_is_there():
-            self.set(**self.instrument.headless).start().wait()
+        if not _frontend_is_interactive():
+            self.set(**self.spec.headless).start().wait()
             # Nobody will press Run again.
             self.close()
         elif self.steps:
@@ -315,7 +318,7 @@ class Panel:
         return data | {"text/html": self.html()} | view
 
 
-def _somebody_is_there() -> bool:
+def _frontend_is_interactive() -> bool:
     """Whether the front end that runs this cell has a person who could press a button.
 
     One that cannot answer input() has none: nbclient, nbconvert, papermill.
@@ -326,9 +329,9 @@ def _somebody_is_there() -> bool:
     return bool(getattr(kernel, "_allow_stdin", False))
 
 
-def _death(status: int) -> tuple[Phase, str]:
+def _unexpected_end(status: int) -> str:
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-    return "failed", f"the process of the experiment ended {how}; press Run to try again"
+    return f"the process of the experiment ended {how}; press Run to try again"
 
 
 def _fold(summary: str, text: str) -> str:

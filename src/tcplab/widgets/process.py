@@ -1,4 +1,4 @@
-"""The owner's side of a worker process: start it, ask it, read its lines, end it."""
+"""The owner's side of a worker process: start, request, messages, end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from typing import IO, Any
 
 __all__ = ["Worker"]
 
-Heard = Callable[[dict[str, Any]], None]
-
 
 class Worker:
     """A `tcplab.widgets.worker` that waits for requests.
@@ -24,12 +22,12 @@ class Worker:
     It dies with this process, however that ends: its standard input ends then.
 
     Args:
-        heard: called with each line that it says, in a thread of its own; at its end with
+        on_message: called with each message from it, in a thread of its own; at its end with
             {"ended": exit status}.
     """
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, on_message: Callable[[dict[str, Any]], None]) -> None:
+        self._on_message = on_message
         # A file without a name goes away with the last process that has it open.
         self._capture: IO[bytes] = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115
         fd = self._capture.fileno()
@@ -53,14 +51,14 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether it still takes requests."""
         return self._process.poll() is None
 
-    def tell(self, words: Mapping[str, Any]) -> None:
-        """Sends a line. A worker that has ended does not hear it, and its end has been told."""
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Sends a message. One to a worker that has ended is lost; its end was reported."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
-            self._process.stdin.write(json.dumps(words) + "\n")
+            self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
 
     def capture(self) -> bytes:
@@ -86,10 +84,10 @@ class Worker:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._heard(json.loads(line))
+            self._on_message(json.loads(line))
         status = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._capture):
             if stream is not None:
                 with contextlib.suppress(OSError):  # a request that it did not live to read
                     stream.close()
-        self._heard({"ended": status})
+        self._on_message({"ended": status})

@@ -1,7 +1,7 @@
 """The panel in the browser: an anywidget whose traits mirror a Panel, and whose clicks call it.
 
-What it looks like is in ``static/panel.js`` and ``static/panel.css``, which need neither a build
-nor the network.
+Its look is in ``static/panel.js`` and ``static/panel.css``, which need neither a build nor the
+network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anywidget
 import traitlets
 
-from tcplab.widgets.panel import KEPT_RUNS
+from tcplab.errors import ParameterError
+from tcplab.widgets.spec import KEPT_RUNS
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
@@ -26,8 +27,8 @@ STATIC: Final = Path(__file__).parent / "static"
 class PanelView(anywidget.AnyWidget):
     """Mirrors one Panel.
 
-    From the browser come the traits `values` and `prediction`, and messages: {"do": "warm"}, "run"
-    with both, "stop", and "capture" with the number of a run.
+    The browser sends the traits `values` and `prediction`, and messages: {"do": "warm"}, "run" with
+    both, "stop", and "capture" with the number of a run.
     """
 
     _esm = STATIC / "panel.js"
@@ -51,14 +52,14 @@ class PanelView(anywidget.AnyWidget):
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._drawn = 0  # the last run whose picture is here
-        spec = panel.instrument.spec() | {"title": panel.title}
+        spec = panel.spec.for_browser() | {"title": panel.title}
         super().__init__(spec=spec, steps=list(panel.steps), **self._state())
         self.on_msg(self._on_message)
         self.observe(self._on_values, "values")
         self.observe(self._on_prediction, "prediction")
 
     def mimebundle(self) -> dict[str, Any]:
-        """What a notebook's front end asks for."""
+        """The data by which a notebook's front end shows the widget."""
         version = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         return {"application/vnd.jupyter.widget-view+json": version}
 
@@ -90,34 +91,34 @@ class PanelView(anywidget.AnyWidget):
             return
         try:
             self._panel.set(**change["new"])
-        except ValueError as error:  # the browser checks too, but is not to be trusted
+        except ParameterError as error:  # the browser checks too, but is not to be trusted
             self.send({"refused": str(error)})
 
     def _on_prediction(self, change: Any) -> None:
         if change["new"] != self._panel.prediction:
             self._panel.predict(change["new"])
 
-    def _on_message(self, _widget: Any, words: Any, _buffers: Any) -> None:
-        wish = words.get("do")
-        if wish == "warm":
+    def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
+        action = message.get("do")
+        if action == "warm":
             self._panel.warm()
-        elif wish == "run":
-            self._run(words)
-        elif wish == "stop":
+        elif action == "run":
+            self._run(message)
+        elif action == "stop":
             self._panel.stop()
-        elif wish == "capture":
-            self._hand_over(words["number"])
+        elif action == "capture":
+            self._send_capture(message["number"])
 
-    def _run(self, words: Any) -> None:
+    def _run(self, message: Any) -> None:
         try:
-            self._panel.set(**words["values"]).predict(words["prediction"]).start()
-        except ValueError as error:
+            self._panel.set(**message["values"]).predict(message["prediction"]).start()
+        except ParameterError as error:
             self.send({"refused": str(error)})
 
-    def _hand_over(self, number: int) -> None:
+    def _send_capture(self, number: int) -> None:
         try:
             data = self._panel.capture(number)
-        except ValueError as error:
+        except ParameterError as error:
             self.send({"refused": str(error)})
         else:
-            self.send({"capture": f"{self._panel.instrument.name}-{number}.pcapng"}, buffers=[data])
+            self.send({"capture": f"{self._panel.spec.name}-{number}.pcapng"}, buffers=[data])

@@ -7,8 +7,8 @@ Lines of JSON come in on standard input and go out on standard output:
     {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
     {"stop": true}, during a live run               or {"error": "one line"}
 
-It says {"ready": true} when everything that is slow to import is there, and then waits. When
-standard input ends its owner is gone, and so is it, with its laboratory. The file descriptor in
+It sends {"ready": true} when everything that is slow to import is there, and then waits. When
+standard input ends its owner is gone, and it ends too, with its laboratory. The file descriptor in
 the first argument takes the recording of the last run.
 """
 
@@ -26,37 +26,38 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.errors import CaptureError, LabError
+from tcplab.errors import CaptureError, LabError, ParameterError, TcplabError
 from tcplab.experiments.instrument import turn
 from tcplab.experiments.mode import mode
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.lab.interfaces import import_early
 from tcplab.widgets.controls import checked
-from tcplab.widgets.instrument import Instrument, Shown, Values, load
+from tcplab.widgets.spec import PanelSpec, Shown, Values, load
 
 if TYPE_CHECKING:
     from tcplab.capture import Recording
 
 __all__ = ["main"]
 
-#: A worker that nobody has asked for anything for so long ends; the next run starts another.
+#: A worker without a request for so long ends; the next run starts another.
 IDLE_S: Final = 600.0
 #: A recording ends when it is larger: it has to pass through a browser.
 MAX_CAPTURE_BYTES: Final = 16 << 20
 
 
 class Run:
-    """One run, seen from its measurement: see `tcplab.widgets.instrument.Job`."""
+    """One run as its measurement sees it: the `tcplab.widgets.spec.Job` of the worker."""
 
     def __init__(
-        self, instrument: Instrument, values: Values, capture_fd: int, wants_picture: bool = True
+        self, spec: PanelSpec, values: Values, capture_fd: int, wants_picture: bool = True
     ) -> None:
-        self.instrument = instrument
+        self.spec = spec
         self.wants_picture = wants_picture
-        self.values: Values = checked(instrument.controls, values)
+        self.values: Values = checked(spec.controls, values)
         self.stop_asked = False
         self.notes: list[str] = []
         self._changes: queue.SimpleQueue[Values] = queue.SimpleQueue()
@@ -64,26 +65,26 @@ class Run:
         self.capture_bytes = 0
         self.drawing_since: float | None = None
 
-    def stage(self, words: str, share: float | None = None, *, waits: bool = False) -> None:
-        """What happens now; "drawing" also says that the measurement is over.
+    def stage(self, message: str, share: float | None = None, *, waits: bool = False) -> None:
+        """Reports the work at hand; "drawing" also says that the measurement is over.
 
         Args:
-            words: what the panel shows.
+            message: for the panel.
             share: of the work that is done, if that is known.
-            waits: it is others whose work is going on.
+            waits: the run waits for those of others.
         """
-        if words == "drawing":
+        if message == "drawing":
             self.drawing_since = time.perf_counter()
             gc.disable()  # a collection would take as long as half the picture; see _answer
-            share = 1.0  # what is to be waited for is over
-        _say(stage=words, share=share, waits=waits)
+            share = 1.0  # all that takes long is over
+        _send(stage=message, share=share, waits=waits)
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """A reading for the strip chart."""
-        _say(sample=values)
+        """Sends a reading to the strip chart."""
+        _send(sample=values)
 
     def changes(self) -> Iterator[Values]:
-        """What the user has set meanwhile."""
+        """The settings that the user has made since the last call."""
         with contextlib.suppress(queue.Empty):
             while True:
                 changed = {**self.values, **self._changes.get_nowait()}
@@ -92,18 +93,18 @@ class Run:
                     yield changed
 
     def change(self, values: Values) -> None:
-        """Called by the thread that listens to the owner."""
-        known = {each.name: each for each in self.instrument.controls}
+        """Takes over settings; called by the thread that listens to the owner."""
+        known = {each.name: each for each in self.spec.controls}
         good = {}
         for name, value in values.items():
-            with contextlib.suppress(ValueError, KeyError):  # half-typed: the panel says so
+            with contextlib.suppress(ParameterError, KeyError):  # half-typed: the panel says so
                 good[name] = known[name].check(value)
         self._changes.put(good)
 
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
-        """A recorded laboratory, or None on the lower rungs."""
-        # A recording for the ladder is made without a place: the experiment then finds its own.
+        """A recorded laboratory; None in all modes but live."""
+        # A result is recorded (TCPLAB_RECORD) only when the experiment chooses its own network.
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None
             return
@@ -143,22 +144,22 @@ class Run:
 
 
 def _end(recording: Recording) -> None:
-    """Ends a recording; may be called again. The experiment counts losses by its own recording."""
+    """Ends a recording; may be called again. The experiment counts losses in its own recording."""
     with contextlib.suppress(LabError, CaptureError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recording.stop()
 
 
-def _say(**words: Any) -> None:
-    print(json.dumps(words), file=_answers, flush=True)
+def _send(**message: Any) -> None:
+    print(json.dumps(message), file=_messages, flush=True)
 
 
-# What a library prints must not get between our lines.
-_answers = sys.stdout
+# What a library prints must not get between our messages.
+_messages = sys.stdout
 
 
 class _Owner:
-    """Listens to the owner's lines in a thread of its own."""
+    """Reads the owner's messages in a thread of its own."""
 
     def __init__(self) -> None:
         self.requests: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -167,18 +168,18 @@ class _Owner:
 
     def _listen(self) -> None:
         for line in sys.stdin:
-            words = json.loads(line)
-            if "run" in words:
-                self.requests.put(words)
+            message = json.loads(line)
+            if "run" in message:
+                self.requests.put(message)
             elif (run := self.run) is not None:
-                run.stop_asked |= bool(words.get("stop"))
-                if "set" in words:
-                    run.change(words["set"])
-        os._exit(0)  # the owner is gone; whatever the main thread does, nobody wants it
+                run.stop_asked |= bool(message.get("stop"))
+                if "set" in message:
+                    run.change(message["set"])
+        os._exit(0)  # the owner is gone, whatever the main thread does
 
 
 def _warm_up() -> None:
-    """Does once what every run ends with, so that the first one is as quick as the next."""
+    """Draws once, so that the first run is as quick as the next."""
     from tcplab.figures import Picture
     from tcplab.figures.style import new_figure
     from tcplab.tables import Table
@@ -190,31 +191,31 @@ def _warm_up() -> None:
     table = Table.of(["warm"], [[1]])
     Shown.of("", None, Picture(figure, "", "", table), table, {})
     gc.collect()
-    gc.freeze()  # what is here now stays, and need not be looked through again
+    gc.freeze()  # all that is here now stays, and need not be looked through again
 
 
-def _answer(words: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
+def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
     start = time.perf_counter()
     try:
-        run = Run(load(words["run"]), words["values"], capture_fd, words["picture"])
+        run = Run(load(request["run"]), request["values"], capture_fd, request["picture"])
         owner.run = run
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            shown = run.instrument.run(run)
-    except (LabError, ValueError) as error:
-        _say(error=_one_line(str(error)))
+            shown = run.spec.measurement.run(run)
+    except (TcplabError, ValueError) as error:
+        _send(error=_one_line(str(error)))
     except Exception as error:  # a defect of ours; the panel shows it, the page stays whole
-        _say(error=_one_line(f"{type(error).__name__}: {error}"))
+        _send(error=_one_line(f"{type(error).__name__}: {error}"))
     else:
         end = time.perf_counter()
         measured = run.drawing_since or end
         seconds = {"experiment": measured - start, "drawing": end - measured}
         notes = [*run.notes, *(str(each.message) for each in caught if _concerns_user(each))]
-        _say(result=_with_notes(shown, notes), seconds=seconds, capture_bytes=run.capture_bytes)
+        _send(result=_with_notes(shown, notes), seconds=seconds, capture_bytes=run.capture_bytes)
     finally:
         owner.run = None
         gc.enable()
-        gc.collect()  # while nobody waits
+        gc.collect()  # between two runs
 
 
 def _concerns_user(warning: warnings.WarningMessage) -> bool:
@@ -222,25 +223,25 @@ def _concerns_user(warning: warnings.WarningMessage) -> bool:
 
 
 def _with_notes(shown: Shown, notes: list[str]) -> dict[str, Any]:
-    data = shown.as_data()
+    data = asdict(shown)
     data["notes"] = [*data["notes"], *map(_one_line, notes)]
     return data
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()) or "it failed without a word"
+    return " ".join(text.split()) or "it failed without a message"
 
 
 def main() -> int:
     """Answers until the owner goes or has been silent for IDLE_S."""
-    global _answers
+    global _messages
     capture_fd = int(sys.argv[1])
-    _answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    _messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     owner = _Owner()
-    Rounds.watch = lambda done, planned: _say(stage="measuring", share=done / planned)
+    Rounds.watch = lambda done, planned: _send(stage="measuring", share=done / planned)
     _warm_up()
-    _say(ready=True)
+    _send(ready=True)
     with contextlib.suppress(queue.Empty):
         while True:
             _answer(owner.requests.get(timeout=IDLE_S), owner, capture_fd)

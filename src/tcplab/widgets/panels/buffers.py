@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.instrument import Instrument, Job, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 if TYPE_CHECKING:
     from tcplab.experiments.buffers import Sweep, Transfer
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
-__all__ = ["INSTRUMENT"]
+__all__ = ["PANEL"]
 
 LOW_BYTES: Final = 4096
 HIGH_BYTES: Final = 4 << 20
@@ -25,8 +25,8 @@ SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
 
 
 def _requests(values: Values) -> list[int]:
-    """The sizes that a run measures, the one of the slider among them."""
-    request = int(values["request_bytes"])
+    """The buffer sizes that a run measures, the slider's among them."""
+    request = values["request_bytes"]
     if values["sweep"] == "one":
         return [request]
     sizes = {int(request * factor) for factor in (0.25, 0.5, 1, 2, 4)}
@@ -57,15 +57,11 @@ def _limit(name: str) -> int:
     return int(Path("/proc/sys/net/core", name).read_text())
 
 
-def _knee(values: Values) -> float:
+def _knee(values: Values) -> int:
     """The request from which on the model's line is flat."""
-    low, high = math.log(LOW_BYTES), math.log(HIGH_BYTES)
-    most = _model_mbit(HIGH_BYTES, values)
-    for _ in range(30):
-        middle = (low + high) / 2
-        reached = _model_mbit(int(math.exp(middle)), values) >= 0.999 * most
-        low, high = (low, middle) if reached else (middle, high)
-    return math.exp(high)
+    flat = 0.999 * _model_mbit(HIGH_BYTES, values)
+    requests = range(LOW_BYTES, HIGH_BYTES)
+    return requests.start + bisect_left(requests, flat, key=lambda each: _model_mbit(each, values))
 
 
 def _curve(values: Values) -> dict[str, Any]:
@@ -95,34 +91,39 @@ def _curve(values: Values) -> dict[str, Any]:
     }
 
 
-def _run(job: Job) -> Shown:
-    from tcplab.experiments import buffers as experiment
+def _call(values: Values) -> Call:
+    arguments = {
+        "rtts_ms": (values["rtt_ms"],),
+        "requests": tuple(_requests(values)),
+        "rate_mbit": values["rate_mbit"],
+        "side": values["side"],
+    }
+    return Call("buffers", arguments, ("table(result)",))
+
+
+def _show(result: Any, job: Job) -> Shown:
     from tcplab.experiments import table
 
     values = job.values
-    job.stage("measuring")
-    result = experiment.measure(
-        rtts_ms=(values["rtt_ms"],),
-        requests=tuple(_requests(values)),
-        rate_mbit=values["rate_mbit"],
-        side=values["side"],
-    )
-    job.stage("drawing")
     points = [(float(each.requested_bytes), each.mbit) for each in result.variants]
     mine = [each for each in result.variants if each.requested_bytes == values["request_bytes"]]
-    shown = table(result)
+    numbers = table(result)
+    label = (
+        f"{values['side']}, {values['request_bytes']:,} B, {values['rtt_ms']:g} ms,"
+        f" {values['rate_mbit']:g} Mbit/s"
+    )
     return Shown.of(
-        _label(values),
+        label,
         mine[0].mbit if mine else None,
-        _picture(values, result, points, shown) if job.wants_picture else None,
-        shown,
+        _picture(values, result, points, numbers) if job.wants_picture else None,
+        numbers,
         result.provenance,
         points=points,
-        notes=_doubts(result.variants),
+        notes=_shortfalls(result.variants),
     )
 
 
-def _doubts(points: Sequence[Transfer]) -> list[str]:
+def _shortfalls(points: Sequence[Transfer]) -> list[str]:
     return [
         f"with {each.requested_bytes:,} bytes {each.mbit:.3g} Mbit/s is less than half of what"
         f" buffer and wire allow ({each.model_mbit:.3g}); a busy machine can make TCP leave slow"
@@ -146,25 +147,7 @@ def _picture(
     return picture(curve, points, title, table)
 
 
-def _label(values: Values) -> str:
-    return (
-        f"{values['side']}, {values['request_bytes']:,} B, {values['rtt_ms']:g} ms,"
-        f" {values['rate_mbit']:g} Mbit/s"
-    )
-
-
-def _code(values: Values) -> str:
-    return (
-        "from tcplab.experiments import buffers, table\n\n"
-        "result = buffers.measure(\n"
-        f"    rtts_ms=({values['rtt_ms']!r},), requests={tuple(_requests(values))!r},\n"
-        f"    rate_mbit={values['rate_mbit']!r}, side={values['side']!r},\n)\n"
-        "table(result)\n"
-    )
-
-
-INSTRUMENT = Instrument(
-    name="buffers",
+PANEL = PanelSpec(
     title="Buffer and bandwidth-delay product",
     summary="How large must a buffer be before it no longer limits? The dashed line is the model.",
     controls=(
@@ -176,10 +159,8 @@ INSTRUMENT = Instrument(
     ),
     predicts="Throughput with this buffer",
     unit="Mbit/s",
-    run=_run,
-    code=_code,
+    measurement=ExperimentRun(_call, _show),
     model=lambda values: {"chart": _curve(values)},
-    forecast=lambda values: _model_mbit(int(values["request_bytes"]), values),
+    forecast=lambda values: _model_mbit(values["request_bytes"], values),
     figure="chart",
-    saves_capture=False,
 )

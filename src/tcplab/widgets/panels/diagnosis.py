@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Any, Final
 
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.instrument import Instrument, Job, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-if TYPE_CHECKING:
-    from tcplab.experiments.diagnosis import Program
-
-__all__ = ["INSTRUMENT"]
+__all__ = ["PANEL"]
 
 COMPLAINTS: Final = {
     "request": "request: “it takes too long”",
@@ -22,13 +19,9 @@ SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in thi
 SHOWN: Final = {"symptom": "the symptom, on the wire", "cause": "reveal the cause"}
 
 MOST_RTT_MS: Final = 60
-#: In a run that is not to take longer than that, the programs as shipped included.
+#: A run is not to take longer, with the programs as shipped.
 REQUESTS_MS: Final = 2000
 BACKUP_MS: Final = 3000
-
-
-def _source(values: Values) -> str | None:
-    return f"faulty_{values['program']}.c" if values["source"] == "mine" else None
 
 
 def _count(values: Values) -> int | None:
@@ -43,29 +36,31 @@ def _count(values: Values) -> int | None:
     return None
 
 
-def _run(job: Job) -> Shown:
-    from tcplab.experiments import diagnosis as experiment
-    from tcplab.figures import cause, symptom
+def _call(values: Values) -> Call:
+    arguments = {"program": values["program"], "rtt_ms": values["rtt_ms"]}
+    if values["source"] == "mine":
+        arguments["source"] = f"faulty_{values['program']}.c"
+    if (count := _count(values)) is not None:
+        arguments["count"] = count
+    shows = ["print(result.symptoms())", f"figures.{values['show']}(result)"]
+    if values["show"] == "cause":
+        shows.insert(1, "print(result.evidence())")
+    return Call("diagnosis", arguments, shows)
+
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab import figures
 
     values = job.values
-    job.stage("measuring")
-    with job.lab() as lab:
-        case = experiment.measure(
-            cast("Program", values["program"]),
-            _source(values),
-            lab,
-            rtt_ms=values["rtt_ms"],
-            count=_count(values),
-        )
-    job.stage("drawing")
-    what, taken, needed = case.excess
-    words = f"{what} {taken:.3g} instead of {needed:.3g}"
-    label = f"{case.program} ({case.source}), {values['rtt_ms']:g} ms: {words}"
-    draw = symptom if values["show"] == "symptom" else cause
-    shown = Shown.of(label, case.excess.times, draw(case), case.symptoms(), case.provenance)
+    quantity, taken, needed = result.excess
+    excess = f"{quantity} {taken:.3g} instead of {needed:.3g}"
+    label = f"{result.program} ({result.source}), {values['rtt_ms']:g} ms: {excess}"
+    picture = getattr(figures, values["show"])(result)
+    numbers = (result.symptoms(), result.provenance)
+    shown = Shown.of(label, result.excess.times, picture, *numbers)
     if values["show"] == "symptom":
         return shown
-    evidence = case.evidence()
+    evidence = result.evidence()
     return replace(
         shown,
         label=f"the cause of {label}",
@@ -74,27 +69,7 @@ def _run(job: Job) -> Shown:
     )
 
 
-def _code(values: Values) -> str:
-    given = [repr(values["program"])]
-    if values["source"] == "mine":
-        given.append(repr(_source(values)))
-    given.append(f"rtt_ms={values['rtt_ms']!r}")
-    if (count := _count(values)) is not None:
-        given.append(f"count={count}")
-    lines = [
-        "from tcplab import figures",
-        "from tcplab.experiments import diagnosis",
-        "",
-        f"case = diagnosis.measure({', '.join(given)})",
-        "print(case.symptoms())",
-    ]
-    if values["show"] == "cause":
-        lines.append("print(case.evidence())")
-    return "\n".join([*lines, f"figures.{values['show']}(case)", ""])
-
-
-INSTRUMENT = Instrument(
-    name="diagnosis",
+PANEL = PanelSpec(
     title="Diagnosis",
     summary=(
         "One of the three slow programs on a wire of your choice: what it takes, and what the same"
@@ -108,6 +83,5 @@ INSTRUMENT = Instrument(
     ),
     predicts="What it takes over what it needs",
     unit="times",
-    run=_run,
-    code=_code,
+    measurement=ExperimentRun(_call, _show, lab=lambda _values: {}),
 )

@@ -6,9 +6,9 @@ import statistics
 from typing import Any, Final
 
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.instrument import Instrument, Job, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["INSTRUMENT"]
+__all__ = ["PANEL"]
 
 LOW_MTU: Final = 128
 HIGH_MTU: Final = 9000
@@ -39,46 +39,34 @@ def _curve(values: Values) -> dict[str, Any]:
     }
 
 
-def _run(job: Job) -> Shown:
-    from tcplab.experiments import mtu as experiment
-    from tcplab.experiments import table
-    from tcplab.figures.mtu import headers
+def _call(values: Values) -> Call:
+    arguments = {
+        "mtus": (values["mtu_bytes"],),
+        "offloads": (values["offload"] == "on",),
+        "runs": 1,
+        "wire_mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
+        "rate_mbit": values["rate_mbit"],
+    }
+    return Call("mtu", arguments, ("table(result)",))
 
-    values = job.values
-    mine = int(values["mtu_bytes"])
-    job.stage("measuring")
-    result = experiment.measure(
-        mtus=(mine,),
-        offloads=(values["offload"] == "on",),
-        runs=1,
-        wire_mtus=tuple(sorted({*USUAL, mine})),
-        rate_mbit=values["rate_mbit"],
-    )
-    job.stage("drawing")
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab import figures
+    from tcplab.experiments import table
+
+    mine = job.values["mtu_bytes"]
     goodput = {each.mtu_bytes: statistics.median(each.goodput_mb_per_s) for each in result.wire}
     return Shown.of(
-        f"MTU {mine}, {values['rate_mbit']:g} Mbit/s, offload {values['offload']}",
+        f"MTU {mine}, {job.values['rate_mbit']:g} Mbit/s, offload {job.values['offload']}",
         goodput[mine],
-        headers(result) if job.wants_picture else None,
+        figures.headers(result) if job.wants_picture else None,
         table(result),
         result.provenance,
         points=[(float(size), rate) for size, rate in sorted(goodput.items())],
     )
 
 
-def _code(values: Values) -> str:
-    wire_mtus = tuple(sorted({*USUAL, int(values["mtu_bytes"])}))
-    return (
-        "from tcplab.experiments import mtu, table\n\n"
-        "result = mtu.measure(\n"
-        f"    mtus=({values['mtu_bytes']},), offloads=({values['offload'] == 'on'},), runs=1,\n"
-        f"    wire_mtus={wire_mtus!r}, rate_mbit={values['rate_mbit']!r},\n)\n"
-        "table(result)\n"
-    )
-
-
-INSTRUMENT = Instrument(
-    name="mtu",
+PANEL = PanelSpec(
     title="MTU and MSS",
     summary="The same data in larger and smaller packets: over a wire, and within one machine.",
     controls=(
@@ -90,10 +78,8 @@ INSTRUMENT = Instrument(
     ),
     predicts="Goodput over the wire",
     unit="MB/s",
-    run=_run,
-    code=_code,
+    measurement=ExperimentRun(_call, _show),
     model=lambda values: {"chart": _curve(values)},
-    forecast=lambda values: _model_mb_per_s(int(values["mtu_bytes"]), values),
+    forecast=lambda values: _model_mb_per_s(values["mtu_bytes"], values),
     figure="chart",
-    saves_capture=False,
 )

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.errors import LabError
 from tcplab.lab import Lab
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.instrument import Instrument, Job, Lane, Shown, Values
+from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
-__all__ = ["INSTRUMENT"]
+__all__ = ["PANEL"]
 
-#: Readings a second; the eye needs five.
+#: Between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
 
 LANES: Final = (
@@ -37,14 +37,14 @@ LANES: Final = (
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known of the transfer at one moment; `t` in s since its start."""
+    """The transfer at one moment."""
 
-    t: float
+    t: float  # in s since its start
     throughput_mbit: float
     cwnd_segments: int
     rtt_ms: float
     queue_packets: int
-    settings: int  # which stretch between two changes
+    settings: int  # number of the settings at that moment
 
     def lanes(self) -> dict[str, float]:
         return {"t": self.t} | {lane.key: getattr(self, lane.key) for lane in LANES}
@@ -97,7 +97,7 @@ class _Transfer:
         return lines[-1] if lines else f"exit status {process.returncode}"
 
 
-def _run(job: Job) -> Shown:
+def _measure(job: Job) -> Shown:
     from tcplab.experiments import provenance
 
     values = job.values
@@ -263,8 +263,21 @@ def _forecast(values: Values) -> float | None:
     return float(min(limits))
 
 
-INSTRUMENT = Instrument(
-    name="wire",
+class _LiveTransfer:
+    """The measurement: a transfer whose wire follows the sliders."""
+
+    is_recorded = True
+
+    def run(self, job: Job) -> Shown:
+        """Transfers until the time is over or Stop is pressed."""
+        return _measure(job)
+
+    def code(self, values: Values) -> str:
+        """A transfer of the same length without sliders."""
+        return _code(values)
+
+
+PANEL = PanelSpec(
     title="The wire",
     summary="One TCP transfer. Move the sliders while it goes on, and see who notices what.",
     controls=(
@@ -277,8 +290,7 @@ INSTRUMENT = Instrument(
     ),
     predicts="Throughput at the end",
     unit="Mbit/s",
-    run=_run,
-    code=_code,
+    measurement=_LiveTransfer(),
     forecast=_forecast,
     live=True,
     lanes=LANES,

@@ -417,7 +417,7 @@ function stepper() {
 
   const row = (event, current) =>
     make("li", { class: `${event.kind}${current ? " current" : ""}`, "aria-current": current ? "step" : false },
-      make("span", { class: "time" }, `${event.time_ms.toFixed(2)} ms`), make("span", {}, `${ACTORS[event.kind]}: ${event.words}`));
+      make("span", { class: "time" }, `${event.time_ms.toFixed(2)} ms`), make("span", {}, `${ACTORS[event.kind]}: ${event.text}`));
 
   function show() {
     now = clamp(now, 0, events.length);
@@ -515,7 +515,7 @@ function lectern(steps, choose) {
     answer,
     show,
     /** Whether a run was made with the settings of the step at hand. */
-    fits: (run) => Object.entries(steps[now].values).every(([name, value]) => run.values[name] === value),
+    fits: (run) => Object.entries(steps[now].settings).every(([name, value]) => run.values[name] === value),
   };
 }
 
@@ -574,7 +574,7 @@ function render({ model, el }) {
   const demo = model.get("steps").length
     ? lectern(model.get("steps"), (index) => {
         const step = model.get("steps")[index];
-        model.set("values", { ...values(), ...step.values });
+        model.set("values", { ...values(), ...step.settings });
         model.save_changes();
         // A step that the room has seen shows its result again.
         chosen = model.get("runs").findLast((each) => demo.fits(each))?.number ?? null;

@@ -1,93 +1,81 @@
-"""The panels of lessons 01 and 08: models, what is shown and what is kept back, and Stop."""
+"""The panels of lessons 01 and 08: models, what is shown and kept back, and Stop."""
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.widgets.test_panels import processes_with, until
+from tests.widgets.processes import processes_with, until
 
 from tcplab import widgets
 from tcplab.experiments import diagnosis, pipes
 from tcplab.widgets.controls import Choice
-from tcplab.widgets.instrument import load
+from tcplab.widgets.spec import load
 
 pytestmark = pytest.mark.timeout(240)  # each new worker imports for seconds on a busy machine
 
 
-@pytest.fixture(scope="module", autouse=True)
-def mark() -> Iterator[str]:
-    """Is in the environment of every process that these tests start."""
-    value = f"TCPLAB_TEST_PANELS={uuid.uuid4()}"
-    name, _, unique = value.partition("=")
-    os.environ[name] = unique
-    yield value
-    del os.environ[name]
-
-
-def options(instrument: str, name: str) -> set[str]:
-    (control,) = [each for each in load(instrument).controls if each.name == name]
+def options(panel: str, name: str) -> set[str]:
+    (control,) = [each for each in load(panel).controls if each.name == name]
     assert isinstance(control, Choice)
     return set(control.options)
 
 
-# ---- copies ----
+# ---- pipes ----
 
 
 def test_the_controls_offer_all_parts_that_can_be_composed() -> None:
-    assert options("copies", "source") == set(pipes.SOURCES)
-    assert options("copies", "sender") == set(pipes.SENDERS)
-    assert options("copies", "receiver") == set(pipes.RECEIVERS)
+    assert options("pipes", "source") == set(pipes.SOURCES)
+    assert options("pipes", "sender") == set(pipes.SENDERS)
+    assert options("pipes", "receiver") == set(pipes.RECEIVERS)
     assert options("diagnosis", "program") == set(diagnosis.PROGRAMS)
 
 
 def test_the_model_is_the_ratio_of_copies() -> None:
-    panel = widgets.copies()
+    panel = widgets.pipes()
     assert panel.model()["forecast"] == pytest.approx(5 / 3)
     assert panel.set(source="zeros", receiver="dd").model()["forecast"] == pytest.approx(5 / 7)
     panel.set(source="warm", sender="splice", receiver="discard")
     assert panel.model()["forecast"] is None  # no copy: the model knows of no other cost
-    assert panel.set(place="wire").model()["forecast"] == 1
+    assert panel.set(network="wire").model()["forecast"] == 1
 
 
 @pytest.fixture(scope="module")
-def copies(mark: str) -> Iterator[widgets.Panel]:
+def composed(mark: str) -> Iterator[widgets.Panel]:
     del mark
-    panel = widgets.copies(size_mb=4)
+    panel = widgets.pipes(size_mb=4)
     yield panel
     panel.close()
 
 
-def test_a_way_is_measured_beside_the_reference(copies: widgets.Panel) -> None:
-    copies.predict(1.5).start().wait()
-    assert copies.phase == "done", copies.message
-    run = copies.runs[-1]
+def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Panel) -> None:
+    composed.predict(1.5).start().wait()
+    assert composed.phase == "done", composed.message
+    run = composed.runs[-1]
     assert run["label"].startswith("3 copies, ")
     assert "dd | netcat → netcat" in run["text"]
     assert "netcat &lt; file" in run["table"]
     assert run["alt"].startswith("The way of a byte: page cache to netcat, netcat to sockets")
     assert run["headline"] > 0
     assert run["prediction"] == 1.5
-    assert "the block size is that of dd" in copies.message
-    compile(run["code"], "copies", "exec")
+    assert "the block size is that of dd" in composed.message
+    compile(run["code"], "pipes", "exec")
 
 
-def test_little_is_sent_over_the_wire_and_said(copies: widgets.Panel) -> None:
-    code = load("copies").code({**copies.values, "place": "wire", "size_mb": 512})
+def test_data_over_the_wire_are_limited(composed: widgets.Panel) -> None:
+    code = load("pipes").measurement.code({**composed.values, "network": "wire", "size_mb": 512})
     assert "'wire-netcat'" in code
     assert "wire_size_mb=40" in code
 
 
-def test_stop_in_the_middle_of_pipes_leaves_nothing(copies: widgets.Panel, mark: str) -> None:
-    before = list(copies.runs)
-    copies.set(source="zeros", block_bytes=512, size_mb=512, place="machine").start()  # 12 s
+def test_stop_in_the_middle_of_pipes_leaves_nothing(composed: widgets.Panel, mark: str) -> None:
+    before = list(composed.runs)
+    composed.set(source="zeros", block_bytes=512, size_mb=512, network="machine").start()  # 12 s
     until(lambda: "dd" in {name for _pid, name in processes_with(mark)})
-    copies.stop().wait()
-    assert copies.phase == "stopped"
-    assert copies.runs == before
+    composed.stop().wait()
+    assert composed.phase == "stopped"
+    assert composed.runs == before
     until(lambda: not processes_with(mark))
 
 
@@ -102,7 +90,7 @@ def patient(mark: str) -> Iterator[widgets.Panel]:
     panel.close()
 
 
-def test_the_symptom_first_and_the_cause_on_request(patient: widgets.Panel) -> None:
+def test_cause_is_shown_on_request_only(patient: widgets.Panel) -> None:
     patient.start().wait()
     assert patient.phase == "done", patient.message
     symptom = patient.runs[-1]
@@ -118,7 +106,7 @@ def test_the_symptom_first_and_the_cause_on_request(patient: widgets.Panel) -> N
     assert cause["label"].startswith("the cause of request")
 
 
-def test_a_repair_of_ones_own_is_looked_for_in_this_folder(
+def test_own_repair_is_looked_for_in_this_folder(
     patient: widgets.Panel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     patient.close()
@@ -139,9 +127,9 @@ def test_a_repair_of_ones_own_is_looked_for_in_this_folder(
     assert ["data", "segments", "a", "request", "1", "1"] in rows
 
 
-def test_the_farther_the_fewer_so_that_nobody_waits() -> None:
+def test_count_falls_with_the_rtt() -> None:
     for program, far in (("request", "count=12"), ("backup", "count=62")):
         panel = widgets.diagnosis(program=program, rtt_ms=60)
-        assert far in panel.instrument.code(panel.values)
+        assert far in panel.spec.measurement.code(panel.values)
     ticker = widgets.diagnosis(program="ticker")
-    assert "count" not in ticker.instrument.code(ticker.values)
+    assert "count" not in ticker.spec.measurement.code(ticker.values)

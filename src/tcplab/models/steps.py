@@ -1,0 +1,162 @@
+"""One message event by event: calls, segments, ACKs and timers, with the sender's rule for each.
+
+The events are those of a message in the middle of a conversation: the first one is acknowledged at
+once (quickack mode) and would hide the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal
+
+from tcplab.models.exchange import Call, Packet, Path, Peer, predict
+from tcplab.models.messages import message_calls
+from tcplab.models.nagle import NagleSender, Reason, Segment, SenderState
+
+__all__ = ["MESSAGES", "Step", "message_steps"]
+
+REPLY_BYTES: Final = 2
+#: The steps are those of the last message of so many; the model plays one more after it.
+MESSAGES: Final = 4
+
+Kind = Literal["call", "segment", "ack", "reply", "timer"]
+
+_WHY: Final[Mapping[Reason, str]] = {
+    Reason.SENT_AT_ONCE: "nothing forbids it",
+    Reason.FULL_SIZED: "a full segment never waits for Nagle",
+    Reason.RELEASED_BY_ACK: "the ACK it waited for has come",
+    Reason.UNCORKED: "the cork was pulled",
+    Reason.CORK_TIMEOUT: "the cork's time is up",
+    Reason.TAIL_LOSS_PROBE: "an ACK is overdue, so it probes",
+    Reason.RETRANSMISSION: "no ACK came in time",
+    Reason.MSG_MORE: "MSG_MORE could not hold it any longer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event at the sender.
+
+    Attributes:
+        time_ms: since the first call of the message.
+        kind: whose event it is.
+        text: the event in words.
+        bytes: of a segment or reply, else 0.
+        why: the rule, after the event; empty where it is not known.
+        state: what can be seen inside the sender after it, by name; empty where it is not known.
+    """
+
+    time_ms: float
+    kind: Kind
+    text: str
+    bytes: int = 0
+    why: str = ""
+    state: Mapping[str, str] = field(default_factory=dict)
+
+
+def message_steps(
+    option: str, writes: int, write_bytes: int, rtt_ms: float, quickack: str = "on"
+) -> list[Step]:
+    """The model's events of one message, with the sender's state after each.
+
+    Args:
+        option: of the sender, see :func:`message_calls`.
+        writes: per message.
+        write_bytes: of each.
+        rtt_ms: of the path.
+        quickack: of the receiver, see :class:`Peer`.
+    """
+    count = len(message_calls([write_bytes] * writes, option)) + 1
+    calls, packets = _conversation(option, writes, write_bytes, rtt_ms, quickack)
+    path = Path(rtt_ms=rtt_ms)
+    sender = NagleSender(nodelay=option == "no_delay", rtt_ms=path.rtt_ms + path.wakeup_ms)
+    begin_ms, end_ms = calls[count * (MESSAGES - 1)][0], calls[count * MESSAGES][0]
+    steps = []
+    for time_ms, event in _in_order(calls, packets, sender):
+        if time_ms >= end_ms and not isinstance(event, Packet):
+            break
+        left, text, kind = _feed(sender, event, time_ms)
+        if time_ms < begin_ms:
+            continue
+        after_ms = time_ms - begin_ms
+        why = " ".join(_sentence(part) for part in (*map(_leaves, left), sender.state.why))
+        state = _visible(sender.state)
+        steps.append(Step(after_ms, kind, text, 0, why, state))
+        for segment in left:
+            text = f"{segment.payload_bytes} bytes, {_reason(segment)}"
+            steps.append(Step(after_ms, "segment", text, segment.payload_bytes, why, state))
+    return steps
+
+
+@lru_cache(maxsize=8)
+def _conversation(
+    option: str, writes: int, write_bytes: int, rtt_ms: float, quickack: str
+) -> tuple[tuple[tuple[float, Call], ...], tuple[Packet, ...]]:
+    """The client's calls with their times, and the packets that arrive at it."""
+    peer = Peer(reply_every_bytes=writes * write_bytes, reply_bytes=REPLY_BYTES, quickack=quickack)
+    body = (*message_calls([write_bytes] * writes, option), Call("read", REPLY_BYTES))
+    schedule = body * (MESSAGES + 1)
+    result = predict(schedule, Path(rtt_ms=rtt_ms), peer, nodelay=option == "no_delay")
+    arriving = tuple(packet for packet in result.packets if not packet.outgoing)
+    return tuple(zip(result.call_ms, schedule, strict=False)), arriving
+
+
+def _in_order(
+    calls: Sequence[tuple[float, Call]], packets: Sequence[Packet], sender: NagleSender
+) -> Iterator[tuple[float, Call | Packet | None]]:
+    """Calls, packets and, as they come due, the sender's timers (None)."""
+    known: list[tuple[float, Call | Packet]] = [*calls, *((each.time_ms, each) for each in packets)]
+    for time_ms, event in sorted(known, key=lambda item: item[0]):
+        while (due := sender.next_timer_ms) is not None and due < time_ms:
+            yield due, None
+        yield time_ms, event
+
+
+def _feed(
+    sender: NagleSender, event: Call | Packet | None, time_ms: float
+) -> tuple[list[Segment], str, Kind]:
+    """Hands one event to the sender: the segments that leave, the event in words, its kind."""
+    if event is None:
+        return sender.timer(time_ms), f"{sender.state.timer or 'the timer'} is due", "timer"
+    if isinstance(event, Packet):
+        left = sender.ack(event.ack, time_ms)
+        if event.segment is None:
+            rule = event.why or "pure ACK"
+            return left, f"all before byte {event.ack} has arrived ({rule})", "ack"
+        return (
+            left,
+            f"{event.segment.payload_bytes} bytes, and the ACK of byte {event.ack}",
+            "reply",
+        )
+    if event.kind in ("write", "more"):
+        flag = " with MSG_MORE" if event.kind == "more" else ""
+        left = sender.write(event.value, time_ms, more=event.kind == "more")
+        return left, f"write of {event.value} bytes{flag}", "call"
+    if event.kind == "cork":
+        left = sender.set_cork(bool(event.value), time_ms)
+        return left, f"TCP_CORK {'on' if event.value else 'off'}", "call"
+    return [], f"read: waits for {event.value} bytes", "call"
+
+
+def _leaves(segment: Segment) -> str:
+    return f"{segment.payload_bytes} bytes leave: {_reason(segment)}"
+
+
+def _reason(segment: Segment) -> str:
+    return _WHY.get(segment.reason, str(segment.reason))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _visible(state: SenderState) -> dict[str, str]:
+    return {
+        "waiting": f"{state.queued_bytes} B",
+        "unacknowledged": f"{state.unacked_bytes} B",
+        "small one out": "yes" if state.small_outstanding else "no",
+        "corked": "yes" if state.corked else "no",
+        "timer": state.timer or "none",
+    }

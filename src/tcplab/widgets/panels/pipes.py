@@ -1,0 +1,138 @@
+"""Pipes: a path from a file or from zeros to a socket, put together from its parts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tcplab.errors import LabError
+from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+
+__all__ = ["PANEL"]
+
+RUNS: Final = 3
+#: A wire of 1 Gbit/s takes 8 ms for each MB: more would make the lecturer wait.
+MOST_WIRE_MB: Final = 40
+
+SOURCES: Final = {
+    "zeros": "dd makes zeros, |",
+    "piped": "dd < file in memory, |",
+    "warm": "< file in memory",
+    "cold": "< file on the disk only",
+}
+SENDERS: Final = {
+    "nc": "nc, 16 KiB at a time",
+    "netcat": "netcat, 128 KiB at a time",
+    "splice": "netcat --splice: no copy",
+}
+RECEIVERS: Final = {
+    "null": "> /dev/null",
+    "pv": "| pv, which splices",
+    "pv-copying": "| pv -C, which copies",
+    "dd": "| dd, which copies",
+    "discard": "thrown away in the kernel",
+}
+NETWORKS: Final = {"machine": "within one machine", "wire": "over a wire of 1 Gbit/s"}
+COLUMNS: Final = (
+    *("shown", "input", "mb_per_s", "mb_per_s_min", "mb_per_s_max"),
+    *("copies", "processes", "cpu_s_per_gb", "cpu_percent"),
+)
+
+
+def _parts(values: Values) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The arguments of `pipes.compose`."""
+    on_wire = values["network"] == "wire"
+    names = tuple(values[name] for name in ("source", "sender", "receiver"))
+    return names, {"block_bytes": values["block_bytes"], "wire": on_wire}
+
+
+def _composed(values: Values) -> Any:
+    from tcplab.experiments import pipes
+
+    names, options = _parts(values)
+    return pipes.compose(*names, **options)
+
+
+def _reference(values: Values) -> str:
+    """The variant to compare with, measured in turn with the composed one."""
+    return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
+
+
+def _call(values: Values) -> Call:
+    names, options = _parts(values)
+    given = [*map(repr, names), *(f"{name}={value!r}" for name, value in options.items())]
+    reference = _reference(values)
+    arguments = {
+        "ways": (reference, _composed(values)),
+        "runs": RUNS,
+        "size_mb": values["size_mb"],
+        "wire_size_mb": min(values["size_mb"], MOST_WIRE_MB),
+    }
+    return Call(
+        "pipes",
+        arguments,
+        ("print(table(result))", "figures.copy_path(result, pipes.COMPOSED)"),
+        before=("", "variant = pipes.compose(", f"    {', '.join(given)},", ")"),
+        sources={"ways": f"({reference!r}, variant)"},
+    )
+
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab.experiments import pipes, table
+    from tcplab.figures.copies import copy_path, count_copies
+    from tcplab.tables import Table
+
+    mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
+    for chain in (mine, reference):
+        if not chain.runs:
+            raise LabError(f"{chain.way.name}: {chain.missing}")
+    rate = mine.median_mb_per_s or 0.0
+    columns = [column for column in result.columns if column.key in COLUMNS]
+    return Shown.of(
+        f"{count_copies(mine.way)}, {rate:,.0f} MB/s: {mine.way.name}",
+        rate / (reference.median_mb_per_s or rate),
+        copy_path(result, pipes.COMPOSED),
+        Table(columns, result.rows(), table(result).caption),
+        result.provenance,
+        notes=_notes(job.values, mine.way.commands),
+    )
+
+
+def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
+    notes = []
+    if "dd" not in (command.lower() for command in commands):
+        notes.append("the block size is that of dd, which has no part in this")
+    if values["network"] == "wire" and values["size_mb"] > MOST_WIRE_MB:
+        notes.append(f"{MOST_WIRE_MB} MB were sent, more would take long on this wire")
+    return notes
+
+
+def _forecast(values: Values) -> float | None:
+    """The ratio of the numbers of copies; None without any, and 1 where the wire is the limit."""
+    from tcplab.experiments import pipes
+
+    if values["network"] == "wire":
+        return 1.0
+    copies = _composed(values).cost.copies
+    return pipes.BY_KEY[_reference(values)].cost.copies / copies if copies else None
+
+
+PANEL = PanelSpec(
+    title="Pipes and copies",
+    summary=(
+        "Choose the parts: where each byte is copied, and what that makes of the rate. Measured"
+        " in turn with dd | netcat → netcat, which copies each byte 5 times."
+    ),
+    controls=(
+        Choice("source", "The bytes come from", SOURCES, "warm"),
+        Choice("sender", "Sent by", SENDERS, "netcat"),
+        Choice("receiver", "At the receiver", RECEIVERS, "null"),
+        Number("block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"),
+        Number("size_mb", "Data", 128, 1, 512, unit="MB", scale="log"),
+        Choice("network", "Where", NETWORKS, "machine"),
+    ),
+    predicts="Rate over that of dd | netcat → netcat",
+    unit="times",
+    measurement=ExperimentRun(_call, _show),
+    forecast=_forecast,
+)

@@ -1,0 +1,61 @@
+"""Sending a file: read and send against sendfile and its relatives."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+
+__all__ = ["PANEL"]
+
+PARTS: Final = {
+    "loopback": "every variant, within one machine",
+    "wire": "read, sendfile and cork, over 100 Mbit/s",
+    "header": "a header before the file: which segments",
+}
+FIGURES: Final = {"loopback": "file_methods", "wire": "file_seconds", "header": "header_segments"}
+
+
+def _call(values: Values) -> Call:
+    part = values["part"]
+    arguments = {"parts": (part,), "sizes_mb": (values["size_mb"],), "runs": values["runs"]}
+    shows = (f"print(result.table({part!r}))", f"figures.{FIGURES[part]}(result)")
+    return Call("send_file", arguments, shows)
+
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab import figures
+
+    part = job.values["part"]
+    return Shown.of(
+        f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
+        _headline(result, part),
+        getattr(figures, FIGURES[part])(result),
+        result.table(part),
+        result.provenance,
+    )
+
+
+def _headline(result: Any, part: str) -> float | None:
+    """sendfile's rate over that of read and send; None where there is no such pair."""
+    if part == "header":
+        return None
+    read, sendfile = (
+        result.find(part, variant).mb_per_s for variant in ("A: read 4096 + send", "B: sendfile")
+    )
+    return None if read is None or sendfile is None else sendfile / read
+
+
+PANEL = PanelSpec(
+    title="Sending a file",
+    summary="The same file through read and send, sendfile, splice, mmap and MSG_ZEROCOPY.",
+    controls=(
+        Choice("part", "Question", PARTS, "loopback"),
+        Number("size_mb", "File", 64, 1, 256, unit="MB", scale="log"),
+        Number("runs", "Runs of each", 3, 1, 10),
+    ),
+    predicts="sendfile's rate over that of read and send",
+    unit="times",
+    measurement=ExperimentRun(_call, _show),
+)

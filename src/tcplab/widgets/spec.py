@@ -1,0 +1,301 @@
+"""A panel as data: its controls, its measurement and its texts.
+
+The measurement runs in a process of its own (`tcplab.widgets.worker`), and so it returns plain
+data: :class:`Shown`.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from tcplab.checks import choice
+from tcplab.widgets.controls import Control
+
+if TYPE_CHECKING:
+    from tcplab.figures import Picture
+    from tcplab.lab import Lab
+    from tcplab.tables import Table
+
+__all__ = [
+    "KEPT_RUNS",
+    "PANELS",
+    "Call",
+    "ExperimentRun",
+    "Job",
+    "Lane",
+    "Measurement",
+    "PanelSpec",
+    "Shown",
+    "Values",
+    "load",
+]
+
+#: A panel keeps the results of its last runs, for comparison.
+KEPT_RUNS: Final = 3
+
+#: Names of all panels: those of the modules in panels/, each of which has a PANEL.
+PANELS: Final = tuple(
+    sorted(
+        module.name.replace("_", "-")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent / "panels")])
+    )
+)
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The result of a run, as plain data that fits in a line of JSON.
+
+    Attributes:
+        label: the settings in a few words, for the comparison of runs.
+        headline: the one number that stands for the run, in the unit of the prediction; None where
+            it was not seen.
+        png: the picture, base64 of a PNG file; empty where the browser draws its own.
+        alt: text of the picture; empty with it.
+        table: the numbers, as HTML.
+        text: the same for a terminal of 80 columns.
+        provenance: what the numbers depend on.
+        points: of a chart over the panel's axes.
+        steps: of the stepper.
+        notes: warnings, one line each.
+    """
+
+    label: str
+    headline: float | None
+    png: str
+    alt: str
+    table: str
+    text: str
+    provenance: Mapping[str, Any]
+    points: Sequence[tuple[float, float]] = ()
+    steps: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        headline: float | None,
+        picture: Picture | None,
+        table: Table,
+        provenance: Mapping[str, Any],
+        **more: Any,
+    ) -> Shown:
+        """From a picture and a table as the lessons show them."""
+        png = "" if picture is None else base64.b64encode(picture.png()).decode()
+        alt = "" if picture is None else picture.alt
+        if headline is not None and not math.isfinite(headline):
+            headline = None
+        numbers = (table._repr_html_(), table.narrow())
+        return cls(label, headline, png, alt, *numbers, dict(provenance), **more)
+
+
+class Job(Protocol):
+    """One run as its measurement sees it, in the worker process."""
+
+    @property
+    def values(self) -> Values:
+        """The checked values of the controls. Those of a live panel change during the run."""
+
+    @property
+    def wants_picture(self) -> bool:
+        """Whether a picture is needed though the browser draws its own chart or stepper."""
+
+    def stage(self, message: str, share: float | None = None) -> None:
+        """Reports the work at hand, and the share of the whole that is done, 0 to 1, if known."""
+
+    def sample(self, values: Mapping[str, float]) -> None:
+        """Sends a reading to the strip chart of a live panel."""
+
+    def changes(self) -> Iterator[Values]:
+        """The settings that the user has made since the last call, the oldest first."""
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether the user wants a live run to end and show what it has."""
+
+    def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
+        """A laboratory whose packets are recorded for "save capture".
+
+        None in all modes but live: the experiment then chooses its own network.
+        """
+
+
+class Measurement(Protocol):
+    """What a panel does when Run is pressed, and how the reader repeats it."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the packets of a run can be saved for Wireshark."""
+
+    def run(self, job: Job) -> Shown:
+        """Measures, in the worker."""
+
+    def code(self, values: Values) -> str:
+        """Python that repeats a run with these settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an experiment's `measure`, to be made and to be shown as code.
+
+    Attributes:
+        module: of the experiment, in tcplab.experiments.
+        arguments: of the call.
+        shows: lines of code that show the result, which is called `result` there.
+        before: lines between the imports and the call.
+        sources: arguments whose text in the code is not their repr.
+    """
+
+    module: str
+    arguments: Mapping[str, Any]
+    shows: Sequence[str]
+    before: Sequence[str] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def make(self, **more: Any) -> Any:
+        """The result of the call."""
+        module: Any = importlib.import_module(f"tcplab.experiments.{self.module}")
+        return module.measure(**self.arguments, **more)
+
+    def code(self) -> str:
+        """The call and what shows its result, as a cell of a notebook."""
+        shown = "\n".join(self.shows)
+        names = sorted([self.module, *["table"] * ("table(result)" in shown)])
+        lines = [
+            *["from tcplab import figures"] * ("figures." in shown),
+            f"from tcplab.experiments import {', '.join(names)}",
+            *self.before,
+            "",
+            f"result = {self.module}.measure(",
+            *(f"    {name}={self._source(name)}," for name in self.arguments),
+            ")",
+            *self.shows,
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _source(self, argument: str) -> str:
+        return self.sources.get(argument, repr(self.arguments[argument]))
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRun:
+    """The measurement of nearly all panels: one call of an experiment.
+
+    Attributes:
+        call: from the settings to the call.
+        show: from its result to what is shown.
+        lab: from the settings to the parameters of the laboratory whose packets are recorded; None
+            where the experiment makes its own and nothing can be saved.
+    """
+
+    call: Callable[[Values], Call]
+    show: Callable[[Any, Job], Shown]
+    lab: Callable[[Values], Mapping[str, Any]] | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """See Measurement."""
+        return self.lab is not None
+
+    def run(self, job: Job) -> Shown:
+        """See Measurement."""
+        call = self.call(job.values)
+        job.stage("measuring")
+        if self.lab is None:
+            result = call.make()
+        else:
+            with job.lab(**self.lab(job.values)) as lab:
+                result = call.make(network=lab)
+        job.stage("drawing")
+        return self.show(result, job)
+
+    def code(self, values: Values) -> str:
+        """See Measurement."""
+        return self.call(values).code()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One strip of a strip chart.
+
+    Attributes:
+        key: of the readings that are handed to Job.sample.
+        label: with the unit.
+        top: the least that the axis reaches up to.
+    """
+
+    key: str
+    label: str
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class PanelSpec:
+    """A panel as data.
+
+    Attributes:
+        title: heading of the panel, and its name for screen readers.
+        summary: one sentence below it.
+        controls: from top to bottom.
+        predicts: the predicted quantity, without the unit.
+        unit: of the prediction and of the headline.
+        measurement: made by Run.
+        model: from the settings to {"chart": axes and curves} or {"steps": the stepper's events},
+            shown before anything is measured.
+        forecast: the model's number in the unit of the headline.
+        live: the controls act on the run while it lasts, and Stop shows what was measured.
+        lanes: of the strip chart of a live panel.
+        figure: kind of the figure.
+        headless: settings of the run that stands in a notebook executed without a browser.
+        name: of the panel, given by :func:`load`.
+    """
+
+    title: str
+    summary: str
+    controls: Sequence[Control]
+    predicts: str
+    unit: str
+    measurement: Measurement
+    model: Callable[[Values], dict[str, Any]] | None = None
+    forecast: Callable[[Values], float | None] | None = None
+    live: bool = False
+    lanes: Sequence[Lane] = ()
+    figure: Literal["picture", "chart", "strip", "stepper"] = "picture"
+    headless: Values = field(default_factory=dict)
+    name: str = ""
+
+    def for_browser(self) -> dict[str, Any]:
+        """Plain data for panel.js."""
+        plain = ("title", "summary", "predicts", "unit", "live", "figure")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "controls": [control.for_browser() for control in self.controls],
+            "lanes": [asdict(lane) for lane in self.lanes],
+            "saves_capture": self.measurement.is_recorded,
+        }
+
+
+@functools.cache
+def load(name: str) -> PanelSpec:
+    """The panel of this name.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    choice("panel", name, PANELS)
+    module: Any = importlib.import_module(f"tcplab.widgets.panels.{name.replace('-', '_')}")
+    spec: PanelSpec = module.PANEL
+    return replace(spec, name=name)

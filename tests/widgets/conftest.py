@@ -1,0 +1,18 @@
+"""The mark of a panel's processes."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def mark() -> Iterator[str]:
+    """NAME=VALUE, in the environment of every process that the tests of a module start."""
+    name, value = "TCPLAB_TEST_PANELS", str(uuid.uuid4())
+    os.environ[name] = value
+    yield f"{name}={value}"
+    del os.environ[name]
