@@ -55,7 +55,8 @@ def _forecast(values: Values) -> float | None:
     if values["variant"] == "cork+no_delay":
         return None
     path = Path(rtt_ms=values["rtt_ms"])
-    return message_cost(_writes_bytes(values), values["variant"], path=path, messages=5).ms_per_message
+    cost = message_cost(_writes_bytes(values), values["variant"], path=path, messages=5)
+    return cost.ms_per_message
 
 
 PANEL = PanelSpec(
