@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -26,9 +25,10 @@ from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.mode import mode, recorded_note
 from tcplab.lab import Host, Lab, program_path, why_no_lab
-from tcplab.listings import shared_sources, source_path
+from tcplab.listings import source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.programs import Event, SocketOptions, read_log
+from tcplab.programs.compile import compile_program
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
 from tcplab.tables import Column, Table
 
@@ -533,30 +533,13 @@ def _compile(source: Path, directory: Path) -> Path:
     """
     if not source.is_file():
         raise ValueError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    if shutil.which(compiler[0]) is None:
-        raise LabError(f"no C compiler {compiler[0]!r}; apt install gcc libc6-dev, or set CC")
-    shared = shared_sources()
+    built = compile_program(source.name, source.read_bytes())
+    if built.binary is None:
+        raise ValueError(f"{source.name} does not compile: {built.first_error}")
     binary = directory / source.stem
-    options = ["-O2", "-std=gnu17", "-Wall", f"-I{shared[0].parent}", "-lm", "-pthread"]
-    built = subprocess.run(
-        [*compiler, str(source.resolve()), *map(str, shared), *options, "-o", str(binary)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=120,
-        check=False,
-    )
-    if built.returncode:
-        lines = built.stderr.splitlines()
-        errors = [line for line in lines if "error" in line or "undefined reference" in line]
-        first = (errors or lines or [f"exit status {built.returncode}"])[0]
-        raise ValueError(f"{source.name} does not compile: {_without_folder(first, source)}")
+    binary.write_bytes(built.binary)
+    binary.chmod(0o755)
     return binary
-
-
-def _without_folder(line: str, source: Path) -> str:
-    return line.replace(f"{source.resolve().parent}/", "").strip()
 
 
 def _run(

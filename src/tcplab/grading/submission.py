@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -24,7 +23,7 @@ from tcplab.errors import LabError
 from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.lab import Host, Lab
-from tcplab.listings import shared_sources
+from tcplab.programs.compile import Built, compile_here, compile_program
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -35,57 +34,21 @@ _COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
-_FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
 
 
-def _cc(words: Sequence[str], given: Mapping[str, bytes], unsafe: bool) -> Outcome:
-    """Runs the compiler in the sandbox; what it makes is the outcome's output."""
+def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
+    """Runs the compiler in the sandbox; what it makes comes out as bytes on a stream."""
+    script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
-        # What is compiled comes out like all else: as bytes on a stream.
-        script = '"$@" >&2 && cat compiled'
-        return sandbox.run(
-            ["/bin/sh", "-c", script, "sh", "cc", *_FLAGS, "-o", "compiled", *words],
+        outcome = sandbox.run(
+            ["/bin/sh", "-c", script, "sh", "cc", *arguments, "-o", "compiled"],
             given=folder,
             limits=_COMPILE_LIMITS,
-            unsafe=unsafe,
         )
-
-
-def _shared_headers() -> dict[str, bytes]:
-    headers = [each.with_suffix(".h") for each in shared_sources()]
-    return {each.name: each.read_bytes() for each in headers}
-
-
-@cache
-def _shared_object(unsafe: bool) -> bytes:
-    """What the course's programs share, compiled once for all submissions of this process.
-
-    Raises:
-        LabError: it does not compile here.
-        SandboxError: no sandbox can be made here.
-    """
-    sources = shared_sources()
-    given = _shared_headers() | {each.name: each.read_bytes() for each in sources}
-    outcome = _cc(["-r", "-nostdlib", *(each.name for each in sources)], given, unsafe)
-    if not outcome.ok or not outcome.output.startswith(b"\x7fELF"):
-        said = outcome.errors.decode(errors="replace").strip().splitlines()
-        raise LabError(f"net.c does not compile here: {(said or ['no message'])[0]}")
-    return outcome.output
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A program that was compiled, or the reason why not.
-
-    Attributes:
-        name: the source's.
-        binary: the executable, None when it did not compile.
-        messages: of the compiler, at most 20 lines.
-    """
-
-    name: str
-    binary: bytes | None
-    messages: str
+    messages = outcome.errors.decode(errors="replace")
+    if outcome.stopped_by or outcome.signal:
+        messages = f"the compiler {outcome.how_it_ended()}\n{messages}"
+    return (outcome.output if outcome.ok else b""), messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,31 +124,18 @@ class Submission:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compiles a C file of the submission; the second time what came of the first.
 
-        A source that includes "net.h" is linked with what the course's programs share.
+        A source that includes a header of the course's is linked with its library.
 
         Raises:
-            SandboxError: no sandbox can be made here.
+            LabError: the compiler cannot be run here, or not in a sandbox.
         """
-        if name not in self._built:
-            self._built[name] = self._compile(name, flags)
-        return self._built[name]
-
-    def _compile(self, name: str, flags: Sequence[str]) -> Built:
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
-        given = {"program.c": self.files[name].replace(b"\r\n", b"\n")}
-        sources = ["program.c"]
-        if b'"net.h"' in self.files[name]:
-            given |= _shared_headers() | {"shared.o": _shared_object(self.unsafe)}
-            sources.append("shared.o")
-        outcome = _cc([*flags, *sources, "-lm", "-pthread"], given, self.unsafe)
-        messages = outcome.errors.decode(errors="replace").replace("program.c", name)
-        shown = "\n".join(line[:200] for line in messages.strip().splitlines()[:20])
-        if not outcome.ok or not outcome.output.startswith(b"\x7fELF"):
-            if outcome.stopped_by or outcome.signal:
-                shown = f"the compiler {outcome.how_it_ended()}\n{shown}".strip()
-            return Built(name, None, shown or "the compiler said nothing")
-        return Built(name, outcome.output, shown)
+        if name not in self._built:
+            compiler = compile_here if self.unsafe else _compile_in_sandbox
+            source = self.files[name]
+            self._built[name] = compile_program(name, source, flags=flags, compiler=compiler)
+        return self._built[name]
 
     # -- running --
 

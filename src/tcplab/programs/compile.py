@@ -1,0 +1,119 @@
+"""Compiles a learner's C file, with what the course's programs share, here or in a sandbox."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tcplab.errors import LabError
+from tcplab.listings import shared_sources
+
+__all__ = ["Built", "Compiler", "compile_here", "compile_program"]
+
+FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
+#: What a learner is shown of the compiler's messages.
+MAX_LINES: Final = 20
+MAX_LINE: Final = 200
+
+#: Runs cc with these arguments in a folder with these files; returns what it made as "compiled"
+#: (nothing: it failed) and its messages.
+Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program that was compiled, or the reason why not.
+
+    Attributes:
+        name: the source's.
+        binary: the executable, None when it did not compile.
+        messages: of the compiler, at most 20 lines.
+    """
+
+    name: str
+    binary: bytes | None
+    messages: str
+
+    @property
+    def first_error(self) -> str:
+        """The line that says why it did not compile."""
+        lines = self.messages.splitlines()
+        errors = [line for line in lines if "error" in line or "undefined reference" in line]
+        return (errors or lines)[0]
+
+
+def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
+    """The compiler of this machine ($CC or cc), without a sandbox: for one's own program.
+
+    Raises:
+        LabError: there is none.
+    """
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        raise LabError(f"no C compiler {compiler[0]!r}; apt install gcc libc6-dev, or set CC")
+    with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
+        folder = Path(name)
+        for file, data in given.items():
+            (folder / file).write_bytes(data)
+        ran = subprocess.run(
+            [*compiler, *arguments, "-o", "compiled"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+            check=False,
+        )
+        made = folder / "compiled"
+        return (b"" if ran.returncode else made.read_bytes()), ran.stderr
+
+
+def compile_program(
+    name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
+) -> Built:
+    """Compiles a C file; one that includes a header of the course's is linked with its library.
+
+    Args:
+        name: the file's, for the messages.
+        source: what is in it.
+        flags: more options of the compiler.
+        compiler: what runs it.
+
+    Raises:
+        LabError: the compiler cannot be run, or the course's own files do not compile.
+    """
+    given, words = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
+    headers = _shared_headers()
+    if any(f'"{header}"'.encode() in source for header in headers):
+        given |= headers | {"shared.o": _shared_object(compiler)}
+        words.append("shared.o")
+    binary, messages = compiler([*FLAGS, *flags, *words, "-lm", "-pthread"], given)
+    lines = messages.replace("program.c", name).strip().splitlines()
+    shown = "\n".join(line[:MAX_LINE] for line in lines[:MAX_LINES])
+    if not binary.startswith(b"\x7fELF"):
+        return Built(name, None, shown or "the compiler said nothing")
+    return Built(name, binary, shown)
+
+
+def _shared_headers() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in shared_sources()[0].parent.glob("*.h")}
+
+
+@cache
+def _shared_object(compiler: Compiler) -> bytes:
+    """What the course's programs share, compiled once in a process."""
+    given = _shared_headers() | {path.name: path.read_bytes() for path in shared_sources()}
+    names = [path.name for path in shared_sources()]
+    binary, messages = compiler([*FLAGS, "-r", "-nostdlib", *names], given)
+    if not binary.startswith(b"\x7fELF"):
+        first = (messages.strip().splitlines() or ["no message"])[0]
+        raise LabError(f"the course's C library does not compile here: {first}")
+    return binary
