@@ -24,7 +24,7 @@ C_FILES := $(shell find src -name '*.[ch]')
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises fuzz recordings book release test-class test-verdicts
+	bench exercises fuzz recordings book release test-class test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,9 @@ lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
 
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
 	pytest -m classroom tests/grading/test_classroom.py tests/deploy $(ARGS)
+
+test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jupyterhub/README.md
+	python -m tests.deploy.load $(ARGS)
 
 test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
 	pytest -m classroom tests/grading/test_assignments.py $(ARGS)

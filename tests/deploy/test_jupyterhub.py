@@ -18,6 +18,8 @@ import pytest
 import yaml
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+from tests.deploy.load.homework import hand_ins
+from tests.deploy.load.watch import Ticket, in_turn
 from tests.nonempty import each
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -228,33 +230,22 @@ def test_kernels_take_no_ports_and_their_sockets_have_room(home: Path) -> None:
     assert len(too_long.stderr.splitlines()) == 1
 
 
-# ---- what try-it is made of ----------------------------------------------------------------------
+# ---- the load test -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def trying(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a part of try-it by its name."""
-    monkeypatch.syspath_prepend(str(HUB))
-    yield lambda name: importlib.import_module(f"trying.{name}")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "trying"]:
-        del sys.modules[name]
-
-
-def test_waits_and_turns_follow_from_when_tickets_were_there(trying: Any) -> None:
-    watch = trying("watch")
-    Ticket = watch.Ticket  # noqa: N806
+def test_waits_and_turns_follow_from_when_tickets_were_there() -> None:
     # The second comes while the first works, the third when nobody does; the fourth is killed
     # while it waits for the third, and the fifth waits for the third alone.
     tickets = [Ticket(1, 0, 5), Ticket(2, 1, 7), Ticket(1, 9, 20), Ticket(2, 10, 12)]
     tickets.append(Ticket(3, 11, 21))
-    told = watch.in_turn(tickets)
+    told = in_turn(tickets)
     assert [each.began_s for each in told] == [0, 5, 9, 12, 20]
     assert [each.waited_s for each in told] == [0, 4, 0, 2, 9]
     assert [each.held_s for each in told] == [5, 2, 11, 0, 1]
 
 
-def test_a_class_hands_in_right_wrong_and_untouched_work(trying: Any) -> None:
-    found = trying("homework").hand_ins(ROOT / "solutions" / "ps1", 20)
+def test_a_class_hands_in_right_wrong_and_untouched_work() -> None:
+    found = hand_ins(ROOT / "solutions" / "ps1", 20)
     names = [each.name for each in found]
     assert names.count("reference") == names.count("untouched") == 5
     assert len(set(names)) == 12  # ten different mistakes
@@ -271,15 +262,16 @@ def test_a_class_hands_in_right_wrong_and_untouched_work(trying: Any) -> None:
 # ---- a hub ---------------------------------------------------------------------------------------
 
 
-def try_it(*options: str) -> str:
-    """What try-it says of a class of two, or why there can be none here."""
+def load_report(*options: str) -> str:
+    """The report of the load test on a class of two; skips where it cannot run."""
     pytest.importorskip("jupyterhub", reason="HUB NOT TESTED: pip install jupyterhub")
     if shutil.which("configurable-http-proxy") is None:
         pytest.skip("HUB NOT TESTED: npm install --global configurable-http-proxy")
     if os.getuid() != 0:
         pytest.skip("HUB NOT TESTED: learners with accounts of their own need root")
     done = subprocess.run(
-        [sys.executable, HUB / "try-it", "--learners=2", "--cells=5", *options],
+        [sys.executable, "-m", "tests.deploy.load", "--learners=2", "--cells=5", *options],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=840,
@@ -293,7 +285,7 @@ def try_it(*options: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_learners_measure_and_cannot_get_at_each_other() -> None:
-    told = try_it("--assignment=")
+    told = load_report("--assignment=")
     assert "2 learners ran 10 cells" in told
     assert "tries to get at somebody else's laboratory or processes were refused" in told
 
@@ -304,13 +296,14 @@ def test_two_learners_measure_and_cannot_get_at_each_other() -> None:
 def test_two_learners_hand_in_and_get_their_marks(request: pytest.FixtureRequest) -> None:
     if "classroom" not in request.config.getoption("markexpr"):
         pytest.skip("takes minutes: pytest -m classroom tests/deploy")
-    told = try_it("--assignment=ps1")
+    told = load_report("--assignment=ps1")
     assert "2 have a score, 2 of them the one that must come out" in told
 
 
 def test_bad_options_are_refused_in_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, HUB / "try-it", "--lesson=99"],
+        [sys.executable, "-m", "tests.deploy.load", "--lesson=99"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,

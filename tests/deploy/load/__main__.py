@@ -1,10 +1,10 @@
-#!/usr/bin/env python3
 """Tries the hub with a class of N learners and an instructor, and prints what it took.
 
-    sudo .venv/bin/python deploy/jupyterhub/try-it [--learners 20] [--lesson 05] [--assignment ps1]
+    sudo env PATH="$PATH" .venv/bin/python -m tests.deploy.load [--learners 20] [--lesson 05]
+                                                                [--assignment ps1]
 
-Starts a real JupyterHub with this directory's configuration and makes a system user for each, who
-is removed again. Over the hub's web address, as browsers do, all learners at once
+Starts a real JupyterHub with the configuration of deploy/jupyterhub and makes a system user for
+each, who is removed again. Over the hub's web address, as browsers do, all learners at once
 
   - log in by name and password;
   - run the lesson whole, whose claims must hold for each of them;
@@ -38,15 +38,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from trying.accounts import Account, accounts
-from trying.homework import HandIn, do_homework, fetch_feedback, hand_ins
-from trying.hub import running_hub
-from trying.person import Kernel, Person, TroubleError
-from trying.watch import Watch
+from tests.deploy.load.accounts import Account, accounts
+from tests.deploy.load.homework import HandIn, do_homework, fetch_feedback, hand_ins
+from tests.deploy.load.hub import running_hub
+from tests.deploy.load.person import Kernel, Person, TroubleError
+from tests.deploy.load.watch import Watch
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-INTRUDER = (HERE / "trying" / "intruder.py").read_text()
+ROOT = HERE.parents[2]
+INTRUDER = (HERE / "intruder.py").read_text()
 
 INFINITY = float("inf")
 
@@ -343,7 +343,9 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     """The command line, refused where nothing could be tried."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m tests.deploy.load",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--learners", type=int, default=20, help="1 to 99 (default 20)")
     parser.add_argument("--lesson", default="05", help="its number (default 05)")
@@ -381,7 +383,7 @@ def refuse_unreachable_python(learner: Account) -> None:
     become = ["setpriv", f"--reuid={learner.uid}", f"--regid={learner.gid}", "--clear-groups"]
     done = subprocess.run([*become, *command], cwd="/", capture_output=True, check=False)
     if done.returncode:
-        sys.exit(f"try-it: learners cannot run {sys.executable}; put the course where all may go")
+        sys.exit(f"load: learners cannot run {sys.executable}; put the course where all may go")
 
 
 def lay_out_course(work: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A real hub with this directory's configuration, on ports of its own."""
+"""A real hub with the configuration of deploy/jupyterhub, on ports of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-CONFIG = Path(__file__).resolve().parent.parent / "jupyterhub_config.py"
+CONFIG = Path(__file__).resolve().parents[3] / "deploy/jupyterhub/jupyterhub_config.py"
 STOP_LIMIT_S = 120
 
 

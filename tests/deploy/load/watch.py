@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trying.accounts import processes_of
+from tests.deploy.load.accounts import processes_of
 
 LOOK_S = 0.02
 MEMORY_EVERY_S = 10.0

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from tests.deploy.load.person import Person, TroubleError
 
 from tcplab.grading.release import released_files
 from tcplab.grading.trial import Trial
-from trying.person import Person, TroubleError
 
 COURSE_ID = "tcplab"
 

@@ -1,1 +1,0 @@
-"""What `try-it` is made of: accounts, a hub, people at browsers, and somebody who looks on."""
