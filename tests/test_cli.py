@@ -52,7 +52,11 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "small-writes", "--rtt-ms", "-1"], 2, "tcplab: rtt_ms=-1.0 must be a number"),
         (["run", "small-writes", "--writes", "0"], 2, "tcplab: writes=0 must be from 1 to 1024"),
         (["run", "small-writes", "--variants", "x"], 2, "invalid choice: 'x'"),
-        (["run", "write-patterns", "4+x"], 2, "tcplab: pattern '4+x': give bytes joined by +"),
+        (
+            ["run", "write-patterns", "--patterns", "4+x"],
+            2,
+            "pattern '4+x': give bytes joined by +",
+        ),
         (["explain", "cork", "--figure", "x.doc"], 2, "tcplab: --figure x.doc: the name must end"),
         (["explain", "cork", "--figure", "/no/such/x.svg"], 1, "/no/such/x.svg: No such file"),
         (["explain", "cork", "--messages", "0"], 2, "tcplab: --messages 0: give 1 to 10000"),

@@ -148,7 +148,7 @@ def test_a_real_result_comes_back_whole(
         assert then.segments is not None
         assert now.segments is not None
         assert np.array_equal(then.segments, now.segments)
-        assert then.segments.connections == now.segments.connections  # type: ignore[attr-defined]
+        assert then.segments.connections == now.segments.connections
         assert now.timeline().sentences() == then.timeline().sentences()
     (file,) = recorded_here.rglob("*.gz")
     assert file.stat().st_size < 50_000

@@ -133,5 +133,5 @@ def test_bad_patterns_are_named() -> None:
         write_patterns.measure([(0,)])
     with pytest.raises(ValueError, match=r"pattern \(\)"):
         write_patterns.measure([()])
-    with pytest.raises(ValueError, match="exchanges=0"):
-        write_patterns.measure(exchanges=0)
+    with pytest.raises(ValueError, match="messages=0"):
+        write_patterns.measure(messages=0)

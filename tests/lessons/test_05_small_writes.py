@@ -17,11 +17,11 @@ def matrix() -> write_patterns.WriteMatrix:
 
 
 def test_two_cells_of_forty_wait_for_a_timer(matrix: write_patterns.WriteMatrix) -> None:
-    assert len(matrix.cells) == 40
-    assert matrix.get((4, 100), "default").stalled
-    assert matrix.get((2,) * 15, "default").stalled
+    assert len(matrix.variants) == 40
+    assert matrix[(4, 100), "default", "linux"].stalled
+    assert matrix[(2,) * 15, "default", "linux"].stalled
     # A neighbour that took both CPUs for so long may look like a timer, but not often.
-    assert sum(cell.stalled for cell in matrix.cells) <= 6
+    assert sum(cell.stalled for cell in matrix.variants) <= 6
     assert matrix.provenance["capture_drops"] == 0
 
 
@@ -35,13 +35,13 @@ def test_the_matrix_as_a_picture(matrix: write_patterns.WriteMatrix) -> None:
 def test_segments_in_each_cell(matrix: write_patterns.WriteMatrix) -> None:
     for receiver in ("linux", "at once"):
         for option in ("cork", "msg_more", "writev"):
-            assert matrix.get((4, 100), option, receiver).segments == (104,)
-            assert matrix.get((2,) * 15, option, receiver).segments == (30,)
-        assert matrix.get((4, 100), "default", receiver).segments == (4, 100)
-        assert matrix.get((1448, 100), "default", receiver).segments == (1448, 100)
-        assert matrix.get((100,), "no_delay", receiver).segments == (100,)
-    assert matrix.get((2,) * 15, "default").segments == (2, 28)
-    assert len(matrix.get((2,) * 15, "no_delay").segments) >= 10
+            assert matrix[(4, 100), option, receiver].segments == (104,)
+            assert matrix[(2,) * 15, option, receiver].segments == (30,)
+        assert matrix[(4, 100), "default", receiver].segments == (4, 100)
+        assert matrix[(1448, 100), "default", receiver].segments == (1448, 100)
+        assert matrix[(100,), "no_delay", receiver].segments == (100,)
+    assert matrix[(2,) * 15, "default", "linux"].segments == (2, 28)
+    assert len(matrix[(2,) * 15, "no_delay", "linux"].segments) >= 10
 
 
 # ---- case 1: records ----

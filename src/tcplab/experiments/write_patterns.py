@@ -1,4 +1,4 @@
-"""Write patterns: which segments leave, and when the last byte arrives, for a few writes in a row.
+"""Write patterns: the segments that leave, and the arrival of the last byte, for a few writes.
 
 The rule that decides is Nagle's (RFC 896) with Minshall's change, as in tcp_output.c of Linux: a
 segment smaller than the MSS is held while an earlier *small* segment is not yet acknowledged. The
@@ -7,16 +7,19 @@ sockets are Python's, opened on the laboratory's hosts, so that a lesson can sho
 
 from __future__ import annotations
 
+import re
 import socket
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, Spelled, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
@@ -32,7 +35,7 @@ __all__ = [
     "send_writes",
 ]
 
-MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
+MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
 DEFAULT_PATTERNS: Final = (
     (100,),
     (4, 100),
@@ -43,70 +46,24 @@ DEFAULT_PATTERNS: Final = (
 Option = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 Receiver = Literal["linux", "late", "at once"]
 
-#: Shorter than any timer of a delayed ACK (40 ms), longer than an exchange on a busy machine.
+#: Shorter than any timer of a delayed ACK (40 ms), longer than a message on a busy machine.
 STALL_MS: Final = 25.0
 
-# Before the receiver delays its ACKs it must have seen an exchange or two (quickack mode).
+# A receiver delays its ACKs only after a message or two (quickack mode).
 WARM_UP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """What one pattern of writes did.
+class Pattern(Variant):
+    """A pattern of writes, repeated over one connection.
 
     Attributes:
         writes: bytes of each write, in order.
-        segments: payload bytes of the segments of the last exchange, as captured at the sender.
-        arrival_ms: from the first write to the arrival of the last byte, one value an exchange.
+        segments: payload bytes of the segments of the last message, as captured at the sender.
+        arrivals_ms: from the first write to the arrival of the last byte, one value per message.
     """
 
     writes: tuple[int, ...]
-    segments: tuple[int, ...]
-    arrival_ms: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WritePatterns:
-    """All patterns, measured over one connection each."""
-
-    experiment: ClassVar[str] = "write-patterns"
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "writes (bytes)"),
-        Column("segments", "segments (bytes)"),
-        Column("arrival_ms", "last byte after (ms)", ".2f"),
-    )
-
-    patterns: Sequence[Pattern]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a pattern; the arrival is the median of its exchanges."""
-        return [
-            {
-                "variant": " + ".join(map(str, each.writes)),
-                "segments": " + ".join(map(str, each.segments)),
-                "arrival_ms": statistics.median(each.arrival_ms),
-                "exchanges": len(each.arrival_ms),
-            }
-            for each in self.patterns
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One pattern of writes with one option of the sender, before one receiver.
-
-    Attributes:
-        writes: bytes of each write, in order.
-        option: how the sender hands them to TCP.
-        receiver: when the other end acknowledges: as Linux does, as late as it may, at once.
-        segments: payload bytes of the segments of the last exchange, as captured at the sender.
-        arrivals_ms: from the first write to the arrival of the last byte, one value an exchange.
-    """
-
-    writes: tuple[int, ...]
-    option: Option
-    receiver: Receiver
     segments: tuple[int, ...]
     arrivals_ms: tuple[float, ...]
 
@@ -120,20 +77,66 @@ class Cell:
 
     @property
     def arrival_ms(self) -> float:
-        """The median of the exchanges."""
+        """The median of the messages."""
         return statistics.median(self.arrivals_ms)
 
-    @property
-    def stalled(self) -> bool:
-        """Whether the median exchange waited for a timer."""
-        return self.arrival_ms > STALL_MS
+    def row(self) -> dict[str, Any]:
+        """The median of the messages, under the writes as a name."""
+        return {
+            "variant": self.name,
+            "segments": " + ".join(map(str, self.segments)),
+            "arrival_ms": self.arrival_ms,
+            "messages": len(self.arrivals_ms),
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class WriteMatrix:
-    """Patterns by options by receivers, a connection each."""
+class WritePatterns(Result[Pattern]):
+    """All patterns, measured over one connection each."""
 
-    experiment: ClassVar[str] = "write-matrix"
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "writes (bytes)"),
+        Column("segments", "segments (bytes)"),
+        Column("arrival_ms", "last byte after (ms)", ".2f"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Pattern):
+    """A pattern of writes with one option of the sender and one receiver.
+
+    Attributes:
+        option: how the sender hands the writes to TCP.
+        receiver: when the other end acknowledges: as Linux does, as late as it may, at once.
+    """
+
+    option: Option
+    receiver: Receiver
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], Option, Receiver]:
+        """Writes, option and receiver."""
+        return self.writes, self.option, self.receiver
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the median message waited for a timer."""
+        return self.arrival_ms > STALL_MS
+
+    def row(self) -> dict[str, Any]:
+        """The row of the pattern, with option and receiver."""
+        return {
+            **Pattern.row(self),
+            "option": self.option,
+            "receiver": self.receiver,
+            "stalled": "yes" if self.stalled else "no",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMatrix(Result[Cell]):
+    """Patterns by options by receivers, over one connection each."""
+
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "writes (bytes)"),
         Column("receiver", "receiver's ACKs"),
@@ -143,65 +146,48 @@ class WriteMatrix:
         Column("stalled", "waits for a timer"),
     )
 
-    cells: Sequence[Cell]
-    provenance: Mapping[str, Any]
 
-    def get(self, writes: Sequence[int], option: Option, receiver: Receiver = "linux") -> Cell:
-        """One cell.
+def _parse_pattern(word: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d+(\+\d+)*", word):
+        raise ParameterError(f"pattern {word!r}: give bytes joined by +, such as 4+100")
+    return tuple(map(int, word.split("+")))
 
-        Raises:
-            KeyError: it was not measured.
-        """
-        for cell in self.cells:
-            if (cell.writes, cell.option, cell.receiver) == (tuple(writes), option, receiver):
-                return cell
-        raise KeyError((tuple(writes), option, receiver))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a cell."""
-        return [
-            {
-                "variant": each.name,
-                "option": each.option,
-                "receiver": each.receiver,
-                "segments": " + ".join(map(str, each.segments)),
-                "arrival_ms": each.arrival_ms,
-                "exchanges": len(each.arrivals_ms),
-                "stalled": "yes" if each.stalled else "no",
-            }
-            for each in self.cells
-        ]
+Patterns: TypeAlias = Sequence[Annotated[Sequence[int], Spelled(_parse_pattern, "4+100")]]
+Messages: TypeAlias = Annotated[int, Between(1, 1000)]
 
 
 @experiment("write-patterns")
 def measure(
-    patterns: Sequence[Sequence[int]] = DEFAULT_PATTERNS,
-    exchanges: int = 5,
+    patterns: Patterns = DEFAULT_PATTERNS,
+    messages: Messages = 5,
     nodelay: bool = False,
     network: Lab | None = None,
 ) -> WritePatterns:
-    """Sends each pattern several times, a small reply after each, and records the segments.
+    """A few writes in a row: the segments that leave, and the arrival of the last byte.
+
+    A reply of two bytes follows each message.
 
     Args:
-        patterns: bytes of the writes, each 1 to 65 536, at most 65 536 in all.
-        exchanges: how many to measure, after WARM_UP that are not.
-        nodelay: TCP_NODELAY on the sender.
+        patterns: sizes of the writes of a message, joined by +: 1 to 65536 bytes in all.
+        messages: messages per pattern, after three that do not count.
+        nodelay: set TCP_NODELAY on the sender.
         network: a laboratory of its own unless given.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    _check(patterns, exchanges)
+    _check(patterns)
     option: Option = "no_delay" if nodelay else "default"
     with ExitStack() as stack:
         lab = network or stack.enter_context(Lab())
-        measured = [_measure_one(lab, tuple(each), exchanges, option) for each in patterns]
+        measured = [_measure_one(lab, tuple(each), messages, option) for each in patterns]
         return WritePatterns(
             [pattern for pattern, _drops in measured],
             provenance(
                 lab,
-                exchanges=exchanges,
+                messages=messages,
                 nodelay=nodelay,
                 congestion="cubic",
                 capture_drops=sum(drops for _pattern, drops in measured),
@@ -211,33 +197,27 @@ def measure(
 
 @experiment("write-matrix")
 def measure_matrix(
-    patterns: Sequence[Sequence[int]] = ((100,), (4, 100), (2,) * 15, (MSS_BYTES, 100)),
+    patterns: Patterns = ((100,), (4, 100), (2,) * 15, (MSS_BYTES, 100)),
     options: Sequence[Option] = get_args(Option),
     receivers: Sequence[Receiver] = ("linux", "at once"),
-    exchanges: int = 3,
+    messages: Messages = 3,
     network: Lab | None = None,
 ) -> WriteMatrix:
-    """Every pattern with every option before every receiver: which of them wait for a timer?
+    """Every pattern of writes with every option and every receiver: which of them wait for a timer.
 
     Args:
-        patterns: bytes of the writes, each 1 to 65 536, at most 65 536 in all.
+        patterns: sizes of the writes of a message, joined by +: 1 to 65536 bytes in all.
         options: how the sender hands the writes to TCP.
         receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK anew
             after every read, since it does not last (tcp(7)).
-        exchanges: how many to measure in each cell, after WARM_UP that are not.
+        messages: messages per cell, after three that do not count.
         network: a laboratory of its own unless given.
 
     Raises:
-        ValueError: a number is out of range, or no such option or receiver.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    _check(patterns, exchanges)
-    for name, chosen, known in (
-        ("options", options, get_args(Option)),
-        ("receivers", receivers, get_args(Receiver)),
-    ):
-        if wrong := [each for each in chosen if each not in known]:
-            raise ValueError(f"{name}: {wrong[0]!r} is not one of {', '.join(known)}")
+    _check(patterns)
     with ExitStack() as stack:
         lab = network or stack.enter_context(Lab())
         cells: list[Cell] = []
@@ -245,38 +225,39 @@ def measure_matrix(
         for writes in patterns:
             for receiver in receivers:
                 for option in options:
-                    pattern, drops = _measure_one(lab, tuple(writes), exchanges, option, receiver)
-                    found = pattern.segments, pattern.arrival_ms
-                    cells.append(Cell(pattern.writes, option, receiver, *found))
+                    found, drops = _measure_one(lab, tuple(writes), messages, option, receiver)
+                    measured = found.writes, found.segments, found.arrivals_ms
+                    cells.append(Cell(*measured, option, receiver))
                     lost += drops
-        origin = provenance(lab, exchanges=exchanges, congestion="cubic", capture_drops=lost)
+        origin = provenance(lab, messages=messages, congestion="cubic", capture_drops=lost)
         return WriteMatrix(cells, origin)
 
 
-def _check(patterns: Sequence[Sequence[int]], exchanges: int) -> None:
+def _check(patterns: Sequence[Sequence[int]]) -> None:
     for pattern in patterns:
         if not pattern or min(pattern) < 1 or sum(pattern) > 65_536:
-            raise ValueError(f"pattern {tuple(pattern)}: writes of 1 byte or more, 65536 in all")
-    if not 1 <= exchanges <= 1000:
-        raise ValueError(f"exchanges={exchanges} must be from 1 to 1000")
+            raise ParameterError(
+                f"pattern {tuple(pattern)} must be writes of 1 byte or more, 65536 bytes in all"
+            )
 
 
 def _measure_one(
     lab: Lab,
     writes: tuple[int, ...],
-    exchanges: int,
+    messages: int,
     option: Option,
     receiver: Receiver = "linux",
 ) -> tuple[Pattern, int]:
     nodelay = option == "no_delay"
     with lab.client.capture() as capture, _connection(lab, nodelay) as (client, server):
         times = [
-            _exchange(client, server, writes, option, receiver) for _ in range(WARM_UP + exchanges)
+            _send_message(client, server, writes, option, receiver)
+            for _ in range(WARM_UP + messages)
         ]
     with capture:
         rows, drops = capture.segments, capture.drops or 0
     sizes = rows.data("client")["payload_bytes"]
-    segments = _last_exchange(sizes.tolist(), sum(writes))
+    segments = _last_message(sizes.tolist(), sum(writes))
     return Pattern(writes, segments, tuple(times[WARM_UP:])), drops
 
 
@@ -315,7 +296,7 @@ class _Pair(tuple[socket.socket, socket.socket]):
             end.close()
 
 
-def _exchange(
+def _send_message(
     client: socket.socket,
     server: socket.socket,
     writes: Sequence[int],
@@ -337,7 +318,7 @@ def _exchange(
 
 
 def send_writes(client: socket.socket, writes: Sequence[int], option: Option) -> None:
-    """One message in pieces, in one of the five ways (TCP_NODELAY is an option of the socket)."""
+    """Sends one message in several writes (TCP_NODELAY is an option of the socket)."""
     pieces = [bytes(size) for size in writes]
     if option == "writev":
         rest = sum(writes) - client.sendmsg(pieces)
@@ -352,7 +333,7 @@ def send_writes(client: socket.socket, writes: Sequence[int], option: Option) ->
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, False)
 
 
-def _last_exchange(sizes: list[int], total: int) -> tuple[int, ...]:
+def _last_message(sizes: list[int], total: int) -> tuple[int, ...]:
     """The segments at the end that together carry one pattern."""
     last: list[int] = []
     while sizes and sum(last) < total:

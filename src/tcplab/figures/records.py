@@ -145,16 +145,17 @@ def _mark_text(axes: Axes, per_s: float, y: float, height: float) -> None:
 def write_matrix(result: WriteMatrix) -> Picture:
     """Write pattern by option and receiver: which cells wait for a timer."""
     figure = style.new_figure()
-    cells = {(each.writes, each.option, each.receiver): each for each in result.cells}
-    stalled = [each for each in result.cells if each.stalled]
+    cells = {(each.writes, each.option, each.receiver): each for each in result.variants}
+    stalled = [each for each in result.variants if each.stalled]
+    quick = [each.arrival_ms for each in result.variants if not each.stalled]
     title = (
         f"{len(stalled)} of {len(cells)} combinations wait for a timer: several small writes, Nagle"
         " on, and an ACK that is late"
     )
     style.title(figure, title)
     axes = figure.add_axes((0.16, 0.03, 0.83, 0.75))
-    patterns = list(dict.fromkeys(each.writes for each in result.cells))
-    columns = list(dict.fromkeys((each.receiver, each.option) for each in result.cells))
+    patterns = list(dict.fromkeys(each.writes for each in result.variants))
+    columns = list(dict.fromkeys((each.receiver, each.option) for each in result.variants))
     axes.set(xlim=(0, len(columns)), ylim=(len(patterns), 0))
     axes.axis("off")
     for row, writes in enumerate(patterns):
@@ -171,7 +172,7 @@ def write_matrix(result: WriteMatrix) -> Picture:
     alt = (
         f"Table of {len(patterns)} write patterns by {len(columns)} combinations of option and"
         f" receiver. Stalled: {listed or 'none'}. All others take less than"
-        f" {max((each.arrival_ms for each in result.cells if not each.stalled), default=0):.3g} ms."
+        f" {max(quick, default=0):.3g} ms."
     )
     return Picture(figure, title, alt, table(result))
 
