@@ -24,7 +24,16 @@ from bench.rounds import Entrant, Measured, Rules, contest, summary
 
 from bench import peers
 from tcplab.lab import Host, Lab, Pair
-from tcplab.programs import SendMethod, send_file, small_writes, tcp_bulk, udp_bulk
+from tcplab.programs import (
+    ReceiverOptions,
+    RunOptions,
+    SendMethod,
+    SinkOptions,
+    send_file,
+    small_writes,
+    tcp_bulk,
+    udp_bulk,
+)
 from tcplab.tables import Column, Table
 
 OURS: Final = "tcplab"
@@ -76,14 +85,11 @@ def _bulk(
     result = tcp_bulk(
         setting.pair,
         write_bytes=write_bytes,
-        read_bytes=None if discard else write_bytes,
         duration_s=setting.seconds,
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
-        rcvlowat_bytes=lowat_bytes,
-        discard=discard,
-        source_cpu=setting.source_cpu,
-        sink_cpu=setting.sink_cpu,
+        sink=SinkOptions(None if discard else write_bytes, lowat_bytes, discard),
+        run=RunOptions(cpu=(setting.source_cpu, setting.sink_cpu)),
     )
     return Measured(8 * result.source.mb_per_s / 1e3, result.source.bytes)
 
@@ -94,10 +100,10 @@ def _exchange(setting: Setting, request_bytes: int, response_bytes: int) -> Meas
         "no_delay",
         messages=60_000 * setting.seconds,
         writes=1,
-        size_bytes=request_bytes,
+        write_bytes=request_bytes,
         reply_bytes=response_bytes,
-        cpu=setting.source_cpu,
-        deadline_s=0,  # a timer to arm for each read, which no peer has
+        # A deadline is a timer to arm for each read, which no peer has.
+        run=RunOptions(cpu=setting.source_cpu, deadline_s=0),
     )
     return Measured(result.messages / result.usage.wall_s)
 
@@ -114,8 +120,7 @@ def _udp(
         gso=gso,
         gro=gso,
         spin_us=spin_us,
-        source_cpu=setting.source_cpu,
-        sink_cpu=setting.sink_cpu,
+        run=RunOptions(cpu=(setting.source_cpu, setting.sink_cpu)),
     )
     lost_percent = 100 * result.sink.lost / result.sink.sent
     return Measured(
@@ -219,10 +224,8 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
                 Path(file.name),
                 method=method,
                 cache="warm",
-                discard=True,
-                connections=1,
-                source_cpu=cpus[0],
-                sink_cpu=cpus[-1],
+                receiver=ReceiverOptions(discard=True),
+                run=RunOptions(cpu=(cpus[0], cpus[-1])),
             )
             more = {
                 "sender_cpu_s_per_gb": result.cpu_s_per_gb,

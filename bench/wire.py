@@ -42,7 +42,7 @@ from bench.rounds import Entrant, Measured, Rules, contest, say, summary, undist
 from tcplab.capture import record
 from tcplab.errors import LabError
 from tcplab.lab import Host, Lab, Pair, program_path
-from tcplab.programs import tcp_bulk
+from tcplab.programs import RunOptions, SinkOptions, tcp_bulk
 from tcplab.tables import Column, Table
 
 #: Round trip in ms and echo requests per second; the last is the goal's.
@@ -415,17 +415,15 @@ def throughput(rules: Rules) -> list[Row]:
 def transfer(lab: Lab, seconds: float) -> Measured:
     """TCP as fast as it goes from client to server, Gbit/s of payload."""
     before_s = _cpu_s(lab)
-    # Both ends on one processor: the wire is what is measured, and has another one to itself.
-    ends_cpu = min(os.sched_getaffinity(0))
     result = tcp_bulk(
         lab,
         write_bytes=1 << 20,
         duration_s=seconds,
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
-        discard=True,
-        source_cpu=ends_cpu,
-        sink_cpu=ends_cpu,
+        sink=SinkOptions(discard=True),
+        # The wire is what is measured, and has another processor to itself.
+        run=RunOptions.on_one_cpu(),
     )
     cpu_s_per_gb = (_cpu_s(lab) - before_s) / (result.source.bytes / 1e9)
     more = {"wire_cpu_s_per_gb": cpu_s_per_gb}

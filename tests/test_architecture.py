@@ -36,18 +36,10 @@ KNOWN_LONG: Final[set[str]] = {
     "grading/captures.py:record_connection",
     "grading/sandbox.py:start",
     "models/messages.py:message_cost",
-    "programs/file.py:send_file",
-    "programs/bulk.py:tcp_bulk",
     "segments/tcp.py:_retransmissions",
     "timeline/__init__.py:explain",
 }
 KNOWN_MANY_PARAMETERS: Final[set[str]] = {
-    "programs/messages.py:quotes",
-    "programs/messages.py:records",
-    "programs/file.py:send_file",
-    "programs/messages.py:small_writes",
-    "programs/bulk.py:tcp_bulk",
-    "programs/bulk.py:udp_bulk",
     "timeline/__init__.py:explain",
     "timeline/evidence.py:gather",
 }

@@ -16,6 +16,10 @@ from tcplab.errors import LabError
 from tcplab.lab import Lab, Loopback
 from tcplab.programs import (
     AnyNetwork,
+    HeaderOptions,
+    ReceiverOptions,
+    RunOptions,
+    SinkOptions,
     page_cache,
     pipe_chain,
     quotes,
@@ -59,9 +63,9 @@ def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_small_writes(network: AnyNetwork, congestion: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     result = small_writes(
-        network, "cork", 5, writes=3, size_bytes=7, log=log, congestion=congestion
+        network, "cork", 5, writes=3, write_bytes=7, log=log, run=RunOptions(congestion=congestion)
     )
-    assert (result.mode, result.messages, result.writes, result.size_bytes) == ("cork", 5, 3, 7)
+    assert (result.mode, result.messages, result.writes, result.write_bytes) == ("cork", 5, 3, 7)
     assert result.bytes == 105
     assert result.system_calls == 5 * 6
     assert result.ms_per_message == pytest.approx(result.usage.wall_s * 1000 / 5)
@@ -75,7 +79,12 @@ def test_small_writes(network: AnyNetwork, congestion: str, tmp_path: Path) -> N
 
 def test_tcp_bulk(network: AnyNetwork, congestion: str) -> None:
     result = tcp_bulk(
-        network, congestion=congestion, count=200, write_bytes=1000, mss_bytes=500, interval_ms=1000
+        network,
+        run=RunOptions(congestion=congestion),
+        count=200,
+        write_bytes=1000,
+        mss_bytes=500,
+        interval_ms=1000,
     )
     assert result.source.bytes == result.sink.bytes == 200_000
     assert result.source.sndbuf_granted_bytes == result.sink.rcvbuf_granted_bytes == 65536
@@ -84,11 +93,11 @@ def test_tcp_bulk(network: AnyNetwork, congestion: str) -> None:
     assert result.source.usage.wall_s > 0
     automatic = tcp_bulk(
         network,
-        congestion=congestion,
+        run=RunOptions(congestion=congestion),
         duration_s=0.1,
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
-        discard=True,
+        sink=SinkOptions(discard=True),
     )
     assert automatic.sink.discard
     assert automatic.source.sndbuf_requested_bytes == automatic.sink.rcvbuf_requested_bytes == 0
@@ -100,7 +109,7 @@ def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork
     assert pinned.source.options.congestion == network.congestion
     assert pinned.sink.options.congestion == network.congestion
     assert small_writes(network, messages=2).options.congestion == network.congestion
-    of_the_machine = tcp_bulk(network, congestion="system", **few)
+    of_the_machine = tcp_bulk(network, run=RunOptions(congestion="system"), **few)
     default = network.client.sysctl("net.ipv4.tcp_congestion_control")
     assert of_the_machine.source.options.congestion == default
 
@@ -118,20 +127,20 @@ def test_udp_bulk(network: AnyNetwork) -> None:
 
 
 def test_records(network: AnyNetwork, congestion: str) -> None:
-    result = records(network, congestion=congestion, count=100, batch=30)
+    result = records(network, run=RunOptions(congestion=congestion), count=100, batch=30)
     assert (result.records, result.sends, result.batch) == (100, 4, 30)
     assert result.sink_usage.wall_s > 0
     assert result.sink_tcp_info["bytes_received"] >= result.bytes
-    alone = records(network, congestion=congestion, count=10, unbuffered=True)
+    alone = records(network, run=RunOptions(congestion=congestion), count=10, unbuffered=True)
     assert alone.tcp_info["data_segs_out"] == 10
 
 
 def test_quotes(network: AnyNetwork, congestion: str) -> None:
-    result = quotes(network, congestion=congestion, count=10)
+    result = quotes(network, run=RunOptions(congestion=congestion), count=10)
     assert (result.quotes, result.single) == (10, False)
     assert result.tcp_info["bytes_sent"] == 80
     assert result.server_tcp_info["bytes_sent"] == 0
-    single = quotes(network, congestion=congestion, count=10, single=True)
+    single = quotes(network, run=RunOptions(congestion=congestion), count=10, single=True)
     assert single.server_tcp_info["bytes_sent"] == 320
 
 
@@ -141,15 +150,20 @@ def test_send_file(network: AnyNetwork, congestion: str, some_file: Path, tmp_pa
         network,
         some_file,
         method="read",
-        output=output,
-        verify=True,
-        header_bytes=9,
-        congestion=congestion,
+        header=HeaderOptions(9),
+        receiver=ReceiverOptions(output, verify=True),
+        run=RunOptions(congestion=congestion),
     )
     assert output.read_bytes() == some_file.read_bytes()
     assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)
     assert result.block_bytes == 4096
-    three = send_file(network, some_file, connections=3, discard=True, congestion=congestion)
+    three = send_file(
+        network,
+        some_file,
+        connections=3,
+        receiver=ReceiverOptions(discard=True),
+        run=RunOptions(congestion=congestion),
+    )
     assert three.receiver.bytes == 1_500_000
 
 
@@ -185,7 +199,7 @@ def free_port(network: AnyNetwork) -> int:
     [
         (lambda network: small_writes(network, messages=0), "N: 0 is outside 1 to 10000000"),
         (
-            lambda network: tcp_bulk(network, congestion="no"),
+            lambda network: tcp_bulk(network, run=RunOptions(congestion="no")),
             "--congestion no (this kernel offers: ",
         ),
         (lambda network: udp_bulk(network, datagram_bytes=4), "-s: 4 is outside 16 to 65507"),
@@ -219,13 +233,13 @@ def test_of_two_failures_both_are_told(lab: Lab, tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(50_000_000)
     with pytest.raises(LabError, match=r"filesend.*(ECONNRESET|EPIPE)") as caught:
-        send_file(lab, path, output="/dev/full")
+        send_file(lab, path, receiver=ReceiverOptions("/dev/full"))
     assert "ENOSPC" in str(caught.value)
 
 
 def test_a_call_that_takes_too_long_is_ended(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"did not end within timeout_s=0\.5"):
-        tcp_bulk(lab, duration_s=60, timeout_s=0.5)
+        tcp_bulk(lab, duration_s=60, run=RunOptions(timeout_s=0.5))
     assert tcp_bulk(lab, count=10).sink.bytes == 14400
 
 
@@ -234,5 +248,5 @@ def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
     main = threading.main_thread().ident
     threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
-        tcp_bulk(lab, duration_s=60, port=9000)
-    assert tcp_bulk(lab, count=10, port=9000).sink.bytes == 14400
+        tcp_bulk(lab, duration_s=60, run=RunOptions(port=9000))
+    assert tcp_bulk(lab, count=10, run=RunOptions(port=9000)).sink.bytes == 14400

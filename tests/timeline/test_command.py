@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "default",
             2,
             log=directory / "client.log",
-            server_log=directory / "server.log",
+            peer_log=directory / "server.log",
         )
     client.save(directory / "client.pcapng")
     server.save(directory / "server.pcapng")

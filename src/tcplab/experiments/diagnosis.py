@@ -9,11 +9,9 @@ what the program says of itself, and not by a stopwatch. Lessons and graders use
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +22,10 @@ from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.mode import mode, recorded_note
-from tcplab.lab import Host, Lab, program_path, why_no_lab
+from tcplab.lab import Lab, program_path, why_no_lab
 from tcplab.listings import source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
-from tcplab.programs import Event, SocketOptions, read_log
+from tcplab.programs import Event, SocketOptions, read_log, run_pair
 from tcplab.programs.compile import compile_program
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
 from tcplab.tables import Column, Table
@@ -560,7 +558,10 @@ def _run(
             theirs += [*([f"--log={peer_log}"] if program == "request" else []), cpu]
             server, client = [*theirs, f"--bind={address}"], mine
         with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
-            client_report, server_report = _run_pair(lab, server, client)
+            # The learner's program may choose its congestion control, as the course's own may.
+            client_report, server_report = run_pair(
+                lab, server, client, _TIMEOUT_S, privileged=True
+            )
         with near, far:
             stream = _stream(near) if snaplen > 1500 else b""
             result = Diagnosis(
@@ -584,90 +585,6 @@ def _run(
                 ),
             )
     return result, stream
-
-
-def _run_pair(
-    lab: Lab, server: Sequence[str], client: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The client's report and the server's.
-
-    Raises:
-        LabError: one of them failed; the message carries what it said.
-    """
-    listening = _start(lab.server, server)
-    with listening:
-        try:
-            assert listening.stdout is not None
-            ready = listening.stdout.readline()
-            if not ready:
-                raise LabError(_complaint(server[0], listening))
-            port = str(_number_in(ready, server[0]))
-            sending = _start(lab.client, [port if word == "{port}" else word for word in client])
-            with sending:
-                try:
-                    sent = _report(client[0], sending)
-                finally:
-                    if sending.poll() is None:
-                        sending.kill()
-            return sent, _report(server[0], listening)
-        except LabError as error:
-            # Of two failures the server's is often the cause.
-            words = _last_words(server[0], listening)
-            raise LabError(f"{error}; {words}" if words else str(error)) from None
-        finally:
-            if listening.poll() is None:
-                listening.kill()
-
-
-def _start(host: Host, argv: Sequence[str]) -> subprocess.Popen[Any]:
-    # privileged: the learner's program may choose its congestion control as the course's own may.
-    return host.start(argv, privileged=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def _number_in(line: str, program: str) -> int:
-    try:
-        return int(json.loads(line)["listening"])
-    except (ValueError, KeyError, TypeError):
-        raise LabError(f"{Path(program).name} said {line.strip()!r} instead of its port") from None
-
-
-def _report(program: str, process: subprocess.Popen[Any]) -> dict[str, Any]:
-    name = Path(program).name
-    try:
-        out, err = process.communicate(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise LabError(f"{name} did not end within {_TIMEOUT_S:g} s") from None
-    if process.returncode:
-        raise LabError(_failure(name, process.returncode, err))
-    try:
-        data = json.loads(out.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        data = None
-    if not isinstance(data, dict):
-        raise LabError(f"{name} printed no result (a JSON object, with --json)")
-    return data
-
-
-def _failure(name: str, status: int, err: str) -> str:
-    last = (err.strip().splitlines() or [""])[-1].removeprefix(f"{name}: ")
-    how = f"was ended by signal {-status}" if status < 0 else f"failed (exit {status})"
-    return f"{name} {how}" + (f": {last}" if last else "")
-
-
-def _complaint(program: str, process: subprocess.Popen[Any]) -> str:
-    _out, err = process.communicate(timeout=_TIMEOUT_S)
-    return _failure(Path(program).name, process.returncode, err)
-
-
-def _last_words(program: str, process: subprocess.Popen[Any]) -> str:
-    """What the server said, if it has failed by now; else ''."""
-    try:
-        process.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        return ""
-    if not process.returncode or process.stderr is None or process.stderr.closed:
-        return ""
-    return _complaint(program, process)
 
 
 def _stream(capture: Capture) -> bytes:

@@ -18,7 +18,7 @@ from tcplab.experiments.declaration import experiment
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
-from tcplab.programs import tcp_bulk
+from tcplab.programs import RunOptions, tcp_bulk
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
                 write_bytes=_PATH_WRITE_BYTES,
                 count=_PATH_WRITES,
                 mss_bytes=case.maxseg_bytes,
-                deadline_s=case.patience_s,
+                run=RunOptions(deadline_s=case.patience_s),
             )
         except LabError as error:
             complaint = str(error)

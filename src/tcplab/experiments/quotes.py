@@ -259,7 +259,7 @@ def measure(
         measured: list[Variant] = []
         with Rounds(len(cases), "quotes") as rounds:
             for number in rounds:
-                measured.append(_measure_one(network, *cases[number], count, batch, cpu))
+                measured.append(_measure_one(network, *cases[number], count, batch))
         drops = [each.drops for each in measured if each.drops is not None]
         return Quotes(
             measured,
@@ -291,9 +291,7 @@ def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) 
                 raise ValueError(f"{name}: {each!r} is not one of {'; '.join(known)}")
 
 
-def _measure_one(
-    network: Network, way: Way, server: Server, count: int, batch: int, cpu: int
-) -> Variant:
+def _measure_one(network: Network, way: Way, server: Server, count: int, batch: int) -> Variant:
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
         with both_ends(network) as ends:
@@ -304,9 +302,8 @@ def _measure_one(
                 nodelay=way.endswith("nodelay"),
                 batch=batch if way.endswith("batch") else 1,
                 quickack="off" if server == "delaying" else "on",
-                cpu=cpu,
                 log=log,
-                server_log=server_log,
+                peer_log=server_log,
             )
         events, answers = read_log(log), read_log(server_log)
     return Variant(way, server, result, events, answers, ends.client, ends.server, ends.drops)

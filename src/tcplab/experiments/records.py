@@ -230,9 +230,7 @@ def measure(
                 way, receiver = cases[number]
                 few = way.startswith("unbuffered")
                 measured.append(
-                    _measure_one(
-                        network, way, receiver, unbuffered_count if few else count, batch, cpu
-                    )
+                    _measure_one(network, way, receiver, unbuffered_count if few else count, batch)
                 )
         drops = [each.drops for each in measured if each.drops is not None]
         return Records(
@@ -273,9 +271,7 @@ def _check(
                 raise ValueError(f"{name}: {each!r} is not one of {', '.join(known)}")
 
 
-def _measure_one(
-    network: Network, way: Way, receiver: Receiver, count: int, batch: int, cpu: int
-) -> Variant:
+def _measure_one(network: Network, way: Way, receiver: Receiver, count: int, batch: int) -> Variant:
     unbuffered = way.startswith("unbuffered")
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         log = Path(directory) / "source.log"
@@ -287,7 +283,6 @@ def _measure_one(
                 nodelay=way.endswith("nodelay"),
                 batch=batch if way == "batch" else None,
                 quickack="off" if receiver == "delaying" else "on",
-                cpu=cpu,
                 log=log if unbuffered else None,
             )
         near, far = (ends.client, ends.server) if unbuffered else (None, None)

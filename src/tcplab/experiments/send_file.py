@@ -37,7 +37,7 @@ from tcplab.experiments.mode import mode, recorded_note
 from tcplab.experiments.one_machine import one_machine
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Command, Host, Lab, Loopback, Network, program_path
-from tcplab.programs import CacheState, SendFileResult, SendMethod
+from tcplab.programs import CacheState, HeaderOptions, SendFileResult, SendMethod
 from tcplab.programs import send_file as run_program
 from tcplab.tables import Column, Table
 
@@ -591,7 +591,7 @@ class _Bench:
 def _short(error: LabError, path: Path) -> str:
     if "SIGKILL" in str(error):
         return "killed by the kernel: the control group had no memory left"
-    return str(error).rpartition("filesend: ")[2].replace(str(path), "the file")
+    return str(error).rpartition("): ")[2].replace(str(path), "the file")
 
 
 def _described(network: Network) -> dict[str, Any]:
@@ -622,11 +622,8 @@ def _send(network: Network, case: Case, path: Path) -> SendFileResult:
         method=case.method,
         block_bytes=case.block_bytes,
         connections=case.connections,
-        header_bytes=case.header_bytes,
-        cork=case.cork,
-        more=case.more,
-        nodelay=case.nodelay,
         cache=case.cache,
+        header=HeaderOptions(case.header_bytes, case.cork, case.more, case.nodelay),
     )
 
 

@@ -222,7 +222,7 @@ def measure(
     with at_network(network, rtt_ms=rtt_ms) as network:
         # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
         cpu = min(os.sched_getaffinity(0))
-        shape = {"writes": writes, "size_bytes": size_bytes, "quickack": quickack, "cpu": cpu}
+        shape = {"writes": writes, "write_bytes": size_bytes, "quickack": quickack}
         measured = [_measure_one(network, mode, messages, shape) for mode in variants]
         drops = [each.drops for each in measured if each.drops is not None]
         return SmallWrites(
@@ -264,9 +264,8 @@ def _measure_one(
                 network,
                 mode,
                 messages,
-                congestion=network.congestion,
                 log=log,
-                server_log=server_log,
+                peer_log=server_log,
                 **shape,
             )
         logs = read_log(log), read_log(server_log)

@@ -1,9 +1,9 @@
 """One typed call for each of the course's C programs: arguments in, a result dataclass out.
 
-Each call starts the listening program on the place's server, waits for the line in which it says
-that it listens, runs the other program on the client, and reads the JSON object that each prints.
-The place is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
-:class:`~tcplab.lab.Pair`. What a program measures, and why, is told at the top of its source in
+Each call starts the listening program on the network's server, waits for the line that announces
+its port, runs the other program on the client, and reads the JSON object that each prints. The
+network is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
+:class:`~tcplab.lab.Pair`. What a program measures, and why, stands at the top of its source in
 ``src/programs/``.
 
 Every function raises :class:`~tcplab.errors.LabError` when a program fails; the message carries the
@@ -13,19 +13,25 @@ line that the program wrote to standard error.
 from __future__ import annotations
 
 from tcplab.programs.bulk import (
+    SinkOptions,
     TcpBulkResult,
     TcpSink,
     TcpSource,
+    Transfer,
     UdpBulkResult,
     UdpSink,
     UdpSource,
     tcp_bulk,
+    tcp_source,
+    tcp_transfer,
     udp_bulk,
 )
 from tcplab.programs.chain import ChainProcess, ChainResult, pipe_chain
 from tcplab.programs.file import (
     CacheState,
     FileReceiver,
+    HeaderOptions,
+    ReceiverOptions,
     SendFileResult,
     SendMethod,
     page_cache,
@@ -42,7 +48,8 @@ from tcplab.programs.messages import (
     records,
     small_writes,
 )
-from tcplab.programs.pair import AnyNetwork
+from tcplab.programs.pair import AnyNetwork, Running, RunOptions, await_listener, run_pair
+from tcplab.programs.patterns import PatternResult, write_patterns, writepattern_peer
 from tcplab.programs.reports import Percentiles, SocketOptions, TcpInfo, Usage
 
 __all__ = [
@@ -52,12 +59,18 @@ __all__ = [
     "ChainResult",
     "Event",
     "FileReceiver",
+    "HeaderOptions",
+    "PatternResult",
     "Percentiles",
     "QuickAck",
     "QuotesResult",
+    "ReceiverOptions",
     "RecordsResult",
+    "RunOptions",
+    "Running",
     "SendFileResult",
     "SendMethod",
+    "SinkOptions",
     "SmallWritesMode",
     "SmallWritesResult",
     "SocketOptions",
@@ -65,17 +78,24 @@ __all__ = [
     "TcpInfo",
     "TcpSink",
     "TcpSource",
+    "Transfer",
     "UdpBulkResult",
     "UdpSink",
     "UdpSource",
     "Usage",
+    "await_listener",
     "page_cache",
     "pipe_chain",
     "quotes",
     "read_log",
     "records",
+    "run_pair",
     "send_file",
     "small_writes",
     "tcp_bulk",
+    "tcp_source",
+    "tcp_transfer",
     "udp_bulk",
+    "write_patterns",
+    "writepattern_peer",
 ]

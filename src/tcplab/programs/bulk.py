@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tcplab.errors import LabError
 from tcplab.programs.pair import (
-    DEADLINE_S,
-    TIMEOUT_S,
     AnyNetwork,
+    Running,
+    RunOptions,
     buffer_size,
-    congestion_of,
     long_options,
     run_pair,
     short_options,
@@ -105,6 +108,21 @@ class TcpBulkResult:
     samples: Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """How tcpsink reads.
+
+    Attributes:
+        read_bytes: size of a read; None for rcvbuf_bytes, or 131072.
+        rcvlowat_bytes: SO_RCVLOWAT: it sleeps until so much has come.
+        discard: throw the data away in the kernel (MSG_TRUNC).
+    """
+
+    read_bytes: int | None = None
+    rcvlowat_bytes: int | None = None
+    discard: bool = False
+
+
 def tcp_bulk(
     network: AnyNetwork,
     *,
@@ -113,18 +131,10 @@ def tcp_bulk(
     duration_s: float | None = None,
     sndbuf_bytes: int | None = 32768,
     rcvbuf_bytes: int | None = 32768,
-    read_bytes: int | None = None,
-    rcvlowat_bytes: int | None = None,
-    discard: bool = False,
     mss_bytes: int | None = None,
-    nodelay: bool = False,
     interval_ms: float | None = None,
-    source_cpu: int | None = None,
-    sink_cpu: int | None = None,
-    congestion: str | None = None,
-    port: int = 0,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    sink: SinkOptions | None = None,
+    run: RunOptions | None = None,
 ) -> TcpBulkResult:
     """Sends blocks as fast as the connection takes them (tcpsource, tcpsink).
 
@@ -135,40 +145,117 @@ def tcp_bulk(
         duration_s: write for so long instead of a number of times.
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel.
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel.
-        read_bytes: size of a read; None for rcvbuf_bytes, or 131072.
-        rcvlowat_bytes: SO_RCVLOWAT of the sink: it sleeps until so much has come.
-        discard: the sink throws the data away in the kernel.
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767.
-        nodelay: TCP_NODELAY of the source.
-        interval_ms: take a sample of the source's TCP_INFO so often.
-        source_cpu: pins the source to this CPU.
-        sink_cpu: pins the sink to this CPU.
-        congestion: congestion control of both ends; None for network.congestion, "system" for the
-            machine's default.
-        port: the sink's; 0 for a free one.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        interval_ms: sampling interval of the source's TCP_INFO; None for no samples.
+        sink: how the sink reads.
+        run: CPU, congestion control, port and deadlines.
 
     Raises:
         LabError: a program failed.
     """
-    common = long_options(
-        json=True, congestion=congestion_of(network, congestion), deadline=deadline_s, mss=mss_bytes
-    )
-    sink = ["tcpsink", "-p", str(port), "-b", buffer_size(rcvbuf_bytes), *common]
-    sink += long_options(
-        bind=network.server.address, cpu=sink_cpu, discard=discard, lowat=rcvlowat_bytes
-    )
-    sink += short_options(r=read_bytes)
-    source = ["tcpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes), "-s", str(write_bytes)]
-    source += [*common, *short_options(c=count, t=duration_s)]
-    source += [*long_options(cpu=source_cpu, nodelay=nodelay, interval=interval_ms)]
-    sent, received = run_pair(network, sink, [*source, network.server.address], timeout_s)
+    sink, run = sink or SinkOptions(), run or RunOptions()
+    receiver = _sink(network, rcvbuf_bytes, run)
+    receiver += long_options(mss=mss_bytes, discard=sink.discard, lowat=sink.rcvlowat_bytes)
+    receiver += short_options(r=sink.read_bytes)
+    source = _source(network, "{port}", write_bytes, sndbuf_bytes, run)
+    source += long_options(mss=mss_bytes, interval=interval_ms)
+    source += short_options(c=count, t=duration_s)
+    sent, received = run_pair(network, receiver, source, run.timeout_s)
     return TcpBulkResult(
         source=TcpSource.from_json(sent),
         sink=TcpSink.from_json(received),
-        samples=tuple(sent["earlier_lines"]),
+        samples=tuple(json.loads(line) for line in sent["earlier_lines"]),
     )
+
+
+def tcp_source(
+    network: AnyNetwork,
+    port: int,
+    *,
+    write_bytes: int = 1440,
+    count: int = 5000,
+    sndbuf_bytes: int | None = 32768,
+    nodelay: bool = False,
+    run: RunOptions | None = None,
+) -> TcpSource:
+    """Sends blocks to another receiver than tcpsink, which listens already (tcpsource).
+
+    Args:
+        network: where; the client sends.
+        port: where the receiver listens.
+        write_bytes: size of a write, 1 to 2^30.
+        count: number of writes.
+        sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel.
+        nodelay: TCP_NODELAY.
+        run: CPU, congestion control and deadlines.
+
+    Raises:
+        LabError: the program failed.
+    """
+    run = run or RunOptions()
+    argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
+    argv += [*short_options(c=count), *long_options(nodelay=nodelay)]
+    with Running(network.client, argv) as source:
+        return TcpSource.from_json(source.report(run.timeout_s))
+
+
+class Transfer:
+    """A transfer that goes on while its network is changed and watched.
+
+    Attributes:
+        latest: the newest sample of the source's TCP_INFO; empty before the first.
+    """
+
+    def __init__(self, source: Running, sink: Running) -> None:
+        self._programs = (source, sink)
+        self.latest: Mapping[str, Any] = {}
+        threading.Thread(target=self._listen, args=(source,), daemon=True).start()
+
+    def _listen(self, source: Running) -> None:
+        for line in source.lines():
+            sample = json.loads(line)
+            if "sample_s" in sample:
+                self.latest = sample
+
+    def check(self) -> None:
+        """Raises LabError if a program has ended."""
+        for program in self._programs:
+            if program.ended():
+                raise LabError(program.failure() or f"{program.name} ended in the middle")
+
+
+@contextmanager
+def tcp_transfer(
+    network: AnyNetwork, *, interval_ms: float = 50, run: RunOptions | None = None
+) -> Iterator[Transfer]:
+    """Sends blocks until the with statement ends, with buffers that the kernel sizes.
+
+    Args:
+        network: where; the client sends.
+        interval_ms: sampling interval of the source's TCP_INFO.
+        run: CPU, congestion control, port and deadlines.
+
+    Raises:
+        LabError: a program did not start.
+    """
+    run = run or RunOptions()
+    with ExitStack() as stack:
+        sink = stack.enter_context(Running(network.server, _sink(network, None, run)))
+        argv = _source(network, str(sink.port()), 16384, None, run)
+        argv += [*short_options(t=3600), *long_options(interval=interval_ms)]
+        yield Transfer(stack.enter_context(Running(network.client, argv)), sink)
+
+
+def _sink(network: AnyNetwork, rcvbuf_bytes: int | None, run: RunOptions) -> list[str]:
+    argv = ["tcpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
+    return argv + run.server_options(network)
+
+
+def _source(
+    network: AnyNetwork, port: str, write_bytes: int, sndbuf_bytes: int | None, run: RunOptions
+) -> list[str]:
+    argv = ["tcpsource", "-p", port, "-b", buffer_size(sndbuf_bytes), "-s", str(write_bytes)]
+    return [*argv, *run.client_options(network), network.server.address]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +352,7 @@ def udp_bulk(
     gso: bool = False,
     gro: bool = False,
     spin_us: int | None = None,
-    source_cpu: int | None = None,
-    sink_cpu: int | None = None,
-    port: int = 0,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    run: RunOptions | None = None,
 ) -> UdpBulkResult:
     """Sends numbered datagrams and counts what becomes of them (udpsource, udpsink).
 
@@ -283,27 +366,16 @@ def udp_bulk(
         gso: hand the kernel up to 64 datagrams at a time (UDP_SEGMENT).
         gro: take many datagrams at a time (UDP_GRO).
         spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
-        source_cpu: pins the source to this CPU.
-        sink_cpu: pins the sink to this CPU.
-        port: the sink's; 0 for a free one.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        run: CPU, port and deadlines.
 
     Raises:
         LabError: a program failed.
     """
-    common = long_options(json=True, deadline=deadline_s)
-    sink = ["udpsink", "-p", str(port), "-b", buffer_size(rcvbuf_bytes), *common]
-    sink += long_options(bind=network.server.address, cpu=sink_cpu, gro=gro, spin=spin_us)
-    source = [
-        "udpsource",
-        "-p",
-        "{port}",
-        "-b",
-        buffer_size(sndbuf_bytes),
-        "-s",
-        str(datagram_bytes),
-    ]
-    source += ["-c", str(count), *common, *long_options(cpu=source_cpu, pace=pace_mbit, gso=gso)]
-    sent, received = run_pair(network, sink, [*source, network.server.address], timeout_s)
+    run = replace(run or RunOptions(), congestion="system")  # UDP has none
+    sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
+    sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]
+    source = ["udpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes)]
+    source += ["-s", str(datagram_bytes), "-c", str(count), *run.client_options(network)]
+    source += [*long_options(pace=pace_mbit, gso=gso), network.server.address]
+    sent, received = run_pair(network, sink, source, run.timeout_s)
     return UdpBulkResult(UdpSource.from_json(sent), UdpSink.from_json(received))

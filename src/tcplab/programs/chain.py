@@ -14,7 +14,7 @@ from typing import Any
 from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.programs.logs import File
-from tcplab.programs.pair import TIMEOUT_S, AnyNetwork
+from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def pipe_chain(
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
             _start_chain(started, network.server, receiving, values, subprocess.DEVNULL, last)
-            _await_listener(network.server, port, started[0], timeout_s)
+            _await_listener(network.server, port, started[0], min(timeout_s, 10))
             start = time.monotonic()
             _start_chain(started, network.client, sending, values, first, subprocess.DEVNULL)
             _await_chain(started, start + timeout_s)
@@ -214,25 +214,13 @@ def _start_chain(
         stdin = process.stdout
 
 
-def _await_listener(host: Host, port: int, listener: _Stage, timeout_s: float) -> None:
+def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) -> None:
     """Returns when something listens on the port: other programs than ours don't say so."""
-    end = time.monotonic() + min(timeout_s, 10)
-    while not _listens(host, port):
-        if listener.ended():
-            raise LabError(f"'{listener.shown}' {_last_line(listener.process)}")
-        if time.monotonic() > end:
-            raise LabError(f"'{listener.shown}' does not listen on port {port}")
-        time.sleep(0.005)
-
-
-def _listens(host: Host, port: int) -> bool:
-    listening = f":{port:04X} "
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in host.read(table).splitlines()[1:]:
-            _slot, local, _remote, state, *_rest = line.split()
-            if state == "0A" and f"{local} ".endswith(listening):
-                return True
-    return False
+    if await_listener(host, port, listener.ended, within_s):
+        return
+    if listener.ended():
+        raise LabError(f"'{listener.shown}' {_last_line(listener.process)}")
+    raise LabError(f"'{listener.shown}' does not listen on port {port}")
 
 
 def _await_chain(stages: Sequence[_Stage], end: float) -> None:

@@ -9,11 +9,9 @@ from typing import Literal
 
 from tcplab.programs.logs import File
 from tcplab.programs.pair import (
-    DEADLINE_S,
-    TIMEOUT_S,
     AnyNetwork,
+    RunOptions,
     buffer_size,
-    congestion_of,
     last_object,
     long_options,
     run_pair,
@@ -97,6 +95,42 @@ class SendFileResult(Report):
     receiver: FileReceiver
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderOptions:
+    """A header before the file, and what decides whether both share a segment.
+
+    Attributes:
+        header_bytes: sent before the file, in a send() of their own; 0 for none.
+        cork: TCP_CORK from before the header until after the file.
+        more: MSG_MORE with the header.
+        nodelay: TCP_NODELAY.
+    """
+
+    header_bytes: int = 0
+    cork: bool = False
+    more: bool = False
+    nodelay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverOptions:
+    """What becomes of a file at the receiver.
+
+    Attributes:
+        output: file to write to (several connections: output.1, output.2, ...); None for /dev/null.
+        discard: throw the data away in the kernel.
+        verify: compare the SHA-256 of what was written; needs output.
+        rcvbuf_bytes: SO_RCVBUF; None leaves it to the kernel.
+        read_bytes: size of a read.
+    """
+
+    output: File | None = None
+    discard: bool = False
+    verify: bool = False
+    rcvbuf_bytes: int | None = None
+    read_bytes: int = 131072
+
+
 def send_file(
     network: AnyNetwork,
     path: File,
@@ -104,22 +138,10 @@ def send_file(
     method: SendMethod = "sendfile",
     block_bytes: int | None = None,
     connections: int = 1,
-    header_bytes: int = 0,
-    cork: bool = False,
-    more: bool = False,
-    nodelay: bool = False,
     cache: CacheState = "asis",
-    output: File | None = None,
-    discard: bool = False,
-    verify: bool = False,
-    rcvbuf_bytes: int | None = None,
-    read_bytes: int = 131072,
-    source_cpu: int | None = None,
-    sink_cpu: int | None = None,
-    congestion: str | None = None,
-    port: int = 0,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    header: HeaderOptions | None = None,
+    receiver: ReceiverOptions | None = None,
+    run: RunOptions | None = None,
 ) -> SendFileResult:
     """Sends a file (filesend, filerecv).
 
@@ -129,42 +151,25 @@ def send_file(
         method: how it gets from the page cache to the socket.
         block_bytes: the most that one call takes; None for the method's usual.
         connections: send it over so many at the same time, 1 to 256.
-        header_bytes: send so many before the file, in a send() of their own.
-        cork: TCP_CORK from before the header until after the file.
-        more: MSG_MORE with the header.
-        nodelay: TCP_NODELAY.
         cache: "cold" drops the file from the page cache first, "warm" reads it in; both verified.
-        output: the receiver writes to this file (connections > 1: to output.1, output.2, ...);
-            None for /dev/null.
-        discard: the receiver throws the data away in the kernel.
-        verify: compare the SHA-256 of what was written; needs output.
-        rcvbuf_bytes: SO_RCVBUF of the receiver; None leaves it to the kernel.
-        read_bytes: size of the receiver's reads.
-        source_cpu: pins the sender to this CPU.
-        sink_cpu: pins the receiver to this CPU.
-        congestion: congestion control of both ends; None for network.congestion, "system" for the
-            machine's default.
-        port: the receiver's; 0 for a free one.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        header: what is sent before the file, and how.
+        receiver: what becomes of it at the other end.
+        run: CPU, congestion control, port and deadlines.
 
     Raises:
         LabError: a program failed, the cache could not be made as asked, or the sums differ.
     """
-    common = long_options(
-        json=True,
-        congestion=congestion_of(network, congestion),
-        deadline=deadline_s,
-        header=header_bytes,
-    )
-    receiver = ["filerecv", "-p", str(port), "-b", buffer_size(rcvbuf_bytes), "-r", str(read_bytes)]
-    receiver += ["-j", str(connections), *common, *short_options(o=output)]
-    receiver += long_options(bind=network.server.address, cpu=sink_cpu, discard=discard)
-    receiver += long_options(sha256=_sha256(path) if verify else None)
-    sender = ["filesend", "-p", "{port}", "-m", method, "-j", str(connections), *common]
-    sender += [*short_options(s=block_bytes), *long_options(cork=cork, more=more, nodelay=nodelay)]
-    sender += [*long_options(cache=cache, cpu=source_cpu), network.server.address, os.fspath(path)]
-    sent, received = run_pair(network, receiver, sender, timeout_s)
+    header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
+    run = run or RunOptions()
+    both = ["-j", str(connections), "--header", str(header.header_bytes)]
+    taker = ["filerecv", "-p", str(run.port), "-b", buffer_size(receiver.rcvbuf_bytes), *both]
+    taker += [*run.server_options(network), *short_options(o=receiver.output)]
+    taker += [*short_options(r=receiver.read_bytes), *long_options(discard=receiver.discard)]
+    taker += long_options(sha256=_sha256(path) if receiver.verify else None)
+    sender = ["filesend", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
+    sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
+    sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
+    sent, received = run_pair(network, taker, sender, run.timeout_s)
     return SendFileResult.from_json({**sent, "receiver": received})
 
 

@@ -7,14 +7,7 @@ from typing import Literal
 
 from tcplab.errors import LabError
 from tcplab.programs.logs import File
-from tcplab.programs.pair import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    AnyNetwork,
-    congestion_of,
-    long_options,
-    run_pair,
-)
+from tcplab.programs.pair import AnyNetwork, RunOptions, long_options, run_pair
 from tcplab.programs.reports import Percentiles, Report, SocketOptions, TcpInfo, Usage
 
 QuickAck = Literal["on", "off", "always"]
@@ -29,7 +22,7 @@ class SmallWritesResult(Report):
         mode: how the pieces were handed to TCP.
         messages: how many were sent and answered.
         writes: pieces in a message.
-        size_bytes: bytes in a piece.
+        write_bytes: bytes in a piece.
         bytes: payload of all messages together.
         usage: what the client used.
         bytes_per_ms: payload over wall time.
@@ -46,7 +39,7 @@ class SmallWritesResult(Report):
     mode: SmallWritesMode
     messages: int
     writes: int
-    size_bytes: int
+    write_bytes: int
     bytes: int
     usage: Usage
     bytes_per_ms: float
@@ -71,16 +64,12 @@ def small_writes(
     messages: int = 50,
     *,
     writes: int = 15,
-    size_bytes: int = 2,
+    write_bytes: int = 2,
     reply_bytes: int = 2,
     quickack: QuickAck = "on",
-    cpu: int | None = 0,
-    congestion: str | None = None,
-    port: int = 0,
     log: File | None = None,
-    server_log: File | None = None,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    peer_log: File | None = None,
+    run: RunOptions | None = None,
 ) -> SmallWritesResult:
     """Sends messages in small pieces, each answered when complete (tcp_nodelay_client).
 
@@ -89,35 +78,28 @@ def small_writes(
         mode: how the client hands the pieces to TCP.
         messages: how many, 1 to 10^7.
         writes: pieces in a message, 1 to 1024.
-        size_bytes: bytes in a piece.
+        write_bytes: bytes in a piece.
         reply_bytes: bytes in the answer.
         quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
-        cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for network.congestion, "system" for the
-            machine's default.
-        port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
-        server_log: file for the server's events.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        peer_log: file for the server's events.
+        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
 
     Raises:
         LabError: a program failed.
     """
-    shape = long_options(writes=writes, size=size_bytes, reply=reply_bytes)
-    common = long_options(
-        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
-    )
-    server = ["tcp_nodelay_server", str(port), str(messages), *shape, *common]
-    server += long_options(bind=network.server.address, quickack=quickack, log=server_log)
-    client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode]
-    client += [*shape, *common, *long_options(log=log)]
-    sent, served = run_pair(network, server, client, timeout_s)
+    run = run or RunOptions.on_one_cpu()
+    shape = long_options(writes=writes, size=write_bytes, reply=reply_bytes)
+    server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
+    server += run.server_options(network)
+    server += long_options(quickack=quickack, log=peer_log)
+    client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode, *shape]
+    client += [*run.client_options(network), *long_options(log=log)]
+    sent, served = run_pair(network, server, client, run.timeout_s)
     report = {f"server_{name}": value for name, value in served.items()}
-    return SmallWritesResult.from_json(
-        {**report, **sent, "server_usage": served, "messages": sent["n"]}
-    )
+    renamed = {"messages": sent["n"], "write_bytes": sent["size_bytes"], "server_usage": served}
+    return SmallWritesResult.from_json({**report, **sent, **renamed})
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +152,8 @@ def records(
     batch: int | None = None,
     read_bytes: int = 200,
     quickack: QuickAck = "on",
-    cpu: int | None = 0,
-    congestion: str | None = None,
-    port: int = 0,
     log: File | None = None,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    run: RunOptions | None = None,
 ) -> RecordsResult:
     """Sends many small records, well or badly (recordsource, recordsink).
 
@@ -188,25 +166,19 @@ def records(
         read_bytes: size of the sink's reads.
         quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
-        cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for network.congestion, "system" for the
-            machine's default.
-        port: the sink's; 0 for a free one.
         log: file for the source's events, see read_log.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
 
     Raises:
         LabError: a program failed.
     """
-    common = long_options(
-        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
-    )
-    sink = ["recordsink", "-p", str(port), "-r", str(read_bytes), *common]
-    sink += long_options(bind=network.server.address, quickack=quickack)
-    source = ["recordsource", "-p", "{port}", "-c", str(count), *common]
+    run = run or RunOptions.on_one_cpu()
+    sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
+    sink += [*run.server_options(network), *long_options(quickack=quickack)]
+    source = ["recordsource", "-p", "{port}", "-c", str(count), *run.client_options(network)]
     source += long_options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
-    sent, received = run_pair(network, sink, [*source, network.server.address], timeout_s)
+    source += [network.server.address]
+    sent, received = run_pair(network, sink, source, run.timeout_s)
     if (sent["records"], sent["bytes"]) != (received["records"], received["bytes"]):
         raise LabError(
             f"recordsource sent {sent['records']} records and {sent['bytes']} bytes, recordsink got"
@@ -264,13 +236,9 @@ def quotes(
     batch: int = 1,
     quickack: QuickAck = "on",
     client_quickack: QuickAck = "on",
-    cpu: int | None = 0,
-    congestion: str | None = None,
-    port: int = 0,
     log: File | None = None,
-    server_log: File | None = None,
-    deadline_s: float = DEADLINE_S,
-    timeout_s: float = TIMEOUT_S,
+    peer_log: File | None = None,
+    run: RunOptions | None = None,
 ) -> QuotesResult:
     """Asks for stock quotes one after the other (quoteclient, quoteserver).
 
@@ -283,27 +251,21 @@ def quotes(
         quickack: when the server acknowledges requests: "on" as its kernel likes, "off" as late as
             it may, "always" at once.
         client_quickack: when the client acknowledges quotes.
-        cpu: pins both programs to this CPU; None leaves them to the scheduler.
-        congestion: congestion control of both ends; None for network.congestion, "system" for the
-            machine's default.
-        port: the server's; 0 for a free one.
         log: file for the client's events, see read_log.
-        server_log: file for the server's events.
-        deadline_s: each program gives up after this long without progress.
-        timeout_s: the whole run may take this long.
+        peer_log: file for the server's events.
+        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
 
     Raises:
         LabError: a program failed.
     """
-    common = long_options(
-        json=True, cpu=cpu, congestion=congestion_of(network, congestion), deadline=deadline_s
-    )
-    common += long_options(single=single, nodelay=nodelay)
-    server = ["quoteserver", "-p", str(port), *common]
-    server += long_options(bind=network.server.address, quickack=quickack, log=server_log)
-    client = ["quoteclient", "-p", "{port}", "-c", str(count), *common]
+    run = run or RunOptions.on_one_cpu()
+    both = long_options(single=single, nodelay=nodelay)
+    server = ["quoteserver", "-p", str(run.port), *both, *run.server_options(network)]
+    server += long_options(quickack=quickack, log=peer_log)
+    client = ["quoteclient", "-p", "{port}", "-c", str(count), *both, *run.client_options(network)]
     client += long_options(batch=batch, quickack=client_quickack, log=log)
-    asked, served = run_pair(network, server, [*client, network.server.address], timeout_s)
+    client += [network.server.address]
+    asked, served = run_pair(network, server, client, run.timeout_s)
     return QuotesResult.from_json(
         {**asked, "reads": served["reads"], "server_tcp_info": served["tcp_info"]}
     )

@@ -1,23 +1,31 @@
-"""One runner for a pair of programs: one listens, the other connects, both report in JSON."""
+"""The runner of a pair of programs: one listens, the other connects, both report in JSON.
+
+:func:`run_pair` is all that most calls need. :class:`Running` is one program of a pair, for callers
+that do something while it runs, or that put another program in the place of one of the two.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
 
 from tcplab.errors import LabError
-from tcplab.lab import Host, Network, Pair
+from tcplab.lab import Command, Host, Network, Pair
+from tcplab.lab.host import ending
 
 __all__ = [
-    "DEADLINE_S",
     "TIMEOUT_S",
     "AnyNetwork",
+    "RunOptions",
+    "Running",
+    "await_listener",
     "buffer_size",
-    "congestion_of",
     "last_object",
     "long_options",
     "run_pair",
@@ -28,79 +36,236 @@ AnyNetwork = Network | Pair
 
 DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
+#: Time in which a program that has just lost its peer says so itself.
+_GRACE_S: Final = 0.5
 
 
-class _Listener:
-    """A listening program: its port once it listens, and its report at the end."""
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Conditions of a run, which say nothing of the data that is sent.
 
-    def __init__(self, process: subprocess.Popen[str], shown: str) -> None:
-        self._process = process
-        self._shown = shown
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        if not ready:
-            raise LabError(f"'{shown}' did not start: {self.complaint()}")
-        self.port = int(json.loads(ready)["listening"])
+    Attributes:
+        cpu: pins both programs to this CPU, or (client, server) to one each; None leaves them to
+            the scheduler.
+        congestion: congestion control of both ends; None for that of the network, "system" for the
+            machine's default.
+        port: where to listen; 0 for a free port.
+        deadline_s: each program gives up after this time without progress.
+        timeout_s: limit of the whole run.
+    """
 
-    def complaint(self) -> str:
-        """The last line on standard error of a program that ends of itself."""
-        _out, err = self._process.communicate(timeout=TIMEOUT_S)
-        return (err.strip().splitlines() or [f"exit status {self._process.returncode}"])[-1]
+    cpu: int | tuple[int | None, int | None] | None = None
+    congestion: str | None = None
+    port: int = 0
+    deadline_s: float = DEADLINE_S
+    timeout_s: float = TIMEOUT_S
+
+    @classmethod
+    def on_one_cpu(cls, **others: Any) -> Self:
+        """Both ends on the first CPU allowed: the wake-up of another hides what TCP does."""
+        return cls(cpu=min(os.sched_getaffinity(0)), **others)
+
+    def server_options(self, network: AnyNetwork) -> list[str]:
+        """The options that every listening program takes."""
+        return [*self._options(network, 1), "--bind", network.server.address]
+
+    def client_options(self, network: AnyNetwork) -> list[str]:
+        """The options that every connecting program takes."""
+        return self._options(network, 0)
+
+    def _options(self, network: AnyNetwork, end: int) -> list[str]:
+        cpu = self.cpu[end] if isinstance(self.cpu, tuple) else self.cpu
+        congestion = self.congestion or network.congestion
+        return long_options(
+            json=True,
+            cpu=cpu,
+            congestion=None if congestion == "system" else congestion,
+            deadline=self.deadline_s,
+        )
+
+
+class Running:
+    """A program that was started on a host; killed at the end of the with statement.
+
+    Args:
+        host: where it runs.
+        argv: its command line.
+        **start: as for :meth:`Host.start`; "stdin" may be text, which the program reads.
+
+    Attributes:
+        name: of the program, without its folder and arguments.
+    """
+
+    def __init__(self, host: Host, argv: Command, **start: Any) -> None:
+        self.name = Path(argv[0]).name
+        self._input = start.pop("stdin", None)
+        self._process: subprocess.Popen[str] = host.start(
+            argv,
+            stdin=subprocess.DEVNULL if self._input is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **start,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        with self._process:
+            pass
+
+    def port(self) -> int:
+        """The port on which it listens; waits until it does.
+
+        Raises:
+            LabError: it ended, or printed something else.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise LabError(self._failure() or f"{self.name} ended without listening")
+        try:
+            return int(json.loads(line)["listening"])
+        except (ValueError, KeyError, TypeError):
+            raise LabError(f"{self.name} printed {line.strip()!r} instead of its port") from None
+
+    def lines(self) -> Iterator[str]:
+        """The lines of its standard output, as they come."""
+        assert self._process.stdout is not None
+        return iter(self._process.stdout)
+
+    def output(self, timeout_s: float) -> str:
+        """Its standard output; waits for the end.
+
+        Raises:
+            LabError: it failed, or took longer.
+        """
+        try:
+            out, err = self._process.communicate(self._input, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.name} did not end within timeout_s={timeout_s:g}") from None
+        if self._process.returncode:
+            raise LabError(self._describe(err))
+        return out
 
     def report(self, timeout_s: float) -> dict[str, Any]:
-        """Waits for the end and returns the JSON object; LabError if the program failed."""
-        try:
-            out, err = self._process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"'{self._shown}' did not end within {timeout_s:g} s") from None
-        if self._process.returncode != 0:
-            last = (err.strip().splitlines() or ["no message"])[-1]
-            raise LabError(f"'{self._shown}' failed (exit {self._process.returncode}): {last}")
-        return last_object(out)
+        """The JSON object that it prints last; see :func:`last_object`.
 
-    def last_words(self) -> str:
-        """What the program said on standard error, if it has ended by now; else ''."""
+        Raises:
+            LabError: it failed, took longer, or printed none.
+        """
         try:
-            self._process.wait(timeout=0.5)
+            return last_object(self.output(timeout_s))
+        except ValueError:
+            raise LabError(f"{self.name} printed no result (a JSON object, with --json)") from None
+
+    def ended(self) -> bool:
+        """Whether it has."""
+        return self._process.poll() is not None
+
+    def failure(self, within_s: float = 0.0) -> str:
+        """How it failed, if it has by now (or does within this time); else ""."""
+        try:
+            self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             return ""
-        return self.complaint() if self._process.returncode else ""
+        return self._failure()
 
+    def _failure(self) -> str:
+        err = self._process.stderr
+        text = "" if err is None or err.closed else err.read()
+        return self._describe(text) if self._process.wait() else ""
 
-@contextmanager
-def _listening(host: Host, argv: Sequence[str]) -> Iterator[_Listener]:
-    process = host.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with process:
-        try:
-            yield _Listener(process, " ".join(argv))
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
-def last_object(text: str) -> dict[str, Any]:
-    """The JSON object in the last line; those of the lines before are its "earlier_lines"."""
-    *earlier, last = (json.loads(line) for line in text.strip().splitlines())
-    return {**last, "earlier_lines": earlier}
+    def _describe(self, stderr: str) -> str:
+        how = ending(self._process.returncode, stderr)
+        return f"{self.name} {how.replace(f': {self.name}: ', ': ', 1)}"
 
 
 def run_pair(
-    network: AnyNetwork, server: Sequence[str], client: Sequence[str], timeout_s: float
+    network: AnyNetwork,
+    server: Command,
+    client: Command,
+    timeout_s: float = TIMEOUT_S,
+    *,
+    privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Runs both programs; the client's argument "{port}" stands for where the server listens.
+    """Runs a listening program on the server and a connecting one on the client.
+
+    Args:
+        network: where.
+        server: the command that listens and announces its port.
+        client: the command that connects; its argument "{port}" becomes the server's port.
+        timeout_s: limit of the whole run.
+        privileged: as for :meth:`Host.start`.
 
     Returns:
         The client's report and the server's.
+
+    Raises:
+        LabError: a program failed; of two that did, the message names both.
     """
-    with _listening(network.server, server) as listener:
-        argv = [str(listener.port) if word == "{port}" else word for word in client]
+    with Running(network.server, server, privileged=privileged) as listener:
+        port = str(listener.port())
+        argv = [port if word == "{port}" else word for word in client]
+        with Running(network.client, argv, privileged=privileged) as connector:
+            try:
+                sent = connector.report(timeout_s)
+            except LabError as error:
+                # The server's failure is often the cause: "the client goes on after 10".
+                cause = listener.failure(_GRACE_S)
+                raise LabError(f"{error}; {cause}" if cause else str(error)) from None
+        if isinstance(network, Network):
+            network.check()
+        return sent, listener.report(timeout_s)
+
+
+def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
+    """Waits until something listens on a TCP port, for programs that do not announce theirs.
+
+    Args:
+        host: where.
+        port: which.
+        ended: whether the program that should listen has ended.
+        within_s: how long to wait.
+
+    Returns:
+        Whether something listens.
+    """
+    end = time.monotonic() + within_s
+    while not _listens(host, port):
+        if ended() or time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _listens(host: Host, port: int) -> bool:
+    """Source: Documentation/networking/proc_net_tcp.rst; 0A is TCP_LISTEN."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
-            done = network.client.run(argv, timeout_s=timeout_s)
-        except LabError as error:
-            # Of two failures the server's is often the cause: "the client goes on after 10".
-            words = listener.last_words()
-            raise LabError(f"{error}; {words}" if words else str(error)) from None
-        return last_object(done.stdout), listener.report(timeout_s)
+            lines = host.read(table).splitlines()[1:]
+        except LabError:  # a kernel without IPv6
+            continue
+        for line in lines:
+            _slot, local, _remote, state, *_rest = line.split()
+            if state == "0A" and local.endswith(f":{port:04X}"):
+                return True
+    return False
+
+
+def last_object(text: str) -> dict[str, Any]:
+    """The JSON object in the last line; the lines before are its "earlier_lines", as text.
+
+    Raises:
+        ValueError: there is none.
+    """
+    *earlier, last = text.strip().splitlines() or [""]
+    found = json.loads(last)
+    if not isinstance(found, dict):
+        raise ValueError(f"{last!r} is no object")
+    return {**found, "earlier_lines": earlier}
 
 
 def long_options(**values: Any) -> list[str]:
@@ -117,20 +282,11 @@ def long_options(**values: Any) -> list[str]:
 
 def short_options(**values: Any) -> list[str]:
     """{"c": 5000, "t": None} as -c 5000."""
-    return [
-        word
-        for letter, value in values.items()
-        if value is not None
-        for word in (
-            f"-{letter}",
-            os.fspath(value) if isinstance(value, os.PathLike) else str(value),
-        )
-    ]
-
-
-def congestion_of(network: AnyNetwork, wish: str | None) -> str | None:
-    """The value of --congestion: the place's own unless said, and no option for the machine's."""
-    return None if wish == "system" else wish or network.congestion
+    words: list[str] = []
+    for letter, value in values.items():
+        if value is not None:
+            words += [f"-{letter}", str(value)]
+    return words
 
 
 def buffer_size(size_bytes: int | None) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -152,7 +151,7 @@ def _small_writes(arguments: argparse.Namespace) -> Timeline:
     _check("--writes", arguments.writes, 1024)
     _check("--size", arguments.size, 1 << 20)
     mode = cast(SmallWritesMode, arguments.what)
-    shape = {"writes": arguments.writes, "size_bytes": arguments.size}
+    shape = {"writes": arguments.writes, "write_bytes": arguments.size}
 
     def run(at: _Run) -> Any:
         return small_writes(
@@ -160,7 +159,7 @@ def _small_writes(arguments: argparse.Namespace) -> Timeline:
             mode,
             arguments.messages,
             log=at.log,
-            server_log=at.peer_log,
+            peer_log=at.peer_log,
             **shape,
             **at.common,
         )
@@ -199,7 +198,7 @@ def _quotes(arguments: argparse.Namespace) -> Timeline:
             nodelay=arguments.nodelay,
             batch=arguments.batch,
             log=at.log,
-            server_log=at.peer_log,
+            peer_log=at.peer_log,
             **at.common,
         )
 
@@ -213,8 +212,7 @@ def _check(option: str, value: int, most: int) -> None:
 
 def _live(arguments: argparse.Namespace, run: Callable[[_Run], Any]) -> Timeline:
     """Runs a pair of programs in a laboratory of their own, both ends recorded."""
-    # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
-    common = {"quickack": arguments.quickack, "cpu": min(os.sched_getaffinity(0))}
+    common = {"quickack": arguments.quickack}
     with _laboratory(arguments.rtt_ms) as lab, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-")))
         at = _Run(lab, directory / "log", directory / "peer-log", common)

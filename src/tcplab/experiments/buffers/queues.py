@@ -24,7 +24,7 @@ from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, serialisation_ms
-from tcplab.programs import TcpBulkResult, small_writes, tcp_bulk
+from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, small_writes, tcp_bulk
 from tcplab.tables import Column
 
 __all__ = ["Queue", "Queues", "measure_queues"]
@@ -157,15 +157,15 @@ def _queue(
                 duration_s=duration_s,
                 sndbuf_bytes=None,
                 rcvbuf_bytes=size,
-                read_bytes=131_072,
                 interval_ms=25,
+                sink=SinkOptions(read_bytes=131_072),
             )
         )
 
     thread = threading.Thread(target=send)
     thread.start()
     time.sleep(0.6 * duration_s)
-    other = small_writes(lab, "writev", messages=3, writes=1, cpu=None)
+    other = small_writes(lab, "writev", messages=3, writes=1, run=RunOptions())
     thread.join()
     if not transfer:
         raise LabError(f"the transfer through the queue of {packets} packets failed")

@@ -7,14 +7,10 @@ packet buffer begins).
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.errors import LabError
 from tcplab.experiments.buffers.common import (
     MSS_BYTES,
     held_bytes,
@@ -25,7 +21,7 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
-from tcplab.programs import tcp_bulk
+from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
 __all__ = [
@@ -231,16 +227,21 @@ def measure_one_segment(
 def _small_buffer(
     lab: Lab, request: int, receiver: Receiver, nodelay: bool, writes: int
 ) -> tuple[SmallBuffer, int]:
-    words = ["tcpsource", "-b", str(request), "-s", str(_LARGE_MSS), "-c", str(writes), "--json"]
-    words += ["--congestion", lab.congestion, *(["--nodelay"] if nodelay else [])]
-    with _acknowledging(lab, receiver) as port, lab.client.capture() as capture:
-        ran = lab.client.run([*words, "-p", port, lab.server.address])
-    report = json.loads(ran.stdout.splitlines()[-1])
+    quickack: QuickAck = "on" if receiver == "linux" else "off"
+    with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
+        source = tcp_source(
+            lab,
+            port,
+            write_bytes=_LARGE_MSS,
+            count=writes,
+            sndbuf_bytes=request,
+            nodelay=nodelay,
+        )
     with capture:
         rows, drops = capture.segments, capture.drops or 0
     sent = rows.data("client")["time_ns"]
     waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
-    granted = report["sndbuf_granted_bytes"]
+    granted = source.sndbuf_granted_bytes
     return SmallBuffer(
         requested_bytes=request,
         granted_bytes=granted,
@@ -249,22 +250,5 @@ def _small_buffer(
         nodelay=nodelay,
         writes=writes,
         stalls=sum(wait >= 20 for wait in waits),
-        ms_per_write=report["wall_s"] * 1e3 / writes,
+        ms_per_write=source.usage.wall_s * 1e3 / writes,
     ), drops
-
-
-@contextmanager
-def _acknowledging(lab: Lab, receiver: Receiver) -> Iterator[str]:
-    """A receiver that acknowledges in the way asked for; its port."""
-    when = "on" if receiver == "linux" else "off"
-    words = ["writepattern_peer", "--port", "0", "--json", "--quickack", when]
-    words += ["--congestion", lab.congestion]
-    process = lab.server.start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        line = process.stdout.readline()  # type: ignore[union-attr]
-        if not line:
-            raise LabError(f"writepattern_peer did not start: {process.communicate()[1].strip()}")
-        yield str(json.loads(line)["listening"])
-    finally:
-        process.kill()
-        process.communicate()

@@ -28,7 +28,7 @@ from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
-from tcplab.programs import tcp_bulk
+from tcplab.programs import SinkOptions, tcp_bulk
 from tcplab.tables import Column
 
 __all__ = [
@@ -324,8 +324,8 @@ def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> T
         duration_s=duration_s,
         sndbuf_bytes=None,
         rcvbuf_bytes=request,
-        read_bytes=131_072,
         interval_ms=20,
+        sink=SinkOptions(read_bytes=131_072),
     )
     return Tuned(
         rtt_ms=rtt_ms,

@@ -13,7 +13,7 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
-from tcplab.programs import send_file
+from tcplab.programs import HeaderOptions, send_file
 from tcplab.tables import Column
 
 __all__ = ["HEADER_MODES", "HeaderAndFile", "HeaderMode", "Headers", "measure_header_and_file"]
@@ -107,10 +107,12 @@ def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> tuple[He
             lab,
             path,
             method="read" if mode.startswith("read") else "sendfile",
-            header_bytes=header_bytes,
-            cork=mode.endswith("cork"),
-            more=mode == "msg_more",
-            nodelay=mode == "no_delay",
+            header=HeaderOptions(
+                header_bytes,
+                cork=mode.endswith("cork"),
+                more=mode == "msg_more",
+                nodelay=mode == "no_delay",
+            ),
         )
     drops = capture.drops or 0
     sent = segments_of(capture).data("client", retransmissions=False)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tcplab.errors import LabError
 from tcplab.lab import Lab
 from tcplab.models import Call
-from tcplab.programs import Event, SocketOptions
+from tcplab.programs import (
+    Event,
+    PatternResult,
+    RunOptions,
+    SocketOptions,
+    write_patterns,
+    writepattern_peer,
+)
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
@@ -81,24 +84,6 @@ def script_words(calls: Sequence[Call]) -> str:
     return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
 
 
-@contextmanager
-def _receiver(lab: Lab, reply: tuple[int, int] | None, cpu: int) -> Iterator[str]:
-    """writepattern_peer on the server, which answers each so many bytes; its port."""
-    words = ["writepattern_peer", "--port", "0", "--json", "--cpu", str(cpu)]
-    words += ["--congestion", lab.congestion]
-    if reply is not None:
-        words += ["--reply", f"{reply[0]}:{reply[1]}"]
-    process = lab.server.start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        line = process.stdout.readline()  # type: ignore[union-attr]
-        if not line:
-            raise LabError(f"writepattern_peer did not start: {process.communicate()[1].strip()}")
-        yield str(json.loads(line)["listening"])
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def play(
     lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
 ) -> tuple[list[Played], int]:
@@ -107,19 +92,16 @@ def play(
     Returns:
         What came of each, and how many packets the recorders lost.
     """
-    # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
-    cpu = min(os.sched_getaffinity(0))
-    with ExitStack() as stack:
-        near = stack.enter_context(lab.client.capture())
-        far = stack.enter_context(lab.server.capture())
-        port = stack.enter_context(_receiver(lab, reply, cpu))
-        words = ["writepattern", "--port", port, "--cpu", str(cpu), "--stagger", "20000"]
-        words += ["--congestion", lab.congestion, "server"]
-        ran = lab.client.run(words, stdin="".join(script + "\n" for script in scripts))
+    run = RunOptions.on_one_cpu()
+    with (
+        lab.client.capture() as near,
+        lab.server.capture() as far,
+        writepattern_peer(lab, reply=reply, run=run) as port,
+    ):
+        results = write_patterns(lab, port, scripts, stagger_us=20_000, run=run)
     rows, peer_rows = segments_of(near), segments_of(far)
     drops = (near.drops or 0) + (far.drops or 0)
-    reports = [json.loads(line) for line in ran.stdout.splitlines()]
-    return [_played(lab, each, rows, peer_rows) for each in reports], drops
+    return [_played(lab, each, rows, peer_rows) for each in results], drops
 
 
 def segments_of(capture: Capture) -> SegmentArray:
@@ -128,10 +110,8 @@ def segments_of(capture: Capture) -> SegmentArray:
         return capture.segments
 
 
-def _played(
-    lab: Lab, report: Mapping[str, Any], rows: SegmentArray, peer_rows: SegmentArray
-) -> Played:
-    port, calls = report["port"], [each for each in report["calls"] if each["call"] != "shutdown"]
+def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray) -> Played:
+    port = result.port
     mine, far = rows.at_port(port), peer_rows.at_port(port)
     server_port = int(mine["dst_port"][0])
     options = SocketOptions(
@@ -142,27 +122,11 @@ def _played(
         cpu=min(os.sched_getaffinity(0)),
         deadline_s=30.0,
         congestion=lab.congestion,
-        mss_bytes=report["mss_bytes"],
+        mss_bytes=result.mss_bytes,
         nodelay=False,
     )
-    log = [event for call in calls if (event := _event(call)) is not None]
-    return Played(log, len(calls), options, mine, far)
-
-
-def _event(call: Mapping[str, Any]) -> Event | None:
-    """A call of writepattern as the timeline reads it; None for one that changes nothing."""
-    names = {
-        "write": "write",
-        "writev": "write",
-        "more": "more",
-        "read": "read",
-        "cork": "cork" if call.get("value") else "uncork",
-        "nodelay": "nodelay" if call.get("value") else "delay",
-    }
-    if call["call"] not in names:
-        return None
-    moment = call["end_ns"] if call["call"] == "read" else call["start_ns"]
-    return Event(int(moment), names[call["call"]], int(call.get("bytes", 0)))
+    calls = sum(call["call"] != "shutdown" for call in result.calls)
+    return Played(result.log, calls, options, mine, far)
 
 
 def run_lengths(sizes: Sequence[int]) -> str:

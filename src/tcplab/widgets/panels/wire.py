@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError
 from tcplab.lab import Lab
+from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 
@@ -50,53 +48,6 @@ class _Reading:
         return {"t": self.t} | {lane.key: getattr(self, lane.key) for lane in LANES}
 
 
-class _Transfer:
-    """tcpsource on the client, tcpsink on the server, and what they say meanwhile."""
-
-    def __init__(self, lab: Lab, congestion: str) -> None:
-        common = ["--json", "--congestion", congestion]
-        self._sink = lab.server.start(
-            ["tcpsink", "-p", "0", "-b", "auto", "--bind", lab.server.address, *common],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert self._sink.stdout is not None
-        ready = self._sink.stdout.readline()
-        if not ready:
-            raise LabError(f"tcpsink did not start: {self._words(self._sink)}")
-        port = str(json.loads(ready)["listening"])
-        # For longer than anybody will watch: the laboratory's end ends it.
-        source = ["tcpsource", "-p", port, "-b", "auto", "-s", "16384", "-t", "3600"]
-        source += ["--interval", "50"]
-        self._source = lab.client.start(
-            [*source, *common, lab.server.address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.latest: Mapping[str, Any] = {}
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        assert self._source.stdout is not None
-        for line in self._source.stdout:
-            words = json.loads(line)
-            if "sample_s" in words:
-                self.latest = words
-
-    def check(self) -> None:
-        """Raises LabError if a program failed, with its own words."""
-        for name, process in (("tcpsource", self._source), ("tcpsink", self._sink)):
-            if process.poll() is not None:
-                raise LabError(f"{name} ended in the middle: {self._words(process)}")
-
-    @staticmethod
-    def _words(process: subprocess.Popen[str]) -> str:
-        assert process.stderr is not None
-        lines = process.stderr.read().strip().splitlines()
-        return lines[-1] if lines else f"exit status {process.returncode}"
-
-
 def _measure(job: Job) -> Shown:
     from tcplab.experiments import provenance
 
@@ -105,11 +56,11 @@ def _measure(job: Job) -> Shown:
     readings: list[_Reading] = []
     settings: list[Values] = [values]
     with _laboratory(job) as lab:
-        transfer = _Transfer(lab, values["congestion"])
-        job.stage("transferring", 0.0)
-        for reading in _watch(lab, transfer, values["seconds"], job, settings):
-            readings.append(reading)
-            job.sample(reading.lanes())
+        with tcp_transfer(lab, run=RunOptions(congestion=values["congestion"])) as transfer:
+            job.stage("transferring", 0.0)
+            for reading in _watch(lab, transfer, values["seconds"], job, settings):
+                readings.append(reading)
+                job.sample(reading.lanes())
         origin = provenance(lab, congestion=values["congestion"], changes=len(settings) - 1)
     job.stage("drawing")
     if len(readings) < 2:
@@ -140,7 +91,7 @@ def _wire(values: Values) -> dict[str, Any]:
 
 
 def _watch(
-    lab: Lab, transfer: _Transfer, seconds: float, job: Job, settings: list[Values]
+    lab: Lab, transfer: Transfer, seconds: float, job: Job, settings: list[Values]
 ) -> Iterator[_Reading]:
     """A reading each PERIOD_S until the time is over; what the user changes takes effect."""
     start = due = time.monotonic()
@@ -245,8 +196,8 @@ def _code(values: Values) -> str:
         f"with Lab({wire}) as lab:\n"
         "    result = programs.tcp_bulk(\n"
         "        lab, write_bytes=16384, sndbuf_bytes=None, rcvbuf_bytes=None,\n"
-        f"        duration_s={values['seconds']!r}, interval_ms=100,"
-        f" congestion={values['congestion']!r},\n    )\n"
+        f"        duration_s={values['seconds']!r}, interval_ms=100,\n"
+        f"        run=programs.RunOptions(congestion={values['congestion']!r}),\n    )\n"
         "    # Meanwhile, in another thread: lab.link.update(rtt_ms=80)\n"
         "for sample in result.samples[::5]:\n"
         "    print(sample['sample_s'], sample['snd_cwnd'], sample['rtt_us'])\n"

@@ -1,0 +1,118 @@
+"""Schedules of calls on TCP sockets, made at the microsecond: writepattern, writepattern_peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tcplab.programs.logs import Event
+from tcplab.programs.messages import QuickAck
+from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
+from tcplab.programs.reports import Report
+
+__all__ = ["PatternResult", "write_patterns", "writepattern_peer"]
+
+#: Calls that a timeline knows, under its names.
+_EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
+    "write": "write",
+    "writev": "write",
+    "more": "more",
+    "read": "read",
+    "cork": ("uncork", "cork"),
+    "nodelay": ("delay", "nodelay"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PatternResult(Report):
+    """Report of writepattern on one schedule.
+
+    Attributes:
+        schedule: its index.
+        port: of the sending socket.
+        mss_bytes: TCP_MAXSEG at the start.
+        calls: each with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last.
+    """
+
+    schedule: int
+    port: int
+    mss_bytes: int
+    calls: Sequence[Mapping[str, Any]]
+
+    @property
+    def log(self) -> list[Event]:
+        """The calls as a program's log: writes as they start, reads as they end."""
+        return [_event(call) for call in self.calls if call["call"] in _EVENTS]
+
+
+def _event(call: Mapping[str, Any]) -> Event:
+    name = _EVENTS[call["call"]]
+    if isinstance(name, tuple):
+        name = name[call["value"]]
+    time_ns = call["end_ns"] if name == "read" else call["start_ns"]
+    return Event(int(time_ns), name, int(call.get("bytes", 0)))
+
+
+@contextmanager
+def writepattern_peer(
+    network: AnyNetwork,
+    *,
+    quickack: QuickAck = "on",
+    reply: tuple[int, int] | None = None,
+    read_at_end: bool = False,
+    run: RunOptions | None = None,
+) -> Iterator[int]:
+    """Receives on the server until the with statement ends.
+
+    Args:
+        network: where.
+        quickack: when it acknowledges: "on" as its kernel likes, "off" as late as it may, "always"
+            at once.
+        reply: (bytes, reply_bytes): answers each so many bytes with so many.
+        read_at_end: reads nothing before the sender has shut down.
+        run: CPU, congestion control and port.
+
+    Yields:
+        The port on which it listens.
+
+    Raises:
+        LabError: it did not start.
+    """
+    run = run or RunOptions()
+    argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
+    answer = None if reply is None else f"{reply[0]}:{reply[1]}"
+    argv += long_options(quickack=quickack, reply=answer, read_at_end=read_at_end)
+    with Running(network.server, argv) as peer:
+        yield peer.port()
+
+
+def write_patterns(
+    network: AnyNetwork,
+    port: int,
+    schedules: Sequence[str],
+    *,
+    stagger_us: int | None = None,
+    run: RunOptions | None = None,
+) -> list[PatternResult]:
+    """Makes the calls of each schedule on a connection of its own, all at the same time.
+
+    Args:
+        network: where; the client sends.
+        port: where the peer listens.
+        schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c.
+        stagger_us: time between the starts of two connections.
+        run: CPU, congestion control and deadlines.
+
+    Raises:
+        LabError: the program failed.
+    """
+    run = run or RunOptions()
+    argv = ["writepattern", "--port", str(port), *run.client_options(network)]
+    argv += [*long_options(stagger=stagger_us), network.server.address]
+    text = "".join(schedule + "\n" for schedule in schedules)
+    with Running(network.client, argv, stdin=text) as sender:
+        lines = sender.output(run.timeout_s).splitlines()
+    return [PatternResult.from_json(json.loads(line)) for line in lines]
