@@ -1,29 +1,37 @@
-"""What the doctor says of lessons and versions is what is there."""
+"""The doctor's lessons, modes and versions are those of this copy of the course."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
+import pytest
 
-from tcplab.doctor import LESSONS, rung, version_table
+from tcplab import doctor
+from tcplab.doctor import Lesson, lessons, mode_of, version_table
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_doctor_knows_every_lesson_by_its_title() -> None:
-    titles = []
-    for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb")):
-        first = nbformat.read(path, as_version=4).cells[0].source
-        titles.append(first.partition("\n")[0])
-    assert titles == [f"# Lesson {lesson.number} · {lesson.title}" for lesson in LESSONS]
+def test_lessons_are_found_with_title_and_loopback_part() -> None:
+    found = {lesson.number: lesson for lesson in lessons()}
+    files = [path.name[:2] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))]
+    assert list(found) == files
+    assert found["05"] == Lesson(
+        "05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
+    )
+    assert found["00"].on_loopback == ""
 
 
-def test_the_rungs() -> None:
-    whole, partly = LESSONS[0], LESSONS[1]
-    assert rung(whole, None)[0] == rung(partly, None)[0] == "live"
-    assert rung(whole, "blocked")[0] == "recorded"
-    assert rung(partly, "blocked")[0] == "loopback"
+def test_a_package_without_lessons_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LESSONS", tmp_path)
+    assert str(tmp_path) in str(doctor.lesson_table())
+
+
+def test_modes_of_lessons() -> None:
+    whole, partly = Lesson("00", "a", ""), Lesson("01", "b", "times")
+    assert mode_of(whole, None)[0] == mode_of(partly, None)[0] == "live"
+    assert mode_of(whole, "blocked")[0] == "recorded"
+    assert mode_of(partly, "blocked")[0] == "loopback"
 
 
 def test_the_versions_here_are_those_that_were_asked_for() -> None:

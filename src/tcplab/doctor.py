@@ -1,11 +1,11 @@
-"""What this machine can do, what each lesson needs of it, and what to do to climb.
+"""The machine's capabilities, the mode of each lesson, and how to get more of it to run live.
 
-The ladder, from the top: the rootless laboratory ("live"), plain loopback ("loopback"), a shipped
-recording ("recorded"). A missing capability is said aloud, with the command that would supply it.
+A missing capability is said aloud, with the command that would supply it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -18,13 +18,13 @@ from tcplab.lab import has_net_raw, program_path, why_no_lab
 from tcplab.tables import Column, Table
 
 __all__ = [
-    "LESSONS",
     "Capability",
     "Lesson",
     "capabilities",
     "capability_table",
     "lesson_table",
-    "rung",
+    "lessons",
+    "mode_of",
     "version_table",
 ]
 
@@ -48,12 +48,13 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A lesson and what it can do on each rung.
+    """A lesson, as its notebook describes it.
 
     Attributes:
         number: two digits, as in its file's name.
         title: as in its first heading.
-        on_loopback: what of it runs on plain loopback; empty when nothing does.
+        on_loopback: the part that runs on plain loopback, from the notebook's metadata
+            ({"tcplab": {"on_loopback": "..."}}); empty when nothing does.
     """
 
     number: str
@@ -61,17 +62,19 @@ class Lesson:
     on_loopback: str
 
 
-LESSONS: Final = (
-    Lesson("00", "The lab", ""),
-    Lesson("01", "Throughput and copies", "all but the slower peer behind a wire"),
-    Lesson("02", "TCP and UDP", "lost datagrams and batching; not the tables with their networks"),
-    Lesson("03", "MTU and MSS", "the interfaces of this machine; not their packets"),
-    Lesson("04", "Buffer sizing", ""),
-    Lesson("05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"),
-    Lesson("06", "Cork", ""),
-    Lesson("07", "sendfile", "system calls, copies and CPU time; not the wire of 100 Mbit/s"),
-    Lesson("08", "Diagnosis", ""),
-)
+#: Beside the package in the course's folder; a wheel that was installed by itself has none.
+_LESSONS: Final = Path(__file__).resolve().parents[2] / "lessons"
+
+
+def lessons() -> list[Lesson]:
+    """The lessons of this copy of the course."""
+    found = []
+    for path in sorted(_LESSONS.glob("[0-9][0-9]-*.ipynb")):
+        notebook = json.loads(path.read_text())
+        heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
+        on_loopback = notebook["metadata"].get("tcplab", {}).get("on_loopback", "")
+        found.append(Lesson(path.name[:2], heading.rpartition(" · ")[2], on_loopback))
+    return found
 
 
 def capabilities() -> list[Capability]:
@@ -88,12 +91,12 @@ def capabilities() -> list[Capability]:
     ]
 
 
-def rung(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
+def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
     """("live" | "loopback" | "recorded", one line of explanation) for a lesson on this machine.
 
     Args:
-        lesson: one of LESSONS.
-        blocked: what :func:`tcplab.lab.why_no_lab` says.
+        lesson: any.
+        blocked: the answer of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
         return "live", "everything in it runs here"
@@ -112,11 +115,11 @@ def capability_table(found: list[Capability]) -> Table:
 
 
 def lesson_table() -> Table:
-    """For each lesson, the rung of the ladder it stands on here."""
+    """The mode of each lesson here."""
     blocked = why_no_lab()
     rows = []
-    for lesson in LESSONS:
-        runs, meaning = rung(lesson, blocked)
+    for lesson in lessons():
+        runs, meaning = mode_of(lesson, blocked)
         rows.append(
             {"number": lesson.number, "title": lesson.title, "runs": runs, "meaning": meaning}
         )
@@ -128,6 +131,7 @@ def lesson_table() -> Table:
             Column("meaning", "what that means here"),
         ],
         rows,
+        "" if rows else f"The lessons are in the course's folder: none in {_LESSONS}",
     )
 
 
@@ -210,8 +214,8 @@ def _raw_sockets() -> Capability:
 
 def _netem() -> Capability:
     modules = Path("/lib/modules") / platform.release()
-    there = any(modules.rglob("sch_netem.ko*")) if modules.is_dir() else False
-    finding = "module present" if there else "not in this kernel"
+    present = any(modules.rglob("sch_netem.ko*")) if modules.is_dir() else False
+    finding = "module present" if present else "not in this kernel"
     return Capability("sch_netem", None, f"{finding}; the course brings its own wire")
 
 

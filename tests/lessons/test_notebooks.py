@@ -14,7 +14,7 @@ import pytest
 from nbclient import NotebookClient
 from tests.nonempty import each
 
-from tcplab.doctor import LESSONS as LESSONS_OF_THE_DOCTOR
+from tcplab.doctor import lessons
 from tcplab.experiments import recordings
 
 LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("[0-9][0-9]-*.ipynb"))
@@ -37,14 +37,11 @@ def headings(notebook: Any) -> list[tuple[int, str]]:
     return found
 
 
-def test_there_is_a_lesson() -> None:
-    assert LESSONS
-
-
 def test_one_title_and_headings_in_order(notebook: Any) -> None:
     levels = [level for level, _title in headings(notebook)]
     assert levels[0] == 1
     assert levels.count(1) == 1
+    assert re.match(r"Lesson \d\d · \w", headings(notebook)[0][1])
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
@@ -64,7 +61,7 @@ def runs() -> list[Any]:
     In recorded mode tests/test_book.py runs them all. A lesson of which nothing runs on plain
     loopback shows the same recordings there.
     """
-    on_loopback = {lesson.number for lesson in LESSONS_OF_THE_DOCTOR if lesson.on_loopback}
+    on_loopback = {lesson.number for lesson in lessons() if lesson.on_loopback}
     return [
         pytest.param(path, mode, id=f"{path.stem}-{mode}")
         for path in LESSONS
