@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, Parameter
 from tcplab.widgets.controls import Choice, Number, checked
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
@@ -41,3 +42,21 @@ def test_absent_values_have_their_defaults_and_unknown_names_are_refused() -> No
     assert checked(controls, {"writes": 3}) == {"variant": "default", "writes": 3, "rtt_ms": 0.0}
     with pytest.raises(ParameterError, match=r"wirtes: no such setting; there are variant, writes"):
         checked(controls, {"wirtes": 3})
+
+
+def test_control_of_a_parameter_has_its_default_limits_unit_and_help() -> None:
+    rtt = Parameter("rtt_ms", 20, "of the wire", float, limits=Between(0, 500, "ms"))
+    control = Number.of(rtt, "RTT", high=200)
+    assert (control.name, control.default, control.low, control.high) == ("rtt_ms", 20, 0, 200)
+    assert (control.unit, control.step, control.help) == ("ms", 0.5, "of the wire")
+    side = Parameter("side", "receive", "whose buffer", str, choices=("receive", "send"))
+    assert Choice.of(side, "Side", {"receive": "R", "send": "S"}).default == "receive"
+
+
+def test_control_may_narrow_a_parameter_and_not_widen_it() -> None:
+    rtt = Parameter("rtt_ms", 20, "", float, limits=Between(1, 500, "ms"))
+    with pytest.raises(ParameterError, match="rtt_ms: high=501 must be a number from 1 to 500"):
+        Number.of(rtt, "RTT", high=501)
+    side = Parameter("side", "receive", "", str, choices=("receive", "send"))
+    with pytest.raises(ParameterError, match="side='both' is not known"):
+        Choice.of(side, "Side", {"both": "B"})

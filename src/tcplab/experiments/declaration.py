@@ -38,7 +38,16 @@ from tcplab.experiments import recordings
 from tcplab.experiments.instrument import turn
 from tcplab.experiments.mode import announce, mode, recorded
 
-__all__ = ["Between", "Experiment", "Parameter", "PythonOnly", "Spelled", "every", "experiment"]
+__all__ = [
+    "Between",
+    "Experiment",
+    "Parameter",
+    "PythonOnly",
+    "Spelled",
+    "declared",
+    "every",
+    "experiment",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -180,6 +189,11 @@ def every() -> Mapping[str, Experiment]:
     for module in pkgutil.walk_packages(package.__path__, "tcplab.experiments."):
         importlib.import_module(module.name)
     return dict(sorted(_REGISTRY.items()))
+
+
+def declared(measure: Callable[..., Any]) -> Experiment:
+    """The experiment of a decorated function."""
+    return next(each for each in _REGISTRY.values() if each.measure is measure)
 
 
 def experiment(

@@ -1,25 +1,61 @@
-"""A panel's chart as a picture, for pages without a browser's drawing."""
+"""A chart of a model's line over a logarithmic axis: as data for panel.js, and as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
-__all__ = ["picture"]
+__all__ = ["chart", "picture"]
+
+#: Points of the model's line.
+POINTS: Final = 91
+
+
+def chart(
+    model: Callable[[int], float],
+    limits: tuple[int, int],
+    *,
+    x_label: str,
+    y_label: str,
+    y_high: float,
+    line: str,
+    marks: Mapping[str, float],
+    alt: str,
+) -> dict[str, Any]:
+    """The data of a chart before anything is measured.
+
+    Args:
+        model: from x to y.
+        limits: of x.
+        x_label: of the axis, with its unit.
+        y_label: the same.
+        y_high: end of the axis, which begins at 0.
+        line: label of the model's line.
+        marks: label -> x of a vertical line.
+        alt: the chart in words.
+    """
+    low, high = limits
+    sizes = [round(low * (high / low) ** (n / (POINTS - 1))) for n in range(POINTS)]
+    return {
+        "x": {"label": x_label, "scale": "log", "low": low, "high": high},
+        "y": {"label": y_label, "scale": "linear", "low": 0, "high": y_high},
+        "lines": [{"label": line, "points": [(float(size), model(size)) for size in sizes]}],
+        "marks": [{"x": x, "label": label} for label, x in marks.items()],
+        "alt": alt,
+    }
 
 
 def picture(
-    curve: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
+    data: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
 ) -> Picture:
     """The model's lines and a run's points, as panel.js draws them.
 
     Args:
-        curve: axes {"x", "y"} with label, scale, low and high; "lines" with label and points;
-            "marks" with x and label; "alt".
+        data: of :func:`chart`.
         points: measured, on the same axes.
         title: the finding.
         table: the numbers.
@@ -29,16 +65,16 @@ def picture(
     figure = style.new_figure()
     style.title(figure, title)
     axes = figure.add_axes((0.085, 0.12, 0.9, 0.74))
-    for line in curve["lines"]:
+    for line in data["lines"]:
         axes.plot(*zip(*line["points"], strict=True), "k--", lw=2.4, label=line["label"])
     axes.plot(*zip(*points, strict=True), "o-", ms=9, lw=2, color=style.BLUE, label="measured")
-    x, y = curve["x"], curve["y"]
+    x, y = data["x"], data["y"]
     axes.set_xscale(x["scale"])
     axes.set_xlim(x["low"], x["high"])
     axes.set_ylim(y["low"], y["high"])
     axes.set_xlabel(x["label"], fontsize=style.TEXT)
     axes.set_ylabel(y["label"], fontsize=style.TEXT)
-    for number, mark in enumerate(curve["marks"]):
+    for number, mark in enumerate(data["marks"]):
         axes.axvline(mark["x"], color=style.GREY, ls=":", lw=2)
         place = (mark["x"], y["low"] + (0.03 + 0.06 * number) * (y["high"] - y["low"]))
         axes.annotate(mark["label"], place, fontsize=style.SMALL)
@@ -46,4 +82,4 @@ def picture(
     axes.grid(color="#D8D8D8", lw=0.8)
     axes.legend(loc="upper left", fontsize=style.SMALL)
     measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
-    return Picture(figure, title, f"{curve['alt']} Measured: {measured}.", table)
+    return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)

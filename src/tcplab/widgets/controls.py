@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from tcplab import checks
 from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Parameter
 
 __all__ = ["Choice", "Control", "Number", "checked"]
 
@@ -21,12 +22,42 @@ class Choice:
         label: text beside it, which a screen reader says too.
         options: value -> text in the list.
         default: value at the start.
+        help: tooltip.
     """
 
     name: str
     label: str
     options: Mapping[str, str]
     default: str
+    help: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        parameter: Parameter,
+        label: str,
+        options: Mapping[str, str],
+        default: str = "",
+        *,
+        name: str = "",
+    ) -> Choice:
+        """For one value of an experiment's parameter.
+
+        Args:
+            parameter: declared with choices; its default serves where it is one value.
+            label: see above.
+            options: all of the choices, or some.
+            default: see above.
+            name: of the setting, if not the parameter's.
+
+        Raises:
+            ParameterError: an option is none of the choices.
+        """
+        for option in options:
+            checks.choice(parameter.name, option, parameter.choices)
+        return cls(
+            name or parameter.name, label, options, default or parameter.default, parameter.help
+        )
 
     def check(self, value: Any) -> str:
         """The value itself.
@@ -54,6 +85,7 @@ class Number:
         step: of the box and of a linear slider; whole for whole numbers.
         unit: of the value; empty for a count.
         scale: "log" for a slider of equal ratios.
+        help: tooltip.
     """
 
     name: str
@@ -64,6 +96,37 @@ class Number:
     step: float = 1
     unit: str = ""
     scale: Literal["linear", "log"] = "linear"
+    help: str = ""
+
+    @classmethod
+    def of(
+        cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
+    ) -> Number:
+        """For one value of an experiment's parameter, within its limits.
+
+        Args:
+            parameter: declared with limits; its default serves where it is one value.
+            label: see above.
+            default: see above.
+            **more: narrower limits, and all that the parameter does not know.
+
+        Raises:
+            ParameterError: a limit lies outside those of the parameter.
+        """
+        limits = parameter.limits
+        assert limits is not None, f"{parameter.name} is declared without limits"
+        for end in more.keys() & {"low", "high"}:
+            checks.number(f"{parameter.name}: {end}", more[end], limits.least, limits.most)
+        given: dict[str, Any] = {
+            "name": parameter.name,
+            "default": parameter.default if default is None else default,
+            "low": limits.least,
+            "high": limits.most,
+            "step": 1 if parameter.kind is int else 0.5,
+            "unit": limits.unit,
+            "help": parameter.help,
+        }
+        return cls(label=label, **(given | more))
 
     def check(self, value: Any) -> float:
         """The value as int where the step is whole, else as float.

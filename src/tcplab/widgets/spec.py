@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from tcplab.checks import choice
@@ -151,14 +152,14 @@ class Call:
     """One call of an experiment's `measure`, to be made and to be shown as code.
 
     Attributes:
-        module: of the experiment, in tcplab.experiments.
+        module: of the experiment.
         arguments: of the call.
         shows: lines of code that show the result, which is called `result` there.
         before: lines between the imports and the call.
         sources: arguments whose text in the code is not their repr.
     """
 
-    module: str
+    module: ModuleType
     arguments: Mapping[str, Any]
     shows: Sequence[str]
     before: Sequence[str] = ()
@@ -166,19 +167,19 @@ class Call:
 
     def make(self, **more: Any) -> Any:
         """The result of the call."""
-        module: Any = importlib.import_module(f"tcplab.experiments.{self.module}")
-        return module.measure(**self.arguments, **more)
+        return self.module.measure(**self.arguments, **more)
 
     def code(self) -> str:
         """The call and what shows its result, as a cell of a notebook."""
         shown = "\n".join(self.shows)
-        names = sorted([self.module, *["table"] * ("table(result)" in shown)])
+        module = self.module.__name__.rpartition(".")[2]
+        names = sorted([module, *["table"] * ("table(result)" in shown)])
         lines = [
             *["from tcplab import figures"] * ("figures." in shown),
             f"from tcplab.experiments import {', '.join(names)}",
             *self.before,
             "",
-            f"result = {self.module}.measure(",
+            f"result = {module}.measure(",
             *(f"    {name}={self._source(name)}," for name in self.arguments),
             ")",
             *self.shows,

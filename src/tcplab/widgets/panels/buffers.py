@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.experiments import buffers, table
+from tcplab.experiments.buffers import MSS_BYTES, SEND_OVERHEAD_BYTES
+from tcplab.experiments.declaration import declared
+from tcplab.models import (
+    receive_buffer_grant,
+    send_buffer_grant,
+    throughput_mbit,
+    window_from_buffer,
+)
+from tcplab.widgets.chart import chart, picture
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 if TYPE_CHECKING:
-    from tcplab.experiments.buffers import Sweep, Transfer
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
@@ -34,14 +43,6 @@ def _requests(values: Values) -> list[int]:
 
 
 def _model_mbit(request_bytes: int, values: Values) -> float:
-    from tcplab.experiments.buffers import MSS_BYTES, SEND_OVERHEAD_BYTES
-    from tcplab.models import (
-        receive_buffer_grant,
-        send_buffer_grant,
-        throughput_mbit,
-        window_from_buffer,
-    )
-
     if values["side"] == "receive":
         granted = receive_buffer_grant(request_bytes, _limit("rmem_max")).granted_bytes
         window = window_from_buffer(granted)
@@ -64,31 +65,25 @@ def _knee(values: Values) -> int:
     return requests.start + bisect_left(requests, flat, key=lambda each: _model_mbit(each, values))
 
 
-def _curve(values: Values) -> dict[str, Any]:
-    steps = 90
-    sizes = [LOW_BYTES * (HIGH_BYTES / LOW_BYTES) ** (n / steps) for n in range(steps + 1)]
-    points = [(size, _model_mbit(int(size), values)) for size in sizes]
-    knee, top = _knee(values), max(y for _x, y in points)
+def _chart(values: Values) -> dict[str, Any]:
+    knee, top = _knee(values), _model_mbit(HIGH_BYTES, values)
     option = "SO_RCVBUF" if values["side"] == "receive" else "SO_SNDBUF"
-    mark = f"the BDP fits from {knee:,.0f} bytes on"
-    return {
-        "x": {
-            "label": f"{option} asked for (bytes)",
-            "scale": "log",
-            "low": LOW_BYTES,
-            "high": HIGH_BYTES,
+    return chart(
+        lambda size: _model_mbit(size, values),
+        (LOW_BYTES, HIGH_BYTES),
+        x_label=f"{option} asked for (bytes)",
+        y_label="Throughput (Mbit/s)",
+        y_high=1.15 * top,
+        line="the model: window / RTT, at most the wire",
+        marks={
+            f"the BDP fits from {knee:,} bytes on": knee,
+            "your buffer": values["request_bytes"],
         },
-        "y": {"label": "Throughput (Mbit/s)", "scale": "linear", "low": 0, "high": 1.15 * top},
-        "lines": [{"label": "the model: window / RTT, at most the wire", "points": points}],
-        "marks": [
-            {"x": knee, "label": mark},
-            {"x": values["request_bytes"], "label": "your buffer"},
-        ],
-        "alt": (
+        alt=(
             f"Throughput against {option}. The model rises in proportion to the buffer up to"
-            f" {top:.3g} Mbit/s, which it reaches at {knee:,.0f} bytes."
+            f" {top:.3g} Mbit/s, which it reaches at {knee:,} bytes."
         ),
-    }
+    )
 
 
 def _call(values: Values) -> Call:
@@ -98,12 +93,10 @@ def _call(values: Values) -> Call:
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
-    return Call("buffers", arguments, ("table(result)",))
+    return Call(buffers, arguments, ("table(result)",))
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab.experiments import table
-
     values = job.values
     points = [(float(each.requested_bytes), each.mbit) for each in result.variants]
     mine = [each for each in result.variants if each.requested_bytes == values["request_bytes"]]
@@ -123,7 +116,7 @@ def _show(result: Any, job: Job) -> Shown:
     )
 
 
-def _shortfalls(points: Sequence[Transfer]) -> list[str]:
+def _shortfalls(points: Sequence[buffers.Transfer]) -> list[str]:
     return [
         f"with {each.requested_bytes:,} bytes {each.mbit:.3g} Mbit/s is less than half of what"
         f" buffer and wire allow ({each.model_mbit:.3g}); a busy machine can make TCP leave slow"
@@ -134,33 +127,40 @@ def _shortfalls(points: Sequence[Transfer]) -> list[str]:
 
 
 def _picture(
-    values: Values, result: Sweep, points: Sequence[tuple[float, float]], table: Table
+    values: Values, result: buffers.Sweep, points: Sequence[tuple[float, float]], table: Table
 ) -> Picture:
-    from tcplab.widgets.chart import picture
-
-    curve = _curve(values)
     best = max(result.variants, key=lambda each: each.mbit)
     title = (
         f"RTT {values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s: {best.mbit:.3g} Mbit/s"
         f" with {best.requested_bytes:,} bytes"
     )
-    return picture(curve, points, title, table)
+    return picture(_chart(values), points, title, table)
 
+
+_PARAMETERS: Final = declared(buffers.measure).parameters
 
 PANEL = PanelSpec(
     title="Buffer and bandwidth-delay product",
     summary="How large must a buffer be before it no longer limits? The dashed line is the model.",
     controls=(
-        Choice("side", "Which buffer", SIDES, "receive"),
-        Number("request_bytes", "Buffer", 65_536, LOW_BYTES, HIGH_BYTES, unit="bytes", scale="log"),
-        Number("rtt_ms", "RTT", 20.0, 1, 200, step=0.5, unit="ms", scale="log"),
-        Number("rate_mbit", "Rate of the wire", 50.0, 5, 500, step=0.5, unit="Mbit/s", scale="log"),
+        Choice.of(_PARAMETERS["side"], "Which buffer", SIDES),
+        Number.of(
+            _PARAMETERS["requests"],
+            "Buffer",
+            65_536,
+            name="request_bytes",
+            low=LOW_BYTES,
+            high=HIGH_BYTES,
+            scale="log",
+        ),
+        Number.of(_PARAMETERS["rtts_ms"], "RTT", 20.0, name="rtt_ms", high=200, scale="log"),
+        Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", low=5, high=500, scale="log"),
         Choice("sweep", "Measure", SWEEPS, "five"),
     ),
     predicts="Throughput with this buffer",
     unit="Mbit/s",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _curve(values)},
+    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["request_bytes"], values),
     figure="chart",
 )

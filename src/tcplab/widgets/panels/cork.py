@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab.experiments import cork, table
+from tcplab.experiments.declaration import declared
+from tcplab.models import Path, message_cost
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.panels import small_writes
+from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 __all__ = ["PANEL"]
 
 MESSAGES: Final = 10
-VARIANTS: Final = small_writes.VARIANTS | {"cork+no_delay": "TCP_CORK and TCP_NODELAY"}
+VARIANTS: Final = SMALL_WRITES | {"cork+no_delay": "TCP_CORK and TCP_NODELAY"}
 
 
 def _writes_bytes(values: Values) -> tuple[int, ...]:
@@ -22,7 +25,7 @@ def _call(values: Values) -> Call:
     variant = values["variant"]
     header, size, writes = values["header_bytes"], values["write_bytes"], values["writes"]
     return Call(
-        "cork",
+        cork,
         {
             "writes_bytes": _writes_bytes(values),
             "messages": MESSAGES,
@@ -36,7 +39,6 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
-    from tcplab.experiments import table
 
     values = job.values
     variant = result[values["variant"]]
@@ -50,8 +52,6 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _forecast(values: Values) -> float | None:
-    from tcplab.models import Path, message_cost
-
     if values["variant"] == "cork+no_delay":
         return None
     path = Path(rtt_ms=values["rtt_ms"])
@@ -59,16 +59,23 @@ def _forecast(values: Values) -> float | None:
     return cost.ms_per_message
 
 
+_PARAMETERS: Final = declared(cork.measure).parameters
+
+
+def _size(name: str, label: str, default: int) -> Number:
+    return Number.of(_PARAMETERS["writes_bytes"], label, default, name=name, high=1000, scale="log")
+
+
 PANEL = PanelSpec(
     title="Cork",
     summary=f"{MESSAGES} messages of a header and a body in several writes, each answered when"
     " complete.",
     controls=(
-        Choice("variant", "How to send", VARIANTS, "cork"),
-        Number("header_bytes", "Header", 4, 1, 1000, unit="B", scale="log"),
+        Choice.of(_PARAMETERS["variants"], "How to send", VARIANTS, "cork", name="variant"),
+        _size("header_bytes", "Header", 4),
         Number("writes", "Writes of the body", 3, 1, 60),
-        Number("write_bytes", "Bytes per write", 100, 1, 1000, unit="B", scale="log"),
-        Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms"),
+        _size("write_bytes", "Bytes per write", 100),
+        Number.of(_PARAMETERS["rtt_ms"], "RTT", high=200),
     ),
     predicts="Time per message",
     unit="ms",

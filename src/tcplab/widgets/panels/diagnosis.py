@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from tcplab.experiments import diagnosis
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -45,7 +46,7 @@ def _call(values: Values) -> Call:
     shows = ["print(result.symptoms())", f"figures.{values['show']}(result)"]
     if values["show"] == "cause":
         shows.insert(1, "print(result.evidence())")
-    return Call("diagnosis", arguments, shows)
+    return Call(diagnosis, arguments, shows)
 
 
 def _show(result: Any, job: Job) -> Shown:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any, Final
 
+from tcplab.experiments import mtu, table
+from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -23,20 +25,22 @@ def _model_mb_per_s(mtu: int, values: Values) -> float:
     return goodput_mbyte_s(values["rate_mbit"], mtu)
 
 
-def _curve(values: Values) -> dict[str, Any]:
-    sizes = [round(LOW_MTU * (HIGH_MTU / LOW_MTU) ** (n / 60)) for n in range(61)]
-    points = [(float(size), _model_mb_per_s(size, values)) for size in sizes]
-    top = values["rate_mbit"] / 8
-    return {
-        "x": {"label": "MTU (bytes)", "scale": "log", "low": LOW_MTU, "high": HIGH_MTU},
-        "y": {"label": "Goodput (MB/s)", "scale": "linear", "low": 0, "high": 1.12 * top},
-        "lines": [{"label": "the model: what headers leave of the rate", "points": points}],
-        "marks": [{"x": values["mtu_bytes"], "label": f"your MTU: {values['mtu_bytes']}"}],
-        "alt": (
-            f"Goodput against the MTU, wire of {values['rate_mbit']:g} Mbit/s. The model rises from"
-            f" {points[0][1]:.3g} MB/s at {LOW_MTU} to {points[-1][1]:.3g} at {HIGH_MTU} bytes."
+def _chart(values: Values) -> dict[str, Any]:
+    rate_mbit = values["rate_mbit"]
+    lowest, highest = (_model_mb_per_s(mtu, values) for mtu in (LOW_MTU, HIGH_MTU))
+    return chart(
+        lambda mtu: _model_mb_per_s(mtu, values),
+        (LOW_MTU, HIGH_MTU),
+        x_label="MTU (bytes)",
+        y_label="Goodput (MB/s)",
+        y_high=1.12 * rate_mbit / 8,
+        line="the model: what headers leave of the rate",
+        marks={f"your MTU: {values['mtu_bytes']}": values["mtu_bytes"]},
+        alt=(
+            f"Goodput against the MTU, wire of {rate_mbit:g} Mbit/s. The model rises from"
+            f" {lowest:.3g} MB/s at {LOW_MTU} to {highest:.3g} at {HIGH_MTU} bytes."
         ),
-    }
+    )
 
 
 def _call(values: Values) -> Call:
@@ -47,12 +51,11 @@ def _call(values: Values) -> Call:
         "wire_mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
         "rate_mbit": values["rate_mbit"],
     }
-    return Call("mtu", arguments, ("table(result)",))
+    return Call(mtu, arguments, ("table(result)",))
 
 
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
-    from tcplab.experiments import table
 
     mine = job.values["mtu_bytes"]
     goodput = {each.mtu_bytes: statistics.median(each.goodput_mb_per_s) for each in result.wire}
@@ -79,7 +82,7 @@ PANEL = PanelSpec(
     predicts="Goodput over the wire",
     unit="MB/s",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _curve(values)},
+    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mb_per_s(values["mtu_bytes"], values),
     figure="chart",
 )

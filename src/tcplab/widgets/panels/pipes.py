@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.errors import LabError
+from tcplab.experiments import pipes, table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -47,8 +48,6 @@ def _parts(values: Values) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def _composed(values: Values) -> Any:
-    from tcplab.experiments import pipes
-
     names, options = _parts(values)
     return pipes.compose(*names, **options)
 
@@ -69,7 +68,7 @@ def _call(values: Values) -> Call:
         "wire_size_mb": min(values["size_mb"], MOST_WIRE_MB),
     }
     return Call(
-        "pipes",
+        pipes,
         arguments,
         ("print(table(result))", "figures.copy_path(result, pipes.COMPOSED)"),
         before=("", "variant = pipes.compose(", f"    {', '.join(given)},", ")"),
@@ -78,7 +77,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab.experiments import pipes, table
     from tcplab.figures.copies import copy_path, count_copies
     from tcplab.tables import Table
 
@@ -109,8 +107,6 @@ def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
 
 def _forecast(values: Values) -> float | None:
     """The ratio of the numbers of copies; None without any, and 1 where the wire is the limit."""
-    from tcplab.experiments import pipes
-
     if values["network"] == "wire":
         return 1.0
     copies = _composed(values).cost.copies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab.experiments import send_file
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -21,7 +22,7 @@ def _call(values: Values) -> Call:
     part = values["part"]
     arguments = {"parts": (part,), "sizes_mb": (values["size_mb"],), "runs": values["runs"]}
     shows = (f"print(result.table({part!r}))", f"figures.{FIGURES[part]}(result)")
-    return Call("send_file", arguments, shows)
+    return Call(send_file, arguments, shows)
 
 
 def _show(result: Any, job: Job) -> Shown:

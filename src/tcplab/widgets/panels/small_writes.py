@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab.experiments import small_writes, table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -28,7 +29,7 @@ QUICKACK: Final = {
 def _call(values: Values) -> Call:
     variant = values["variant"]
     return Call(
-        "small_writes",
+        small_writes,
         {"messages": MESSAGES, "variants": [variant], **exchange_arguments(values)},
         ("print(table(result))", f"figures.timeline(result[{variant!r}].timeline())"),
     )
@@ -46,7 +47,6 @@ def exchange_arguments(values: Values) -> dict[str, Any]:
 
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
-    from tcplab.experiments import table
 
     variant = result[job.values["variant"]]
     picture = figures.timeline(variant.timeline())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tcplab.experiments import small_writes
 from tcplab.models.steps import MESSAGES, Step, message_steps
 from tcplab.widgets.panels.small_writes import controls, exchange_arguments
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -21,7 +22,7 @@ def _steps(values: Values) -> list[Step]:
 def _call(values: Values) -> Call:
     variant, size = values["variant"], values["write_bytes"]
     return Call(
-        "small_writes",
+        small_writes,
         {"messages": MESSAGES, "variants": [variant], **exchange_arguments(values)},
         (
             f'print("\\n".join(result[{variant!r}].timeline().sentences()))',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab.experiments import tcp_vs_udp
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -25,7 +26,7 @@ def _call(values: Values) -> Call:
         "sizes": (values["block_bytes"],),
         "offload": values["offload"] == "on",
     }
-    return Call("tcp_vs_udp", arguments, ("table(result)",))
+    return Call(tcp_vs_udp, arguments, ("table(result)",))
 
 
 def _show(result: Any, job: Job) -> Shown:

@@ -85,7 +85,7 @@ function complaint(spec, text) {
 
 /** A control: its element, `show(value)`, and a call of `changed(name, value)` for each change. */
 function makeControl(spec, id, changed, refused) {
-  const label = make("label", { for: id }, spec.unit ? `${spec.label} (${spec.unit})` : spec.label);
+  const label = make("label", { for: id, title: spec.help || null }, spec.unit ? `${spec.label} (${spec.unit})` : spec.label);
   if (spec.kind === "choice") {
     const options = spec.options.map(([value, words]) => make("option", { value }, words));
     const select = make("select", { id, name: spec.name }, ...options);
@@ -371,7 +371,6 @@ function strips(lanes) {
   watcher.observe(canvas);
   return {
     canvas,
-    samples,
     add(sample) {
       samples.push(sample);
       while (samples.length && samples[0].t < sample.t - 2 * STRIP_SECONDS) samples.shift();
