@@ -30,7 +30,7 @@ from bench.rounds import Measured, Rules, say, undisturbed
 from tcplab import Host, Lab
 from tcplab.capture import record
 from tcplab.lab import Pair
-from tcplab.pcap import read_records
+from tcplab.pcap import read_packets
 from tcplab.tables import Column, Table
 
 FRAME_BYTES = 100
@@ -191,8 +191,8 @@ def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tupl
         Path(directory).chmod(0o777)  # tcpdump may write as somebody else
         with recorder(host, path):
             done = host.run([sys.executable, "-c", SENDER, str(count), str(rate)], timeout_s=300)
-        records = read_records(path)
-        kept = int((records.original_bytes == FRAME_BYTES).sum())
+        packets = read_packets(path)
+        kept = int((packets.original_bytes == FRAME_BYTES).sum())
     return kept == count, count / float(done.stdout)
 
 

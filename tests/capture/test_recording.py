@@ -73,9 +73,9 @@ def test_a_burst_is_recorded_whole_and_in_order(lab: Lab) -> None:
         send(lab.client, 20_000)
     rows = capture.segments[capture.segments["dst_port"] == 9]
     assert len(rows) == 20_000
-    records = capture.records
-    at = records.offset[rows["packet"]] + 14 + 20 + 8
-    numbers = records.data[at + 2].astype(int) * 256 + records.data[at + 3]
+    table = capture.table
+    at = table.offset[rows["packet"]] + 14 + 20 + 8
+    numbers = table.data[at + 2].astype(int) * 256 + table.data[at + 3]
     assert numbers.tolist() == [n % 65536 for n in range(20_000)]
     assert (np.diff(rows["time_ns"]) >= 0).all()
 
@@ -103,7 +103,7 @@ def test_the_snaplen_cuts_the_packet_and_keeps_its_length(lab: Lab) -> None:
     (row,) = capture.segments[capture.segments["dst_port"] == 9]
     assert row["wire_bytes"] == 1042
     assert row["payload_bytes"] == 1000
-    assert capture.records.captured_bytes[row["packet"]] == 60
+    assert capture.table.captured_bytes[row["packet"]] == 60
     assert capture.packets[int(row["packet"])].wirelen == 1042
 
 
@@ -124,7 +124,7 @@ def test_super_segments_are_kept_whole() -> None:
     longest = data[data["payload_bytes"].argmax()]
     assert longest["wire_bytes"] > 1514
     assert longest["gso_count"] == -(-int(longest["payload_bytes"]) // 1448)
-    captured = capture.records.captured_bytes[longest["packet"]]
+    captured = capture.table.captured_bytes[longest["packet"]]
     assert captured == longest["wire_bytes"]
 
 
@@ -147,15 +147,10 @@ def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:
             s.bind(("eth0", 0))
             s.send(frame)
         time.sleep(0.2)
-    records = capture.records
-    frames = [
-        records.data[start : start + size].tobytes()
-        for start, size in zip(
-            records.offset.tolist(), records.captured_bytes.tolist(), strict=True
-        )
-    ]
+    table = capture.table
+    frames = [table.bytes_of(i) for i in range(len(table))]
     assert frame in frames
-    assert records.original_bytes[frames.index(frame)] == len(frame)
+    assert table.original_bytes[frames.index(frame)] == len(frame)
 
 
 def test_what_the_recorder_could_not_keep_up_with_is_counted_and_said(lab: Lab) -> None:

@@ -11,8 +11,8 @@ from typing import IO, Self
 
 from tcplab.capture.packets import Packets
 from tcplab.errors import CaptureError
-from tcplab.pcap import Interface, Records, read_records, total, warn_of_gaps
-from tcplab.segments import SegmentArray, from_records
+from tcplab.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
+from tcplab.segments import SegmentArray, from_packets
 
 __all__ = ["Capture", "open_capture"]
 
@@ -32,7 +32,7 @@ class Capture:
         self._file = file  # keeps the nameless file of a recording
         if file is not None:
             weakref.finalize(self, file.close)
-        self._records: Records | None = None
+        self._table: PacketTable | None = None
         self._why_empty: str | None = None
         self._packets: Packets | None = None
         self._segments: SegmentArray | None = None
@@ -44,7 +44,7 @@ class Capture:
         return f"<Capture {self.path}: {len(self)} packets, drops: {lost}>"
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.table)
 
     def __enter__(self) -> Self:
         return self
@@ -53,18 +53,18 @@ class Capture:
         self.close()
 
     @property
-    def records(self) -> Records:
-        """Where the packets are in the file, how long, and when: arrays, a packet an element."""
+    def table(self) -> PacketTable:
+        """Where in the file the packets are, how long, and when: arrays, one element per packet."""
         if self._why_empty is not None:
             raise CaptureError(self._why_empty)
-        if self._records is None:
-            self._records = read_records(self.path)
-        return self._records
+        if self._table is None:
+            self._table = read_packets(self.path)
+        return self._table
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
         """Where the packets were recorded, with the counts that the file tells."""
-        return self.records.interfaces
+        return self.table.interfaces
 
     @property
     def received(self) -> int | None:
@@ -79,20 +79,20 @@ class Capture:
     @property
     def truncated(self) -> str | None:
         """Where and why reading stopped before the end of the file; None for a whole file."""
-        return self.records.truncated
+        return self.table.truncated
 
     @property
     def packets(self) -> Packets:
         """The packets as scapy packets, each dissected when it is looked at."""
         if self._packets is None:
-            self._packets = Packets(self.records)
+            self._packets = Packets(self.table)
         return self._packets
 
     @property
     def segments(self) -> SegmentArray:
         """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
         if self._segments is None:
-            self._segments = from_records(self.records)
+            self._segments = from_packets(self.table)
         return self._segments
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -101,7 +101,7 @@ class Capture:
         Raises:
             CaptureError: it could not be written.
         """
-        self.records  # noqa: B018  (raises if there is nothing to save yet)
+        self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
             shutil.copyfile(self.path, path)
         except (OSError, shutil.SameFileError) as error:
@@ -143,5 +143,5 @@ def open_capture(path: str | os.PathLike[str]) -> Capture:
         CaptureError: no such file, or it is not a capture.
     """
     capture = Capture(path)
-    warn_of_gaps(capture.records, path, stacklevel=2)
+    warn_of_gaps(capture.table, path, stacklevel=2)
     return capture

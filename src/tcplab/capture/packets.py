@@ -19,7 +19,7 @@ from tcplab.pcap import (
     RAW_OPENBSD,
     SLL,
     SLL2,
-    Records,
+    PacketTable,
 )
 
 if TYPE_CHECKING:
@@ -36,16 +36,16 @@ class Packets:
     (``.summary()``, ``.filter(…)``, ``[TCP]``, …) dissects all packets first: 5 000 a second or so.
     """
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._link_types = records.link_types()
+    def __init__(self, table: PacketTable) -> None:
+        self._table = table
+        self._link_types = table.link_types()
         self._whole: PacketList | None = None
 
     def __repr__(self) -> str:
         return f"<Packets: {len(self)}>"
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._table)
 
     @overload
     def __getitem__(self, index: int) -> Packet: ...
@@ -76,13 +76,11 @@ class Packets:
         return self._whole
 
     def _dissect(self, i: int) -> Packet:
-        records = self._records
-        start = int(records.offset[i])
-        frame = records.data[start : start + int(records.captured_bytes[i])].tobytes()
-        packet = dissect(frame, int(self._link_types[i]))
-        interface = records.interfaces[records.interface[i]]
-        packet.time = scapy_time(int(records.time_ns[i]))
-        packet.wirelen = int(records.original_bytes[i])
+        table = self._table
+        packet = dissect(table.bytes_of(i), int(self._link_types[i]))
+        interface = table.interfaces[table.interface[i]]
+        packet.time = scapy_time(int(table.time_ns[i]))
+        packet.wirelen = int(table.original_bytes[i])
         packet.sniffed_on = interface.name or None
         return packet
 

@@ -105,7 +105,7 @@ class Recording:
             self._capture._why_empty = f"the recording failed: {last}"
             raise CaptureError(self._capture._why_empty)
         self._capture._why_empty = None
-        warn_of_gaps(self._capture.records, self._capture.path, stacklevel=stacklevel + 1)
+        warn_of_gaps(self._capture.table, self._capture.path, stacklevel=stacklevel + 1)
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:
@@ -128,7 +128,7 @@ class Recording:
 def record(
     host: Host, *, snaplen: int = HEADERS_ONLY, interface: str | None = None, ring_mib: int = 64
 ) -> Recording:
-    """Records the packets on a host's interface while the body of a with statement runs::
+    """PacketTable the packets on a host's interface while the body of a with statement runs::
 
         with record(lab.client) as capture:
             ...

@@ -589,12 +589,12 @@ def _run(
 
 def _stream(capture: Capture) -> bytes:
     """The bytes that the client sent, put together by their sequence numbers."""
-    records, rows = capture.records, capture.segments
+    table, rows = capture.table, capture.segments
     pieces: dict[int, bytes] = {}
     for row in rows.data("client"):
         i, size = int(row["packet"]), int(row["payload_bytes"])
-        end = int(records.offset[i]) + int(row["wire_bytes"])
-        pieces[int(row["seq"])] = records.data[end - size : end].tobytes()
+        end = int(table.offset[i]) + int(row["wire_bytes"])
+        pieces[int(row["seq"])] = table.data[end - size : end].tobytes()
     stream = bytearray()
     for seq in sorted(pieces):
         if seq - 1 > len(stream):

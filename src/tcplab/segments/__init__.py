@@ -58,7 +58,7 @@ from typing import Final
 
 import numpy as np
 
-from tcplab.pcap import Records, read_records, warn_of_gaps
+from tcplab.pcap import PacketTable, read_packets, warn_of_gaps
 from tcplab.segments.connections import EndpointTable, number_connections
 from tcplab.segments.headers import Decoder
 from tcplab.segments.table import (
@@ -98,7 +98,7 @@ __all__ = [
     "Summary",
     "flag_names",
     "from_file",
-    "from_records",
+    "from_packets",
     "summary",
     "write_csv",
     "write_json",
@@ -113,33 +113,33 @@ def from_file(path: str | os.PathLike[str]) -> SegmentArray:
     Raises:
         CaptureError: no such file, or it is not a capture.
     """
-    records = read_records(path)
-    warn_of_gaps(records, path, stacklevel=2)
-    return from_records(records)
+    packets = read_packets(path)
+    warn_of_gaps(packets, path, stacklevel=2)
+    return from_packets(packets)
 
 
-def from_records(records: Records) -> SegmentArray:
-    """The segments among the packets that read_records found."""
-    return _analyse(*_decode(records))
+def from_packets(packets: PacketTable) -> SegmentArray:
+    """The segments among the packets that read_packets found."""
+    return _analyse(*_decode(packets))
 
 
-def _decode(records: Records) -> tuple[SegmentArray, EndpointTable]:
-    """What each packet says by itself."""
-    table = EndpointTable()
-    rows = np.empty(len(records), DTYPE)
+def _decode(packets: PacketTable) -> tuple[SegmentArray, EndpointTable]:
+    """The columns that each packet gives by itself."""
+    endpoints = EndpointTable()
+    rows = np.empty(len(packets), DTYPE)
     count = 0
-    decoder = Decoder(records)
-    for start in range(0, len(records), _BATCH):
-        batch = decoder.decode(start, min(start + _BATCH, len(records)), table)
+    decoder = Decoder(packets)
+    for start in range(0, len(packets), _BATCH):
+        batch = decoder.decode(start, min(start + _BATCH, len(packets)), endpoints)
         rows[count : count + len(batch)].view(ROW_BYTES)[:] = batch.view(ROW_BYTES)
         count += len(batch)
     if count < len(rows) // 2:
         rows = rows[:count].copy()
-    return rows[:count].view(SegmentArray), table
+    return rows[:count].view(SegmentArray), endpoints
 
 
-def _analyse(rows: SegmentArray, table: EndpointTable) -> SegmentArray:
-    """What the packets say together."""
-    rows.connections = number_connections(rows, table)
+def _analyse(rows: SegmentArray, endpoints: EndpointTable) -> SegmentArray:
+    """The columns that the packets give together."""
+    rows.connections = number_connections(rows, endpoints)
     analyse(rows, np.flatnonzero(rows["protocol"] == TCP))
     return rows

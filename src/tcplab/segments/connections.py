@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +20,6 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-if TYPE_CHECKING:
-    from tcplab.segments.headers import Decoder, Packets
-
 __all__ = ["EndpointTable", "number_connections"]
 
 
@@ -38,13 +34,20 @@ class EndpointTable:
         self.numbers: dict[bytes, int] = {}
         self.ends: list[tuple[int, int, bytes]] = []  # version, protocol, key
 
-    def enter(self, rows: Array, version: int, decoder: Decoder, network: Packets) -> None:
-        """Sets `connection` to the number of the row's pair, `direction` to its sender's side."""
+    def enter(self, rows: Array, version: int, u32: Array, at: Int64Array) -> None:
+        """Set `connection` to the number of the row's pair, `direction` to its sender's side.
+
+        Args:
+            rows: of one protocol.
+            version: of IP.
+            u32: the file as integers: [i] is that at byte i.
+            at: where in the file the row's IP header begins.
+        """
         if not len(rows):
             return
         size = 4 if version == 4 else 16
-        at = network.at + (12 if version == 4 else 8)
-        words = [decoder.u32[at + 4 * i].astype(np.uint64) for i in range(2 * size // 4)]
+        at = at + (12 if version == 4 else 8)
+        words = [u32[at + 4 * i].astype(np.uint64) for i in range(2 * size // 4)]
         half = len(words) // 2
         source = [*words[:half], rows["src_port"].astype(np.uint64)]
         target = [*words[half:], rows["dst_port"].astype(np.uint64)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tcplab import pcap
-from tcplab.pcap import Records
+from tcplab.pcap import PacketTable
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -27,43 +27,43 @@ from tcplab.segments.table import (
 if TYPE_CHECKING:
     from tcplab.segments.connections import EndpointTable
 
-__all__ = ["Decoder", "Packets"]
+__all__ = ["Decoder", "Positions"]
 
 
 @dataclasses.dataclass(slots=True)
-class Packets:
-    """Packets on their way through the layers; those that are not for us are left behind."""
+class Positions:
+    """Of packets on their way through the layers; those that are not for us are left behind."""
 
     index: Int64Array  # in the capture
     at: Int64Array  # where in the file the current layer's header begins
     end: Int64Array  # where the captured bytes end
     wire_end: Int64Array  # where the packet would end, had all of it been kept
 
-    def keep(self, which: BoolArray) -> Packets:
+    def keep(self, which: BoolArray) -> Positions:
         """Those of them that a mask selects."""
         if which.all():
             return self
-        return Packets(self.index[which], self.at[which], self.end[which], self.wire_end[which])
+        return Positions(self.index[which], self.at[which], self.end[which], self.wire_end[which])
 
 
 class Decoder:
     """Reads the headers of many packets at once, layer by layer."""
 
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        self.u8 = records.data
-        self.u16 = pcap.integers(records.data, ">u2")
-        self.u32 = pcap.integers(records.data, ">u4")
-        self.link_types = records.link_types()
+    def __init__(self, packets: PacketTable) -> None:
+        self.packets = packets
+        self.u8 = packets.data
+        self.u16 = pcap.integers(packets.data, ">u2")
+        self.u32 = pcap.integers(packets.data, ">u4")
+        self.link_types = packets.link_types()
 
-    def decode(self, start: int, stop: int, table: EndpointTable) -> Array:
-        """Rows for the packets start to stop; `connection` and `direction` as table.enter says."""
-        offset = self.records.offset[start:stop]
-        packets = Packets(
+    def decode(self, start: int, stop: int, endpoints: EndpointTable) -> Array:
+        """Rows for the packets start to stop; `connection` and `direction` as of EndpointTable."""
+        offset = self.packets.offset[start:stop]
+        packets = Positions(
             index=np.arange(start, stop),
             at=offset,
-            end=offset + self.records.captured_bytes[start:stop],
-            wire_end=offset + self.records.original_bytes[start:stop],
+            end=offset + self.packets.captured_bytes[start:stop],
+            wire_end=offset + self.packets.original_bytes[start:stop],
         )
         parts = []
         for version, network in self._networks(packets, self.link_types[start:stop]):
@@ -71,7 +71,7 @@ class Decoder:
             for number, decode in ((TCP, self._tcp), (UDP, self._udp)):
                 ours = protocol == number
                 rows, headers = decode(transport.keep(ours), network.keep(ours))
-                table.enter(rows, version, self, headers)
+                endpoints.enter(rows, version, self.u32, headers.at)
                 parts.append(rows)
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
@@ -83,9 +83,11 @@ class Decoder:
 
     # -- link --
 
-    def _networks(self, packets: Packets, link_types: Int64Array) -> Iterator[tuple[int, Packets]]:
+    def _networks(
+        self, packets: Positions, link_types: Int64Array
+    ) -> Iterator[tuple[int, Positions]]:
         """The packets of each IP version, at their IP header."""
-        found: dict[int, list[Packets]] = {4: [], 6: []}
+        found: dict[int, list[Positions]] = {4: [], 6: []}
         for link_type in np.unique(link_types):
             read = _LINKS.get(int(link_type))
             if read is None:
@@ -98,7 +100,9 @@ class Decoder:
             if sum(len(part.index) for part in parts):
                 yield version, _join(parts)
 
-    def _tagged(self, packets: Packets, header: int, type_at: int) -> tuple[Packets, Int64Array]:
+    def _tagged(
+        self, packets: Positions, header: int, type_at: int
+    ) -> tuple[Positions, Int64Array]:
         """A link header with an EtherType in it, and perhaps VLAN tags behind it (IEEE 802.1Q)."""
         packets = packets.keep(packets.end - packets.at >= header)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
@@ -114,29 +118,29 @@ class Decoder:
             at[tagged] += 4
         return dataclasses.replace(packets, at=at), ethertype
 
-    def _ethernet(self, packets: Packets) -> tuple[Packets, Int64Array]:
+    def _ethernet(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 14, 12)
 
-    def _sll(self, packets: Packets) -> tuple[Packets, Int64Array]:
+    def _sll(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 16, 14)
 
-    def _sll2(self, packets: Packets) -> tuple[Packets, Int64Array]:
+    def _sll2(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 20, 0)
 
-    def _raw(self, packets: Packets) -> tuple[Packets, Int64Array]:
+    def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """The version in the IP header itself says what it is."""
         packets = packets.keep(packets.end > packets.at)
         version = self.u8[packets.at] >> 4
         return packets, np.select([version == 4, version == 6], [0x0800, 0x86DD], 0)
 
-    def _loopback(self, packets: Packets) -> tuple[Packets, Int64Array]:
+    def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """An address family, in the byte order of who recorded it: the IP header says as much."""
         packets = packets.keep(packets.end - packets.at > 4)
         return self._raw(dataclasses.replace(packets, at=packets.at + 4))
 
     # -- network --
 
-    def _ipv4(self, packets: Packets) -> tuple[Packets, Array, Packets]:
+    def _ipv4(self, packets: Positions) -> tuple[Positions, Array, Positions]:
         """The packets at their transport header, its protocol, and again at their IP header."""
         packets = packets.keep(packets.end - packets.at >= 20)
         first = self.u8[packets.at]
@@ -152,7 +156,7 @@ class Decoder:
         transport = dataclasses.replace(packets, at=packets.at + header, wire_end=wire_end)
         return transport, self.u8[packets.at + 9], packets
 
-    def _ipv6(self, packets: Packets) -> tuple[Packets, Array, Packets]:
+    def _ipv6(self, packets: Positions) -> tuple[Positions, Array, Positions]:
         """As _ipv4; extension headers are stepped over (RFC 8200, section 4)."""
         packets = packets.keep(packets.end - packets.at >= 40)
         packets = packets.keep(self.u8[packets.at] >> 4 == 6)
@@ -175,21 +179,21 @@ class Decoder:
 
     # -- transport --
 
-    def _rows(self, packets: Packets, protocol: int) -> Array:
+    def _rows(self, packets: Positions, protocol: int) -> Array:
         """Rows with the columns that all segments have."""
         rows = np.zeros(len(packets.index), DTYPE)
         rows["packet"] = packets.index
-        rows["interface"] = self.records.interface[packets.index]
-        rows["outbound"] = self.records.outbound[packets.index]
-        rows["time_ns"] = self.records.time_ns[packets.index]
+        rows["interface"] = self.packets.interface[packets.index]
+        rows["outbound"] = self.packets.outbound[packets.index]
+        rows["time_ns"] = self.packets.time_ns[packets.index]
         rows["protocol"] = protocol
         rows["src_port"] = self.u16[packets.at]
         rows["dst_port"] = self.u16[packets.at + 2]
-        rows["wire_bytes"] = self.records.original_bytes[packets.index]
+        rows["wire_bytes"] = self.packets.original_bytes[packets.index]
         rows["wscale"] = rows["window_shift"] = -1
         return rows
 
-    def _udp(self, packets: Packets, network: Packets) -> tuple[Array, Packets]:
+    def _udp(self, packets: Positions, network: Positions) -> tuple[Array, Positions]:
         fits = packets.end - packets.at >= 8
         packets, network = packets.keep(fits), network.keep(fits)
         length = self.u16[packets.at + 4].astype(np.int64)
@@ -203,7 +207,7 @@ class Decoder:
         rows["gso_count"] = length == 8
         return rows, network
 
-    def _tcp(self, packets: Packets, network: Packets) -> tuple[Array, Packets]:
+    def _tcp(self, packets: Positions, network: Positions) -> tuple[Array, Positions]:
         fits = packets.end - packets.at >= 20
         packets, network = packets.keep(fits), network.keep(fits)
         header = (self.u8[packets.at + 12] >> 4).astype(np.int64) * 4
@@ -229,7 +233,7 @@ class Decoder:
         self._options(rows, packets, header)
         return rows, network
 
-    def _options(self, rows: Array, packets: Packets, header: Int64Array) -> None:
+    def _options(self, rows: Array, packets: Positions, header: Int64Array) -> None:
         # Nearly all have the same: no-op, no-op, timestamps (RFC 7323, appendix A).
         usual = (header == 32) & (packets.end - packets.at >= 32)
         at = np.where(usual, packets.at, 0)
@@ -293,8 +297,8 @@ _LINKS: Final = {
 }
 
 
-def _join(parts: list[Packets]) -> Packets:
+def _join(parts: list[Positions]) -> Positions:
     if len(parts) == 1:
         return parts[0]
     fields = zip(*((p.index, p.at, p.end, p.wire_end) for p in parts), strict=True)
-    return Packets(*map(np.concatenate, fields))
+    return Positions(*map(np.concatenate, fields))

@@ -17,10 +17,10 @@ from tests import forge
 from tests.forge import Frame
 
 from tcplab.errors import CaptureError
-from tcplab.pcap import Records, read_records
-from tcplab.segments import from_records
+from tcplab.pcap import PacketTable, read_packets
+from tcplab.segments import from_packets
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+DATA = Path(__file__).resolve().parent / "data"
 FOREIGN = sorted(DATA.glob("*.pcap*"))
 
 
@@ -29,26 +29,14 @@ def capture_file(tmp_path: Path) -> Path:
     return tmp_path / "capture"
 
 
-def read(path: Path, content: bytes) -> Records:
+def read(path: Path, content: bytes) -> PacketTable:
     path.write_bytes(content)
-    return read_records(path)
+    return read_packets(path)
 
 
-def frames_of(records: Records) -> list[tuple[bytes, int, int]]:
-    return [
-        (
-            records.data[start : start + size].tobytes(),
-            int(original),
-            int(time_ns),
-        )
-        for start, size, original, time_ns in zip(
-            records.offset.tolist(),
-            records.captured_bytes.tolist(),
-            records.original_bytes,
-            records.time_ns,
-            strict=True,
-        )
-    ]
+def frames_of(packets: PacketTable) -> list[tuple[bytes, int, int]]:
+    columns = zip(packets.original_bytes.tolist(), packets.time_ns.tolist(), strict=True)
+    return [(packets.bytes_of(i), *values) for i, values in enumerate(columns)]
 
 
 def expected(frames: Sequence[Frame]) -> list[tuple[bytes, int, int]]:
@@ -79,8 +67,8 @@ def some_frames(count: int, seed: int = 0, *, unit_ns: int = 1) -> list[Frame]:
 def test_a_foreign_file_reads_as_scapy_reads_it(path: Path) -> None:
     from scapy.utils import RawPcapNgReader, RawPcapReader
 
-    records = read_records(path)
-    assert records.truncated is None
+    packets = read_packets(path)
+    assert packets.truncated is None
     theirs = []
     if path.suffix == ".pcapng":
         with RawPcapNgReader(str(path)) as reader:
@@ -93,7 +81,7 @@ def test_a_foreign_file_reads_as_scapy_reads_it(path: Path) -> None:
             unit = 1 if reader.nano else 1000
             for frame, meta in reader:
                 theirs.append((frame, meta.wirelen, meta.sec * 10**9 + meta.usec * unit))
-    assert frames_of(records) == theirs
+    assert frames_of(packets) == theirs
     assert len(theirs) > 3
 
 
@@ -104,32 +92,32 @@ def test_pcap_of_either_byte_order_and_resolution(
 ) -> None:
     frames = some_frames(3000, unit_ns=1 if nanoseconds else 1000)
     content = forge.pcap(frames, order=order, nanoseconds=nanoseconds, link_type=276)
-    records = read(capture_file, content)
-    assert frames_of(records) == expected(frames)
-    assert records.interfaces[0].link_type == 276
-    assert records.interfaces[0].drops is None
-    assert records.truncated is None
+    packets = read(capture_file, content)
+    assert frames_of(packets) == expected(frames)
+    assert packets.interfaces[0].link_type == 276
+    assert packets.interfaces[0].drops is None
+    assert packets.truncated is None
 
 
 def test_pcap_with_the_longer_record_header_of_old_linux(capture_file: Path) -> None:
     frames = some_frames(500, unit_ns=1000)
-    records = read(capture_file, forge.pcap(frames, kuznetzov=True))
-    assert frames_of(records) == expected(frames)
+    packets = read(capture_file, forge.pcap(frames, kuznetzov=True))
+    assert frames_of(packets) == expected(frames)
 
 
 def test_the_high_bits_of_the_link_type_are_not_part_of_it(capture_file: Path) -> None:
-    records = read(capture_file, forge.pcap([], link_type=0x24000001))
-    assert records.interfaces[0].link_type == 1
+    packets = read(capture_file, forge.pcap([], link_type=0x24000001))
+    assert packets.interfaces[0].link_type == 1
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_of_either_byte_order(capture_file: Path, order: str) -> None:
     frames = some_frames(3000)
-    records = read(capture_file, forge.pcapng(frames, order=order, name="eth7", snaplen=2000))
-    assert frames_of(records) == expected(frames)
-    assert records.interfaces[0].name == "eth7"
-    assert records.interfaces[0].snaplen_bytes == 2000
-    assert records.truncated is None
+    packets = read(capture_file, forge.pcapng(frames, order=order, name="eth7", snaplen=2000))
+    assert frames_of(packets) == expected(frames)
+    assert packets.interfaces[0].name == "eth7"
+    assert packets.interfaces[0].snaplen_bytes == 2000
+    assert packets.truncated is None
 
 
 @pytest.mark.parametrize(
@@ -176,12 +164,12 @@ def test_sections_have_their_own_byte_order_and_interfaces(capture_file: Path) -
     second = forge.section_header(">") + forge.interface(">", name="c", resolution=6)
     second += forge.enhanced(Frame(b"22", 2), ">")
     second += forge.statistics(">", received=9, if_drop=2)
-    records = read(capture_file, first + second)
-    assert [i.name for i in records.interfaces] == ["a", "b", "c"]
-    assert records.interface.tolist() == [1, 2]
-    assert frames_of(records) == [(b"1", 1, 1), (b"22", 2, 2000)]
-    assert [i.drops for i in records.interfaces] == [None, None, 2]
-    assert records.interfaces[2].received == 9
+    packets = read(capture_file, first + second)
+    assert [i.name for i in packets.interfaces] == ["a", "b", "c"]
+    assert packets.interface.tolist() == [1, 2]
+    assert frames_of(packets) == [(b"1", 1, 1), (b"22", 2, 2000)]
+    assert [i.drops for i in packets.interfaces] == [None, None, 2]
+    assert packets.interfaces[2].received == 9
 
 
 def test_the_last_statistics_count_and_losses_add_up(capture_file: Path) -> None:
@@ -194,8 +182,8 @@ def test_the_last_statistics_count_and_losses_add_up(capture_file: Path) -> None
 
 def test_the_direction_of_each_packet(capture_file: Path) -> None:
     frames = [Frame(b"x" * n, n, flags=flags) for n, flags in enumerate([1, 2, None, 0, 6, 3])]
-    records = read(capture_file, forge.pcapng(frames))
-    assert records.outbound.tolist() == [0, 1, -1, -1, 1, -1]
+    packets = read(capture_file, forge.pcapng(frames))
+    assert packets.outbound.tolist() == [0, 1, -1, -1, 1, -1]
 
 
 def test_unknown_blocks_are_stepped_over(capture_file: Path) -> None:
@@ -218,13 +206,13 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
     ends = {header} | {len(make(frames[:n])) for n in range(len(frames) + 1)}
     seen = set()
     for size in range(header, len(whole) + 1):
-        records = read(capture_file, whole[:size])
-        found = frames_of(records)
+        packets = read(capture_file, whole[:size])
+        found = frames_of(packets)
         assert found == expected(frames[: len(found)])
-        assert (records.truncated is None) == (size in ends)
-        if records.truncated:
-            assert f"after {len(found)} packets" in records.truncated
-            assert f"of {size}" in records.truncated
+        assert (packets.truncated is None) == (size in ends)
+        if packets.truncated:
+            assert f"after {len(found)} packets" in packets.truncated
+            assert f"of {size}" in packets.truncated
         seen.add(len(found))
     assert seen == set(range(13))
 
@@ -252,19 +240,19 @@ def test_damage_in_pcapng_is_named_with_its_place(
 ) -> None:
     frames = some_frames(40)
     whole = forge.pcapng(frames)
-    records = read(capture_file, whole + damage + forge.enhanced(Frame(b"after")))
-    assert frames_of(records) == expected(frames)
-    assert records.truncated is not None
-    assert words in records.truncated
-    assert f"after 40 packets, at byte {len(whole)} of" in records.truncated
+    packets = read(capture_file, whole + damage + forge.enhanced(Frame(b"after")))
+    assert frames_of(packets) == expected(frames)
+    assert packets.truncated is not None
+    assert words in packets.truncated
+    assert f"after 40 packets, at byte {len(whole)} of" in packets.truncated
 
 
 def test_damage_in_pcap_is_named_with_its_place(capture_file: Path) -> None:
     frames = some_frames(40, unit_ns=1000)
     whole = forge.pcap(frames)
-    records = read(capture_file, whole + struct.pack("<IIII", 1, 1, 262145, 9) + bytes(300_000))
-    assert frames_of(records) == expected(frames)
-    assert records.truncated == (
+    packets = read(capture_file, whole + struct.pack("<IIII", 1, 1, 262145, 9) + bytes(300_000))
+    assert frames_of(packets) == expected(frames)
+    assert packets.truncated == (
         "reading stopped at a packet of 262145 bytes, more than the 262144 there can be,"
         f" after 40 packets, at byte {len(whole)} of {len(whole) + 300_016}"
     )
@@ -291,12 +279,12 @@ def test_what_is_not_a_capture_is_refused_in_one_line(
 
 def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="none: No such file or directory"):
-        read_records(tmp_path / "none")
+        read_packets(tmp_path / "none")
     with pytest.raises(CaptureError, match="Is a directory"):
-        read_records(tmp_path)
+        read_packets(tmp_path)
 
 
-# ---- guessing many records at a time must not change what is found ----
+# ---- guessing many packets at a time must not change what is found ----
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -324,11 +312,11 @@ def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> 
     capture_file.write_bytes(content)
     tracemalloc.start()
     try:
-        records = read_records(capture_file)
+        packets = read_packets(capture_file)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(records) == 100_000
+    assert len(packets) == 100_000
     # 16 bytes a packet in the file; the index of them needs 27, and as much again while it is made.
     # The rest is what looking for many at once takes, whatever the size of the file.
     assert peak < 16_000_000 + 8 * len(content)
@@ -343,14 +331,14 @@ fuzzed = settings(
 )
 
 
-def check_sanity(records: Records, size: int) -> None:
-    end = records.offset + records.captured_bytes
-    assert (records.offset >= 24).all()
+def check_sanity(packets: PacketTable, size: int) -> None:
+    end = packets.offset + packets.captured_bytes
+    assert (packets.offset >= 24).all()
     assert (end <= size).all()
-    assert (np.diff(records.offset) > 0).all()
-    assert (records.interface < len(records.interfaces)).all()
-    rows = from_records(records)
-    assert len(rows) <= len(records)
+    assert (np.diff(packets.offset) > 0).all()
+    assert (packets.interface < len(packets.interfaces)).all()
+    rows = from_packets(packets)
+    assert len(rows) <= len(packets)
     if len(rows):
         assert int(rows["connection"].max()) < len(rows.connections)
 
@@ -358,8 +346,8 @@ def check_sanity(records: Records, size: int) -> None:
 def try_to_read(path: Path, content: bytes) -> None:
     tracemalloc.start()
     try:
-        records = read(path, content)
-        check_sanity(records, len(content))
+        packets = read(path, content)
+        check_sanity(packets, len(content))
     except CaptureError:
         return
     finally:
