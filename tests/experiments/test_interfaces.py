@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each as nonempty
 
 from tcplab import Lab, LabError, Loopback
 from tcplab.cli import main
-from tcplab.experiments import as_json, interfaces, recordings, table
+from tcplab.experiments import as_json, interfaces, recordings, routes, table
+from tcplab.experiments.interface_settings import set_mtu
+from tcplab.experiments.lab_loopback import LabLoopback
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +21,9 @@ def lab() -> interfaces.Interfaces:
 
 
 def test_the_text_the_hosts_and_the_machine(lab: interfaces.Interfaces) -> None:
-    hosts = list(dict.fromkeys(each.host for each in lab.interfaces))
-    assert hosts == ["bsd (the text)", "client", "server", "the machine"]
-    assert [each.mtu_bytes for each in lab.of("bsd (the text)")] == [1500, 16384]
+    hosts = list(dict.fromkeys(each.host for each in lab.variants))
+    assert hosts == ["bsd (published)", "client", "server", "the machine"]
+    assert [each.mtu_bytes for each in lab.of("bsd (published)")] == [1500, 16384]
     lo, eth = lab.of("client")
     assert (lo.name, lo.kind, lo.address) == ("lo", "loopback", "127.0.0.1")
     assert (eth.name, eth.kind, eth.mtu_bytes) == ("eth0", "veth", 1500)
@@ -32,21 +35,21 @@ def test_the_machine_shows_names_mtus_and_kinds_only(lab: interfaces.Interfaces)
     assert {each.name for each in machine} == {
         path.name for path in Path("/sys/class/net").iterdir() if path.is_dir()
     }
-    for each in machine:
+    for each in nonempty(machine):
         assert each.address is each.network is None
         assert each.mtu_bytes == int(Path(f"/sys/class/net/{each.name}/mtu").read_text())
 
 
-def test_an_own_address_leads_through_loopback(lab: interfaces.Interfaces) -> None:
-    ways = {each.to: each for each in lab.ways}
-    assert {name: way.interface for name, way in ways.items()} == {
+def test_an_own_address_leads_through_loopback() -> None:
+    seen = routes.measure()
+    assert {each.to: each.interface for each in seen.variants} == {
         "localhost": "lo",
         "its own address": "lo",
         "the other host": "eth0",
     }
-    assert ways["its own address"].announced_mss_bytes == 65_495
-    assert ways["the other host"].announced_mss_bytes == 1460
-    assert "its own address" in lab.way_table().text()
+    assert seen["its own address"].announced_mss_bytes == 65_495
+    assert seen["the other host"].announced_mss_bytes == 1460
+    assert "its own address" in table(seen).text()
 
 
 def test_json_table_and_recording(lab: interfaces.Interfaces) -> None:
@@ -58,32 +61,32 @@ def test_json_table_and_recording(lab: interfaces.Interfaces) -> None:
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "interfaces", "--ways", "--json"]) == 0
+    assert main(["run", "routes", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["variant"] for row in rows] == ["localhost", "its own address", "the other host"]
     assert main(["run", "interfaces"]) == 0
-    assert "bsd (the text)" in capsys.readouterr().out
+    assert "bsd (published)" in capsys.readouterr().out
 
 
 def test_on_plain_loopback_there_is_the_machine() -> None:
     with Loopback() as network:
         seen = interfaces.measure(network)
+        assert [each.to for each in routes.measure(network).variants] == ["localhost"]
     assert not seen.of("client")
     assert [each.kind for each in seen.of("the machine")].count("loopback") == 1
-    assert [each.to for each in seen.ways] == ["localhost"]
 
 
 def test_the_mtu_is_set_or_the_reason_told() -> None:
     with Lab() as lab:
-        localhost = interfaces.one_host(lab)
-        interfaces.set_mtu(localhost.client, 16384)
-        interfaces.set_mtu(lab.server, 1400)
+        localhost = LabLoopback(lab)
+        set_mtu(localhost.client, 16384)
+        set_mtu(lab.server, 1400)
         seen = interfaces.measure(lab)
         assert [each.mtu_bytes for each in seen.of("client")] == [16384, 1500]
         assert [each.mtu_bytes for each in seen.of("server")] == [65536, 1400]
-        with pytest.raises(ValueError, match=r"mtu_bytes=67 must be from 68 to 65536 on lo"):
-            interfaces.set_mtu(localhost.client, 67)
-        with pytest.raises(ValueError, match=r"mtu_bytes=65536 must be from 68 to 65535 on eth0"):
-            interfaces.set_mtu(lab.client, 65_536)
+        with pytest.raises(ValueError, match=r"mtu_bytes=67 must be .* from 68 to 65536 on lo"):
+            set_mtu(localhost.client, 67)
+        with pytest.raises(ValueError, match=r"mtu_bytes=65536 must be .* to 65535 on eth0"):
+            set_mtu(lab.client, 65_536)
     with pytest.raises(LabError, match="closed"):
-        interfaces.set_mtu(lab.client, 1500)
+        set_mtu(lab.client, 1500)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tcplab.experiments import as_json, mtu, path_mtu, recordings, table
+from tcplab.experiments import as_json, mtu, packet_headers, path_mtu, recordings, table
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,8 @@ def test_rows_of_loopback_and_wire(one: mtu.Mtu) -> None:
     loopback, wire = one.tables()
     assert len(loopback.rows) == 2
     assert "derived" in wire.text()
-    assert "cpu_s_per_gb" not in {column.key for column in wire.columns}
+    assert "CPU s/GB" in loopback.text()
+    assert "CPU s/GB" not in wire.text()
     assert one.of(1500, offload=True).offload
     with pytest.raises(KeyError):
         one.of(9000, offload=True)
@@ -44,17 +45,20 @@ def test_json_provenance_and_recording(one: mtu.Mtu) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mtu.measure([100]), "mtu=100 must be a whole number from 128 to 65536"),
+        (lambda: mtu.measure([100]), "mtus=100 must be a whole number from 128 to 65536"),
         (lambda: mtu.measure([]), "mtus is empty"),
-        (lambda: mtu.measure([576, 576]), "given twice: 576, 576"),
+        (lambda: mtu.measure([576, 576]), "mtus: 576 is given twice"),
         (lambda: mtu.measure(offloads=[]), "offloads is empty"),
         (lambda: mtu.measure(runs=0), "runs=0 must be"),
-        (lambda: mtu.measure(wire_mtus=[9001]), "wire mtu=9001 must be"),
+        (lambda: mtu.measure(wire_mtus=[9001]), "wire_mtus=9001 must be"),
         (lambda: mtu.measure(rate_mbit=0), "rate_mbit=0 must be a number from 1 to 1000"),
-        (lambda: mtu.measure_packet(127), "mtu_bytes=127 must be"),
+        (lambda: packet_headers.measure(127), "mtu_bytes=127 must be"),
         (lambda: path_mtu.measure(1500), "path_mtu=1500 must be a whole number from 576 to 1499"),
-        (lambda: path_mtu.measure(cases=["magic"]), "case='magic' is not known; use one of ICMP"),
-        (lambda: path_mtu.measure(cases=[]), "cases is empty"),
+        (
+            lambda: path_mtu.measure(variants=["magic"]),  # type: ignore[list-item]
+            "variants='magic' is not known; use one of ICMP",
+        ),
+        (lambda: path_mtu.measure(variants=[]), "variants is empty"),
         (lambda: path_mtu.measure(maxseg_bytes=1461), "maxseg_bytes=1461 must be"),
     ],
 )
@@ -64,7 +68,7 @@ def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
 
 
 def test_a_packet_taken_apart_is_as_long_as_the_mtu() -> None:
-    parts = mtu.measure_packet(9000)
+    parts = packet_headers.measure(9000)
     assert parts.packet_bytes == 9000
     assert parts.data_bytes == 8948
     assert parts.mss_option_bytes == 8960

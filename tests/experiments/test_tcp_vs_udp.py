@@ -12,8 +12,9 @@ from tests.nonempty import each
 
 from tcplab import Lab, LabError
 from tcplab.cli import main
-from tcplab.experiments import as_json, datagrams, interfaces, recordings, table, tcp_vs_udp
-from tcplab.lab import Pair
+from tcplab.experiments import as_json, datagrams, recordings, table, tcp_vs_udp
+from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.lab import Network
 from tcplab.programs import udp_bulk
 
 
@@ -87,7 +88,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
     together = threading.Barrier(2, timeout=30)
     labs = set()
 
-    def seen(network: Lab | Pair, **options: Any) -> Any:
+    def seen(network: Network, **options: Any) -> Any:
         interface = network.client.interface
         inside.append(interface)
         most[interface] = max(most[interface], inside.count(interface))
@@ -136,7 +137,7 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
         (lambda: tcp_vs_udp.measure(sizes=[15]), "size=15 must be a whole number from 16 to 65507"),
         (lambda: tcp_vs_udp.measure(sizes=[65508]), "size=65508 must be a whole number from 16"),
         (lambda: tcp_vs_udp.measure(sizes=[]), "sizes is empty"),
-        (lambda: tcp_vs_udp.measure(sizes=[300, 300]), "a size is given twice: 300, 300"),
+        (lambda: tcp_vs_udp.measure(sizes=[300, 300]), "sizes: 300 is given twice"),
         (lambda: tcp_vs_udp.measure(blocks=0), "blocks=0 must be a whole number from 1 to 1000000"),
         (lambda: tcp_vs_udp.measure(rows=["vax"]), "rows='vax' is not known"),  # type: ignore[list-item]
         (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "protocols='sctp' is not known"),  # type: ignore[list-item]
@@ -176,7 +177,7 @@ def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sleeping_socket_holds_what_its_buffer_has_room_for() -> None:
     with Lab() as lab:
-        host = interfaces.one_host(lab).client
+        host = LabLoopback(lab).client
         small = datagrams.fill_receive_buffer(host, 32_768)
         double = datagrams.fill_receive_buffer(host, 65_536)
         shorter = datagrams.fill_receive_buffer(host, 32_768, 300)

@@ -7,18 +7,18 @@ import pytest
 from tests.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments.mtu import MTUS, Mtu, MtuRow, WireRow
-from tcplab.experiments.path_mtu import PathMtu, PathMtuCase, SentSegment
+from tcplab.experiments.mtu import MTUS, LoopbackMtu, Mtu, WireMtu
+from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant, SentSegment
 
 
-def row(mtu_bytes: int, offload: bool) -> MtuRow:
+def row(mtu_bytes: int, offload: bool) -> LoopbackMtu:
     mss = min(mtu_bytes, 65_535) - 52
     packet = 45 * mss if offload and mss < 1449 else mss
     sizes = np.full(1_000_000 // packet + 1, packet, dtype=np.int32)
     sizes[-1] = 1_000_000 - int(sizes[:-1].sum())
     rate = 6000.0 if offload else 500 + mtu_bytes / 10
     cost = 0.2 if offload else 1000 / mtu_bytes
-    return MtuRow(
+    return LoopbackMtu(
         mtu_bytes, offload, mss, mss + 12, [rate, rate / 2], [cost], 10**6, [700], sizes, 0
     )
 
@@ -26,10 +26,10 @@ def row(mtu_bytes: int, offload: bool) -> MtuRow:
 def sweep() -> Mtu:
     rows = [row(mtu, offload) for offload in (False, True) for mtu in MTUS]
     goodput = {576: 10.6, 1500: 11.75, 9000: 12.36}
-    return Mtu(rows, [WireRow(mtu, 100, [rate]) for mtu, rate in goodput.items()], {})
+    return Mtu([*rows, *(WireMtu(mtu, 100, [rate]) for mtu, rate in goodput.items())], {})
 
 
-def case(name: str, *, finished: bool, cure: str = "") -> PathMtuCase:
+def case(name: str, *, finished: bool, cure: str = "") -> PathMtuVariant:
     sizes = [1448] * 10 + ([1148] * 20 if finished else [])
     sent = [
         SentSegment(0.002 * 1.5**i, size, size + 52, size + 52 <= 1200, i >= 10)
@@ -37,7 +37,8 @@ def case(name: str, *, finished: bool, cure: str = "") -> PathMtuCase:
     ]
     icmp = [0.03] if name == "ICMP tells" else []
     told = 1200 if icmp else None
-    return PathMtuCase(name, cure, finished, "", 3.2 if finished else 2000, sent, 0, icmp, told, 10)
+    after_ms = 3.2 if finished else 2000
+    return PathMtuVariant(name, cure, finished, "", after_ms, sent, 0, icmp, told, 10)
 
 
 def paths() -> PathMtu:
@@ -47,7 +48,7 @@ def paths() -> PathMtu:
         case("TCP_MAXSEG", finished=True, cure="setsockopt TCP_MAXSEG 1160"),
         case("always probe", finished=True, cure="sysctl net.ipv4.tcp_mtu_probing=2"),
     ]
-    return PathMtu(1500, 1200, cases, {})
+    return PathMtu(cases, {}, 1200)
 
 
 PICTURES = {
@@ -84,7 +85,7 @@ def test_headers_stand_on_the_derived_curve() -> None:
     assert curve[1448] == pytest.approx(100 * 1448 / 1538)
     assert "94.0 % are data with MTU 1500" in picture.title.replace("\N{NO-BREAK SPACE}", " ")
     with pytest.raises(ValueError, match="nothing was measured on the wire"):
-        figures.headers(Mtu(sweep().loopback, [], {}))
+        figures.headers(Mtu(sweep().loopback, {}))
 
 
 def test_the_same_data_in_many_packets_and_in_few() -> None:

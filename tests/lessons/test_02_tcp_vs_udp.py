@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.nonempty import each
 
-from tcplab.experiments import datagrams, interfaces, tcp_vs_udp
+from tcplab.experiments import datagrams, routes, tcp_vs_udp
 from tcplab.models import goodput_mbyte_s
 
 
@@ -128,8 +128,8 @@ def test_the_text_counts_more_than_its_wire_can_carry() -> None:
 
 
 def test_on_linux_every_own_address_leads_through_loopback() -> None:
-    ways = {way.to: way.interface for way in interfaces.measure().ways}
-    assert ways["localhost"] == ways["its own address"] == "lo"
+    seen = routes.measure()
+    assert seen["localhost"].interface == seen["its own address"].interface == "lo"
 
 
 def test_a_buffer_with_room_for_all_loses_none() -> None:

@@ -10,7 +10,7 @@ import statistics
 import pytest
 from tests.nonempty import each
 
-from tcplab.experiments import maxseg, mtu, path_mtu
+from tcplab.experiments import maxseg, mtu, packet_headers, path_mtu
 from tcplab.models import announced_mss_bytes
 
 
@@ -29,12 +29,12 @@ def paths() -> path_mtu.PathMtu:
     return path_mtu.measure()
 
 
-def best(row: mtu.MtuRow) -> float:
+def best(row: mtu.LoopbackMtu) -> float:
     return max(row.mb_per_s)
 
 
 def test_a_packet_taken_apart() -> None:
-    parts = mtu.measure_packet()
+    parts = packet_headers.measure()
     assert [part.bytes for part in parts.full] == [20, 20, 1, 1, 10, 1448]
     assert parts.full[4].name == "option Timestamp"
     assert parts.packet_bytes == 1500
@@ -86,7 +86,7 @@ def test_with_offload_it_hardly_does(sweep: mtu.Mtu) -> None:
 
 
 def test_the_wire_leaves_what_headers_leave(sweep: mtu.Mtu) -> None:
-    for row in sweep.wire:
+    for row in each(sweep.wire):
         goodput = max(row.goodput_mb_per_s)
         assert 0.1 * row.model_mb_per_s < goodput < 1.03 * row.model_mb_per_s
     small, ethernet, jumbo = sweep.wire

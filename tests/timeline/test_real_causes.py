@@ -15,7 +15,7 @@ from tests.nonempty import each
 from tests.timeline.conversation import Conversation, conversation
 
 from tcplab import Lab
-from tcplab.experiments.interfaces import put_token_bucket
+from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.programs import Event, SmallWritesMode, read_log, small_writes
 from tcplab.timeline import Reason, Segment, Timeline, explain
 

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Final
 from tcplab.checks import whole
 from tcplab.experiments import provenance, spread
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.interfaces import one_host
+from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.mode import open_network
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Host, Lab, Loopback, Pair
+from tcplab.lab import Host, Lab, Loopback
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column
 
@@ -135,7 +135,7 @@ def measure_receive_buffers(
         raise ValueError("no buffer is given; give some sizes in bytes, such as 32768")
     opened = open_network()
     with opened:
-        network = one_host(opened) if isinstance(opened, Lab) else opened
+        network = LabLoopback(opened) if isinstance(opened, Lab) else opened
         done: list[list[UdpBulkResult]] = [[] for _ in buffers_bytes]
         with Rounds(runs, "receive buffers") as rounds:
             for _round in rounds:
@@ -296,7 +296,7 @@ def measure_batching(
     _check(runs, datagrams, size_bytes, MAX_BATCHED_BYTES)
     opened = open_network()
     with opened:
-        network = one_host(opened) if isinstance(opened, Lab) else opened
+        network = LabLoopback(opened) if isinstance(opened, Lab) else opened
         ways = _ways(network, datagrams, size_bytes)
         done: dict[tuple[str, str], list[TcpBulkResult | UdpBulkResult]] = {way: [] for way in ways}
         with Rounds(runs, "batching") as rounds:
@@ -319,7 +319,7 @@ def measure_batching(
 
 
 def _ways(
-    network: Pair | Loopback, datagrams: int, size_bytes: int
+    network: Loopback, datagrams: int, size_bytes: int
 ) -> dict[tuple[str, str], Callable[[], TcpBulkResult | UdpBulkResult]]:
     """By name and description, a run of each way."""
 

@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
-from tcplab.experiments.interfaces import one_host
-from tcplab.lab import Host, Lab, Pair
+from tcplab.experiments import Result, Variant, experiment, provenance
+from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.lab import Host, Lab, Network
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import Sender
 
-__all__ = ["MaxSeg", "MaxSegCase", "ask_maxseg", "measure"]
+__all__ = ["MaxSeg", "MaxSegVariant", "ask_maxseg", "measure"]
 
 _JUMBO_MTU: Final = 9000
 
 
 @dataclass(frozen=True, slots=True)
-class MaxSegCase:
+class MaxSegVariant(Variant):
     """What TCP_MAXSEG said, and what was sent.
 
     Attributes:
@@ -61,14 +60,16 @@ class MaxSegCase:
             return "true" if self.set_bytes in (None, self.syn_bytes) else "true, wish ignored"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        return {**Variant.row(self), "verdict": self.verdict}
 
-@dataclass(frozen=True, slots=True)
-class MaxSeg:
-    """What TCP_MAXSEG says in all cases."""
 
-    experiment: ClassVar[str] = "maxseg"
+class MaxSeg(Result[MaxSegVariant]):
+    """What TCP_MAXSEG says in all variants; the key is the name."""
+
     columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "case"),
+        Column("variant", "variant"),
         Column("set_bytes", "set to", "d"),
         Column("before_bytes", "before connect", "d"),
         Column("connected_bytes", "connected", "d"),
@@ -80,72 +81,45 @@ class MaxSeg:
         Column("verdict", "what 'connected' said"),
     )
 
-    cases: Sequence[MaxSegCase]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> MaxSegCase:
-        for each in self.cases:
-            if each.name == name:
-                return each
-        raise KeyError(name)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a case."""
-        return [
-            {
-                "variant": each.name,
-                "set_bytes": each.set_bytes,
-                "before_bytes": each.before_bytes,
-                "connected_bytes": each.connected_bytes,
-                "end_bytes": each.end_bytes,
-                "syn_bytes": each.syn_bytes,
-                "peer_syn_bytes": each.peer_syn_bytes,
-                "sent_bytes": each.sent_bytes,
-                "arrived_bytes": each.arrived_bytes,
-                "verdict": each.verdict,
-            }
-            for each in self.cases
-        ]
-
 
 _MAXSEG_DATA_BYTES: Final = 2_000_000
 
 
 @experiment("maxseg")
 def measure() -> MaxSeg:
-    """Asks TCP_MAXSEG before and after connect(), and compares it with what a capture shows.
+    """TCP_MAXSEG before and after connect(), beside the segments of a capture.
 
     Raises:
         LabError: no laboratory can be made here.
     """
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
-        localhost = one_host(ethernet)
+        localhost = LabLoopback(ethernet)
         measured = [
-            _run_case("an Ethernet", ethernet),
-            _run_case("a wish of 1000", ethernet, wish=1000),
-            _run_case("the peer's wish of 1000", ethernet, peer_wish=1000),
-            _run_case("a wish of 9000", ethernet, wish=9000),
-            _run_case("localhost", localhost),
-            _run_case("jumbo card, Ethernet in the middle", jumbo),
+            _run("an Ethernet", ethernet),
+            _run("a wish of 1000", ethernet, wish=1000),
+            _run("the peer's wish of 1000", ethernet, peer_wish=1000),
+            _run("a wish of 9000", ethernet, wish=9000),
+            _run("localhost", localhost),
+            _run("jumbo card, Ethernet in the middle", jumbo),
         ]
-        drops = sum(lost for _case, lost in measured)
+        drops = sum(lost for _variant, lost in measured)
         origin = provenance(ethernet, congestion=ethernet.congestion, capture_drops=drops)
-        return MaxSeg([case for case, _lost in measured], origin)
+        return MaxSeg([variant for variant, _lost in measured], origin)
 
 
-def _run_case(
-    name: str, network: Lab | Pair, *, wish: int | None = None, peer_wish: int | None = None
-) -> tuple[MaxSegCase, int]:
-    """The case, and how many packets the recorders lost."""
+def _run(
+    name: str, network: Network, *, wish: int | None = None, peer_wish: int | None = None
+) -> tuple[MaxSegVariant, int]:
+    """The variant, and how many packets the recorders lost."""
     with network.client.capture() as near, network.server.capture() as far:
         before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)
     with near, far:
         sent, syn = _largest_and_syn(near, "client")
         arrived, _ = _largest_and_syn(far, "client")
         _, peer_syn = _largest_and_syn(far, "server")
-    case = MaxSegCase(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
-    return case, (near.drops or 0) + (far.drops or 0)
+    variant = MaxSegVariant(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
+    return variant, (near.drops or 0) + (far.drops or 0)
 
 
 def ask_maxseg(

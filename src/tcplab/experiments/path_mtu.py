@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.checks import choice, whole
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
 from tcplab.programs import RunOptions, tcp_bulk
@@ -25,9 +23,8 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-__all__ = ["CASES", "PATH_MTU", "PathMtu", "PathMtuCase", "SentSegment", "measure"]
+__all__ = ["PathMtu", "PathMtuVariant", "SentSegment", "measure"]
 
-PATH_MTU: Final = 1200
 _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
@@ -57,7 +54,7 @@ class SentSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class PathMtuCase:
+class PathMtuVariant(Variant):
     """A transfer over a path whose MTU is smaller in the middle.
 
     Attributes:
@@ -69,7 +66,7 @@ class PathMtuCase:
         sent: every segment with data, in order.
         acked_bytes: data that the server acknowledged.
         icmp_ms: when ICMP messages "fragmentation needed" came to the client.
-        icmp_mtu_bytes: the MTU that they told; None when there was none.
+        icmp_mtu_bytes: the MTU in them; None when there was none.
         dropped: packets that the path dropped as too long, by its own account.
     """
 
@@ -94,60 +91,55 @@ class PathMtuCase:
         """The longest packet that left."""
         return max(each.packet_bytes for each in self.sent)
 
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        return {
+            "variant": self.name,
+            "outcome": "all arrived" if self.finished else "gave up",
+            "ms": self.ms,
+            "first_bytes": self.sent[0].bytes if self.sent else None,
+            "largest_arrived_bytes": self.largest_arrived_bytes,
+            "icmp": len(self.icmp_ms),
+            "icmp_mtu_bytes": self.icmp_mtu_bytes,
+            "dropped": self.dropped,
+            "again": sum(segment.again for segment in self.sent),
+            "acked_bytes": self.acked_bytes,
+            "cure": self.cure or None,
+            "complaint": self.complaint or None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class PathMtu:
-    """All cases, over the same path."""
+class PathMtu(Result[PathMtuVariant]):
+    """All variants, over the same path; the key is the name.
 
-    experiment: ClassVar[str] = "path-mtu"
+    Attributes:
+        path_mtu_bytes: of the narrow part of a path of 1500 bytes.
+    """
+
     columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "case"),
+        Column("variant", "variant"),
         Column("outcome", "outcome"),
         Column("ms", "after (ms)", ".1f"),
         Column("first_bytes", "first segment", "d"),
         Column("largest_arrived_bytes", "largest that arrived", "d"),
         Column("icmp", "ICMP messages", "d"),
-        Column("icmp_mtu_bytes", "MTU told", "d"),
+        Column("icmp_mtu_bytes", "MTU in ICMP", "d"),
         Column("dropped", "too long, dropped", "d"),
         Column("again", "sent again", "d"),
         Column("cure", "cure"),
     )
 
-    mtu_bytes: int
     path_mtu_bytes: int
-    cases: Sequence[PathMtuCase]
-    provenance: Mapping[str, Any]
 
-    def __getitem__(self, name: str) -> PathMtuCase:
-        for each in self.cases:
-            if each.name == name:
-                return each
-        raise KeyError(name)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a case."""
-        return [
-            {
-                "variant": each.name,
-                "outcome": "all arrived" if each.finished else "gave up",
-                "ms": each.ms,
-                "first_bytes": each.sent[0].bytes if each.sent else None,
-                "largest_arrived_bytes": each.largest_arrived_bytes,
-                "icmp": len(each.icmp_ms),
-                "icmp_mtu_bytes": each.icmp_mtu_bytes,
-                "dropped": each.dropped,
-                "again": sum(segment.again for segment in each.sent),
-                "acked_bytes": each.acked_bytes,
-                "cure": each.cure or None,
-                "complaint": each.complaint or None,
-            }
-            for each in self.cases
-        ]
+Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe in doubt"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    name: str
+class _Plan:
+    """What is special about a variant."""
+
     icmp: bool = False
     probing: int = 0
     maxseg_bytes: int | None = None
@@ -155,72 +147,58 @@ class _Case:
     patience_s: float = _PATIENCE_S
 
 
-def _cases(announced: int, most: int) -> list[_Case]:
-    fits = announced <= most
+def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
     sysctl = "sysctl net.ipv4.tcp_mtu_probing"
-    late = _PROBING_PATIENCE_S
-    return [
-        _Case("ICMP tells", icmp=True),
-        _Case("black hole", patience_s=_HOLE_PATIENCE_S),
-        _Case(
-            "TCP_MAXSEG",
+    return {
+        "ICMP tells": _Plan(icmp=True),
+        "black hole": _Plan(patience_s=_HOLE_PATIENCE_S),
+        "TCP_MAXSEG": _Plan(
             maxseg_bytes=announced,
             cure=f"setsockopt TCP_MAXSEG {announced}",
-            patience_s=_PATIENCE_S if fits else _HOLE_PATIENCE_S,
+            patience_s=_PATIENCE_S if announced <= most else _HOLE_PATIENCE_S,
         ),
-        _Case("always probe", probing=2, cure=f"{sysctl}=2"),
-        _Case("probe in doubt", probing=1, cure=f"{sysctl}=1", patience_s=late),
-    ]
-
-
-#: The cases of measure, in this order.
-CASES: Final = tuple(case.name for case in _cases(PATH_MTU - 40, PATH_MTU - 40))
+        "always probe": _Plan(probing=2, cure=f"{sysctl}=2"),
+        "probe in doubt": _Plan(probing=1, cure=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
+    }
 
 
 @experiment("path-mtu")
 def measure(
-    path_mtu: int = PATH_MTU, cases: Sequence[str] = CASES, maxseg_bytes: int | None = None
+    path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,
+    variants: Sequence[Name] = get_args(Name),
+    maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes")] = None,
 ) -> PathMtu:
-    """Sends 28 800 bytes from an Ethernet over a path with a smaller MTU in the middle.
+    """A narrower hop: path MTU discovery, the black hole without ICMP, and its cures.
 
     Args:
-        path_mtu: of the narrow part, 576 to 1499.
-        cases: some of CASES.
-        maxseg_bytes: what the case "TCP_MAXSEG" sets, 88 to 1460; as much as fits unless given.
+        path_mtu: MTU of the hop in the middle of an Ethernet path.
+        variants: what tells the sender of the hop, or what is done about it.
+        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, as much as fits the hop.
 
     Raises:
-        ValueError: a number is out of range, or no such case.
+        ParameterError: a number is out of range, or no such variant.
         LabError: no laboratory can be made here.
     """
-    whole("path_mtu", path_mtu, 576, 1499, fix="it is the narrow part of a path of 1500 bytes")
-    for name in cases:
-        choice("case", name, CASES)
-    if not cases:
-        raise ValueError(f"no case is given; give some of {', '.join(CASES)}")
-    if maxseg_bytes is not None:
-        whole("maxseg_bytes", maxseg_bytes, 88, 1460, fix="an Ethernet's MSS is 1460")
     most = announced_mss_bytes(path_mtu)
-    known = _cases(most if maxseg_bytes is None else maxseg_bytes, most)
-    chosen = [case for case in known if case.name in cases]
-    measured: list[PathMtuCase] = []
+    plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)
     origin: dict[str, Any] = {}
-    lost = 0
-    with Rounds(len(chosen), "path MTU") as rounds:
-        for index in rounds:
-            # A laboratory each: the kernel remembers what it has learned of a path.
-            sysctls = {"net.ipv4.tcp_mtu_probing": str(chosen[index].probing)}
-            with Lab(sysctls=sysctls) as lab:
-                done, drops = _run_case(lab, chosen[index], path_mtu)
-                origin = provenance(lab, congestion=lab.congestion, path_mtu_bytes=path_mtu)
-            measured.append(done)
-            lost += drops
-    ends = {"interrupted": rounds.interrupted, "capture_drops": lost}
-    return PathMtu(1500, path_mtu, measured, {**origin, **ends})
+
+    def run(name: Name) -> tuple[PathMtuVariant, int]:
+        # A laboratory each: the kernel remembers what it has learned of a path.
+        with Lab(sysctls={"net.ipv4.tcp_mtu_probing": str(plans[name].probing)}) as lab:
+            result = _run(lab, name, plans[name], path_mtu)
+            details = {"congestion": lab.congestion, "path_mtu_bytes": path_mtu}
+            origin.update(provenance(lab, **details))
+        return result
+
+    measured, done = one_by_one("path-mtu", variants, run)
+    drops = {"capture_drops": sum(lost for _variant, lost in measured)}
+    return PathMtu([variant for variant, _lost in measured], origin | drops | done, path_mtu)
 
 
-def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
-    """The case, and how many packets the recorder lost."""
-    lab.link.update("client->server", mtu=path_mtu, icmp="on" if case.icmp else "off")
+def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> tuple[PathMtuVariant, int]:
+    """The variant, and how many packets the recorder lost."""
+    lab.link.update("client->server", mtu=path_mtu, icmp="on" if plan.icmp else "off")
     complaint = ""
     with lab.client.capture() as capture:
         try:
@@ -228,8 +206,8 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
                 lab,
                 write_bytes=_PATH_WRITE_BYTES,
                 count=_PATH_WRITES,
-                mss_bytes=case.maxseg_bytes,
-                run=RunOptions(deadline_s=case.patience_s),
+                mss_bytes=plan.maxseg_bytes,
+                run=RunOptions(deadline_s=plan.patience_s),
             )
         except LabError as error:
             complaint = str(error)
@@ -242,13 +220,13 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
         ends = [(int(time_ns) - start_ns) / 1e6 for time_ns in acks["time_ns"]]
     total = _PATH_WRITES * _PATH_WRITE_BYTES
     if complaint and acked >= total:
-        raise LabError(complaint)  # something else than this experiment is about
-    done = PathMtuCase(
-        name=case.name,
-        cure=case.cure,
+        raise LabError(complaint)  # this experiment is about another failure
+    variant = PathMtuVariant(
+        name=name,
+        cure=plan.cure,
         finished=not complaint,
         complaint=complaint,
-        ms=case.patience_s * 1e3 if complaint else max(ends),
+        ms=plan.patience_s * 1e3 if complaint else max(ends),
         sent=sent,
         # The server's FIN and what acknowledges ours count one more than there are bytes.
         acked_bytes=min(acked, total),
@@ -256,7 +234,7 @@ def _run_case(lab: Lab, case: _Case, path_mtu: int) -> tuple[PathMtuCase, int]:
         icmp_mtu_bytes=icmp[0][1] if icmp else None,
         dropped=lab.link.counters()["client->server"]["dropped"]["mtu"],
     )
-    return done, capture.drops or 0
+    return variant, capture.drops or 0
 
 
 def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:
@@ -280,7 +258,7 @@ def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[Sen
 
 
 def _fragmentation_needed(capture: Capture, start_ns: int) -> list[tuple[float, int]]:
-    """Time in ms and the MTU told, of each ICMP message of type 3, code 4 (RFC 1191)."""
+    """Time in ms and the next hop's MTU, of each ICMP message of type 3, code 4 (RFC 1191)."""
     from scapy.layers.inet import ICMP
 
     found = []

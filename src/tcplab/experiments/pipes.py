@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import can_be_cold, file_of
+from tcplab.experiments.lab_loopback import LabLoopback, open_loopback, pin_default_congestion
 from tcplab.experiments.mode import mode
-from tcplab.experiments.one_machine import OneMachine, one_machine, pin_default_congestion
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.models import ChainCost, chain_cost
@@ -524,7 +524,7 @@ class _Bench:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._here = stack.enter_context(one_machine())
+            self._here = stack.enter_context(open_loopback())
             if any(way.wire for way in self._ways) and mode() == "live":
                 self._wire = stack.enter_context(_wire())
             if any(way.source != "made" for way in self._ways):
@@ -596,7 +596,7 @@ def _wire() -> Lab:
 
 def _free_port(network: Network) -> int:
     """The text's port in a laboratory, where nobody else has one; else one that is free."""
-    if not isinstance(network, Loopback) or isinstance(network, OneMachine):
+    if not isinstance(network, Loopback) or isinstance(network, LabLoopback):
         return TEXT_PORT
     with network.server.socket() as probe:
         probe.bind((network.server.address, 0))
@@ -731,7 +731,7 @@ def measure_cache(size_mb: int = 64) -> CacheSteps:
         LabError: no directory here lies on a disk, or no laboratory can be made.
     """
     _check(["cold"], size_mb, 1)
-    with one_machine() as network, file_of(size_mb * 1_000_000) as path:
+    with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]
         steps.append(CacheStep("dropped (POSIX_FADV_DONTNEED)", page_cache(network, path, "cold")))
         for action, share in (("read: a quarter", 0.25), ("read: all", 1), ("read: all again", 1)):

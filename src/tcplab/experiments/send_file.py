@@ -33,8 +33,8 @@ from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import can_be_cold, file_of, gone_with_us
+from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.mode import mode, recorded_note
-from tcplab.experiments.one_machine import one_machine
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Command, Host, Lab, Loopback, Network, program_path
 from tcplab.programs import CacheState, HeaderOptions, SendFileResult, SendMethod
@@ -603,7 +603,7 @@ def _described(network: Network) -> dict[str, Any]:
 @contextmanager
 def _open(part: Part) -> Iterator[Network]:
     if part in _WITHOUT_WIRE:
-        with one_machine() as network:
+        with open_loopback() as network:
             yield network
         return
     parameters: Mapping[str, dict[str, Any]] = {

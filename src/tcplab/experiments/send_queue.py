@@ -23,7 +23,7 @@ from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.files import file_of
-from tcplab.experiments.one_machine import one_machine
+from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.lab import Loopback
 from tcplab.tables import Column
 
@@ -120,7 +120,7 @@ def measure(clients: int = 32, runs: int = 3) -> Queues:
         )
     senders: Mapping[Method, _Sender] = {"read + send": _read_and_send, "sendfile": os.sendfile}
     seen: dict[Method, list[tuple[int, int]]] = {method: [] for method in METHODS}
-    with one_machine() as network, file_of(FILE_BYTES) as path, path.open("rb") as file:
+    with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("rb") as file:
         # The first fill moves the kernel's reserves about, and is not counted.
         _fill_queues(network, file.fileno(), _read_and_send, clients)
         for _run in range(runs):

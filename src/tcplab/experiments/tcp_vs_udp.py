@@ -24,9 +24,10 @@ from tcplab.checks import whole
 from tcplab.errors import LabError
 from tcplab.experiments import datagrams, provenance, spread
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.interfaces import one_host, put_token_bucket, set_mtu, set_offload
+from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offload
+from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.progress import Rounds
-from tcplab.lab import Host, Lab, Pair
+from tcplab.lab import Host, Lab, Network
 from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column, Table
@@ -469,7 +470,7 @@ class _Networks:
     """The laboratories of the rows, and one round of runs in them."""
 
     def __init__(self, stack: ExitStack, keys: Sequence[Key], offload: bool) -> None:
-        self._networks: dict[Key, Lab | Pair] = {}
+        self._networks: dict[Key, Network] = {}
         labs: list[Lab] = []
 
         def lab(**wire: Any) -> Lab:
@@ -478,7 +479,7 @@ class _Networks:
 
         rows = {row for row, _protocol, _size in keys}
         if not rows.isdisjoint(LO_MTU):
-            localhost = one_host(lab())
+            localhost = LabLoopback(lab())
             set_offload(localhost.client, offload)
             self._networks |= {key: localhost for key in keys if key[0] in LO_MTU}
         if "router" in rows:

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.mtu import Mtu
-from tcplab.experiments.path_mtu import PathMtu, PathMtuCase
+from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import style
 from tcplab.figures.style import SMALL, TEXT, Picture, count, ms
 from tcplab.models import TCP_ON_ETHERNET, header_share
@@ -236,8 +236,8 @@ def path_mtu(result: PathMtu) -> Picture:
     finding = _path_finding(result)
     style.title(figure, finding)
     axes = figure.add_axes((0.185, 0.2, 0.79, 0.62))
-    first_ms, last_ms = 0.01, max([100.0, *(each.ms for each in result.cases)]) * 2.2
-    for y, case in enumerate(reversed(result.cases)):
+    first_ms, last_ms = 0.01, max([100.0, *(each.ms for each in result.variants)]) * 2.2
+    for y, case in enumerate(reversed(result.variants)):
         axes.axhline(y, color="#B0B0B0", lw=1, zorder=1)
         for fits, marker, colour, label in (
             (True, "o", style.BLUE, f"segment that fits MTU {result.path_mtu_bytes}"),
@@ -269,8 +269,8 @@ def path_mtu(result: PathMtu) -> Picture:
         axes.text(last_ms * 0.9, y + 0.22, words, ha="right", va="bottom", fontsize=SMALL)
     axes.set_xscale("log")
     axes.set_xlim(first_ms / 1.6, last_ms)
-    axes.set_ylim(-0.5, len(result.cases) - 0.3)
-    names = [_case_name(each) for each in reversed(result.cases)]
+    axes.set_ylim(-0.5, len(result.variants) - 0.3)
+    names = [_case_name(each) for each in reversed(result.variants)]
     axes.set_yticks(range(len(names)), names, fontsize=SMALL)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _at: f"{value:g}"))
     axes.set_xlabel(
@@ -285,14 +285,14 @@ def path_mtu(result: PathMtu) -> Picture:
     return Picture(figure, finding, alt, Table(result.columns, result.rows(), finding))
 
 
-def _case_name(case: PathMtuCase) -> str:
+def _case_name(case: PathMtuVariant) -> str:
     cure = case.cure.removeprefix("setsockopt ").removeprefix("sysctl net.ipv4.")
     return f"{case.name}\n({cure})" if cure and cure.split()[0] != case.name else cure or case.name
 
 
 def _path_finding(result: PathMtu) -> str:
-    done = [each for each in result.cases if each.finished]
-    stuck = [each for each in result.cases if not each.finished]
+    done = [each for each in result.variants if each.finished]
+    stuck = [each for each in result.variants if not each.finished]
     words = []
     if done:
         words.append(f"{done[0].name}: all data through after {ms(done[0].ms)}")

@@ -25,7 +25,7 @@ from tcplab.experiments.cork.scripts import (
     segments_of,
 )
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.interfaces import put_token_bucket
+from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Host, Lab

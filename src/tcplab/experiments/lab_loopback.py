@@ -16,14 +16,14 @@ from tcplab.errors import LabError
 from tcplab.experiments.mode import open_network
 from tcplab.lab import Host, Lab, Loopback
 
-__all__ = ["OneMachine", "one_machine", "pin_default_congestion"]
+__all__ = ["LabLoopback", "open_loopback", "pin_default_congestion"]
 
 #: Best first. The kernel lets an ordinary user's namespace choose reno always, and cubic where the
 #: administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
 CONGESTION_CONTROLS: Final = ("cubic", "reno")
 
 
-class OneMachine(Loopback):
+class LabLoopback(Loopback):
     """The loopback interface of a laboratory's client.
 
     Args:
@@ -58,8 +58,8 @@ def _set_all(hosts: tuple[Host, ...], name: str) -> str:
 
 
 @contextlib.contextmanager
-def one_machine() -> Iterator[Loopback]:
-    """A place where client and server are one machine: inside a Lab, or plain loopback.
+def open_loopback() -> Iterator[Loopback]:
+    """A network of one machine: a laboratory's own loopback; plain loopback in loopback mode.
 
     Raises:
         LabError: no laboratory can be made, and loopback mode was not asked for.
@@ -68,5 +68,5 @@ def one_machine() -> Iterator[Loopback]:
         if isinstance(network, Loopback):
             yield network
         else:
-            with OneMachine(network) as inside:
+            with LabLoopback(network) as inside:
                 yield inside

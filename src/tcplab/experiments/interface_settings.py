@@ -1,0 +1,95 @@
+"""Settings of a host's interface that experiments change: MTU, offloads, a token bucket."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from tcplab import checks
+from tcplab.errors import LabError
+from tcplab.lab import Host
+from tcplab.lab.interfaces import SEGMENTATION, Interfaces
+
+__all__ = ["put_token_bucket", "set_mtu", "set_offload", "with_route_socket"]
+
+T = TypeVar("T")
+
+_MIN_MTU: Final = 68  # RFC 791
+_MAX_MTU: Final = 65_535
+_MAX_LO_MTU: Final = 65_536
+_SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
+
+
+def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
+    """The result of work(pyroute2.IPRoute), whose socket is open on the host.
+
+    In a thread: pyroute2 drives an event loop, and in a notebook's thread one is running already.
+
+    Args:
+        host: whose network it is to see; None for the machine's own.
+        work: is called once.
+    """
+
+    def run() -> T:
+        from pyroute2 import IPRoute
+
+        open_socket = socket.socket if host is None else host.socket
+        opened = open_socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
+        with opened, IPRoute(fileno=opened.detach()) as kernel:
+            return work(kernel)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
+def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
+    """Lets packets wait on the host's own interface before they leave, in place of a former bucket.
+
+    As `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY` does.
+
+    Raises:
+        pyroute2.NetlinkError: the kernel refuses it, or has no sch_tbf.
+    """
+
+    def replace(kernel: Any) -> None:
+        index = kernel.link_lookup(ifname=host.interface)[0]
+        bucket = {"rate": rate, "burst": burst, "latency": latency}
+        kernel.tc("replace", "tbf", index=index, handle="1:", **bucket)
+
+    with_route_socket(host, replace)
+
+
+def set_mtu(host: Host, mtu_bytes: int) -> None:
+    """Sets the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does.
+
+    Raises:
+        ParameterError: the MTU is out of range.
+        LabError: the kernel refuses it.
+    """
+    most = _MAX_LO_MTU if host.interface == "lo" else _MAX_MTU
+    checks.whole("mtu_bytes", mtu_bytes, _MIN_MTU, most, unit=f" on {host.interface}")
+    request = struct.pack("16si12x", host.interface.encode(), mtu_bytes)
+    with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            fcntl.ioctl(any_socket, _SIOCSIFMTU, request)
+        except OSError as error:
+            raise LabError(
+                f"MTU {mtu_bytes} for {host.interface} of {host.name}: {error.strerror}"
+            ) from None
+
+
+def set_offload(host: Host, on: bool) -> None:
+    """Switches TSO, GSO and GRO of the host's interface, as `ethtool -K INTERFACE tso off ...`.
+
+    Raises:
+        LabError: the kernel refuses it.
+    """
+    try:
+        with Interfaces(host.socket) as own:
+            own.set_offloads(host.interface, SEGMENTATION, on=on)
+    except OSError as error:
+        raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None
