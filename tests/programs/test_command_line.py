@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import subprocess
 
 import pytest
-from tests.programs.harness import Programs, complaint
+from tests.programs.harness import ROOT, Programs, complaint
 
-#: Program -> its arguments, as far as it needs any.
-ARGUMENTS: dict[str, list[str]] = {
-    "tcp_nodelay_client": ["127.0.0.1", "1", "10"],
-    "tcp_nodelay_server": ["0", "10"],
-    "tcpsource": ["127.0.0.1"],
-    "tcpsink": [],
-    "udpsource": ["127.0.0.1"],
-    "udpsink": [],
-    "recordsource": ["127.0.0.1"],
-    "recordsink": [],
-    "quoteclient": ["127.0.0.1"],
-    "quoteserver": [],
-    "filesend": ["127.0.0.1", "/etc/passwd"],
-    "filerecv": [],
-    "netcat": ["127.0.0.1", "1"],
-    "pagecache": ["/etc/passwd"],
-}
+from tcplab.lab import program_path
 
-#: Every option that takes a whole number, and if 0 is one that it takes.
-NUMBERS = [
-    ("tcp_nodelay_client", "--writes", False),
-    ("tcp_nodelay_client", "-s", False),
-    ("tcp_nodelay_client", "--reply", False),
-    ("tcp_nodelay_server", "--writes", False),
-    ("tcp_nodelay_server", "--size", False),
-    ("tcp_nodelay_server", "-r", False),
-    ("tcpsource", "-s", False),
-    ("tcpsource", "-b", False),
-    ("tcpsource", "-c", False),
-    ("tcpsource", "--mss", False),
-    ("tcpsink", "-b", False),
-    ("tcpsink", "-r", False),
-    ("tcpsink", "--mss", False),
-    ("udpsource", "-s", False),
-    ("udpsource", "-b", False),
-    ("udpsource", "-c", False),
-    ("udpsink", "-b", False),
-    ("recordsource", "-c", False),
-    ("recordsource", "--batch", False),
-    ("recordsink", "-r", False),
-    ("quoteclient", "-c", False),
-    ("quoteclient", "--batch", False),
-    ("filesend", "-s", False),
-    ("filesend", "-j", False),
-    ("filesend", "--header", True),
-    ("filerecv", "-b", False),
-    ("filerecv", "-r", False),
-    ("filerecv", "-j", False),
-    ("filerecv", "--header", True),
-    *((program, "--cpu", True) for program in ARGUMENTS),
-]
+PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
+#: What a usage line calls an argument -> one that is right.
+PLACEHOLDERS = {"HOST": "127.0.0.1", "PORT": "1", "N": "10", "FILE": "/etc/passwd"}
+
+
+@functools.cache
+def help_of(program: str) -> str:
+    done = subprocess.run([program_path(program), "--help"], capture_output=True, text=True)
+    return done.stdout
+
+
+def usage(program: str) -> str:
+    """The arguments as the first line of the help shows them: "HOST PORT N [MODE]"."""
+    return help_of(program).splitlines()[0].partition("[OPTION]...")[2].partition(",")[0]
+
+
+def arguments(program: str) -> list[str]:
+    """Right arguments, as many as there must be at least."""
+    return [PLACEHOLDERS[word] for word in re.sub(r"\[.*?\]", "", usage(program)).split()]
+
+
+def numbers() -> list[tuple[str, str, bool]]:
+    """Every option that takes a whole number, and whether 0 is one that it takes."""
+    found = []
+    for program in PROGRAMS:
+        options = re.findall(r"^ .*?(-[\w-]+) [A-Z]+ .*\((\d+) to \d+", help_of(program), re.M)
+        found += [(program, option, least == "0") for option, least in options]
+    return found
+
 
 WRONG_NUMBERS = [
     "-1",
@@ -72,7 +54,7 @@ WRONG_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("program", ARGUMENTS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_help_fits_a_screen(programs: Programs, program: str) -> None:
     done = programs.run(program, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -82,12 +64,12 @@ def test_help_fits_a_screen(programs: Programs, program: str) -> None:
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize(("program", "option", "takes_zero"), NUMBERS)
+@pytest.mark.parametrize(("program", "option", "takes_zero"), numbers())
 def test_a_wrong_number_is_named(
     programs: Programs, program: str, option: str, takes_zero: bool
 ) -> None:
     for value in [*WRONG_NUMBERS, *([] if takes_zero else ["0"])]:
-        done = programs.run(program, option, value, *ARGUMENTS[program])
+        done = programs.run(program, option, value, *arguments(program))
         line = complaint(done, 2)
         assert line.endswith("(try --help)")
         assert value in line
@@ -110,7 +92,7 @@ def test_a_wrong_decimal_is_named(programs: Programs, option: str, value: str) -
     assert "is not a number" in line or "is outside" in line
 
 
-@pytest.mark.parametrize("program", ARGUMENTS)
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -119,17 +101,22 @@ def test_a_wrong_decimal_is_named(programs: Programs, option: str, value: str) -
         (["--cpu"], "--cpu needs a value"),
         (["--json=1"], "--json=1 is not an option of this program"),
         (["-4", "-6"], "-4 and -6 exclude each other"),
-        (["a", "b", "c", "d", "e"], "is one argument too many"),
     ],
 )
 def test_a_wrong_option_is_named(
     programs: Programs, program: str, words: list[str], message: str
 ) -> None:
-    line = complaint(programs.run(program, *ARGUMENTS[program], *words), 2)
+    line = complaint(programs.run(program, *arguments(program), *words), 2)
     assert message in line
 
 
-@pytest.mark.parametrize("program", [name for name, words in ARGUMENTS.items() if words])
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if "...]" not in usage(name)])
+def test_an_argument_too_many_is_named(programs: Programs, program: str) -> None:
+    line = complaint(programs.run(program, *arguments(program), "a", "b", "c", "d", "e"), 2)
+    assert "is one argument too many" in line
+
+
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if arguments(name)])
 def test_a_missing_argument_is_said(programs: Programs, program: str) -> None:
     assert "missing" in complaint(programs.run(program), 2)
 

@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.programs.harness import ROOT
-from tests.programs.test_command_line import ARGUMENTS
+from tests.programs.test_command_line import PROGRAMS
 
 from tcplab.listings import shared_sources, source_path
 
-PROGRAMS = ROOT / "src/programs"
-#: Tested where they are used: the programs of lesson 08, and those that a model is compared with.
-OTHERS = {
-    "faulty_backup",
-    "faulty_request",
-    "faulty_ticker",
-    "writepattern",
-    "writepattern_peer",
-}
+#: Not from a text: the programs of lesson 08, and those that a model is compared with.
+OUR_OWN = ("faulty_", "writepattern")
 
 
 def functions(path: Path) -> dict[str, int]:
@@ -36,25 +29,22 @@ def functions(path: Path) -> dict[str, int]:
     return found
 
 
-def test_a_new_program_is_among_those_whose_shape_and_command_line_are_tested() -> None:
-    built = {path.stem for path in PROGRAMS.glob("*.c")}
-    assert built - OTHERS == set(ARGUMENTS), "enter it into ARGUMENTS of test_command_line.py"
-
-
-@pytest.mark.parametrize("program", ARGUMENTS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_is_one_short_file(program: str) -> None:
-    path = PROGRAMS / f"{program}.c"
+    path = ROOT / "src/programs" / f"{program}.c"
     text = path.read_text()
-    assert text.count("\n") <= 250
+    own = program.startswith(OUR_OWN)
+    assert text.count("\n") <= (275 if own else 250)
     assert text.startswith(f"/*\n * {program} - ")
     manual = text[: text.index("*/")]
-    assert re.search(r"Snader|Red Hat|MSDN|ChinaUnix|Chen Shuo", manual), "names no source"
+    if not own:
+        assert re.search(r"Snader|Red Hat|MSDN|ChinaUnix|Chen Shuo", manual), "names no source"
     assert re.search(rf"^ \*     {program} ", manual, re.MULTILINE), "shows no command line"
     assert max(functions(path).values()) <= 60
 
 
 def test_functions_are_short_on_the_whole() -> None:
-    paths = [*(PROGRAMS / f"{program}.c" for program in ARGUMENTS), *shared_sources()]
+    paths = [*(ROOT / "src/programs" / f"{program}.c" for program in PROGRAMS), *shared_sources()]
     lengths = [length for path in paths for length in functions(path).values()]
     assert len(lengths) > 150
     assert statistics.median(lengths) <= 10
