@@ -91,7 +91,7 @@ def test_everybody_has_the_right_score_in_nbgraders_gradebook(course: Path, batc
 def test_the_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert batch.report == course / "reports" / "tiny" / "index.html"
     page = batch.report.read_text()
-    for words in ("6 submissions", "half-written", "points-changed", "link: &#x27;stolen&#x27;"):
+    for words in ("6 submissions", "half-written", "points-changed", "link: &#39;stolen&#39;"):
         assert words in page, words
     with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +12,7 @@ from typing import Any, Final
 
 __all__ = ["Line", "lines", "write_report"]
 
-_STYLE: Final = """
-body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem }
-th, td { border-bottom: 1px solid #bbb }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
-.flag { color: #8a2b00 } .repair { color: #1f4e79 } .failed { background: #fff0e8 }
-ul { margin: 0; padding-left: 1.1rem }
-"""
+_TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +37,15 @@ class Line:
     by_question: Mapping[str, float]
     to_mark: bool
     seconds: float
-    repairs: Sequence[str]
-    flags: Sequence[str]
+    repairs: list[str]
+    flags: list[str]
     error: str = ""
     name: str = ""
     lms_id: str = ""
 
 
 def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> list[Line]:
-    """All that is known of a class, from the gradebook and the records; by student."""
+    """One line per student of a class, from the gradebook and the reports on each submission."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
@@ -93,52 +84,60 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
 
 
 def write_report(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> Path:
-    """Writes index.html, grades.csv, moodle.csv and canvas.csv; the page's path."""
+    """Writes index.html, grades.csv, moodle.csv and canvas.csv; returns the page's path."""
     listed = lines(config, assignment, root, failed)
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
-    (folder / "index.html").write_text(_page(assignment, listed, questions), encoding="utf-8")
-    _write_csv(
-        folder / "grades.csv",
-        [
-            "student",
-            "score",
-            "max_score",
-            *questions,
-            "to_mark",
-            "seconds",
-            "repairs",
-            "flags",
-            "error",
-        ],
-        (
-            [
-                line.student,
-                "" if line.score is None else f"{line.score:g}",
-                f"{line.max_score:g}",
-                *(f"{line.by_question.get(name, 0):g}" for name in questions),
-                "yes" if line.to_mark else "no",
-                f"{line.seconds:.1f}",
-                "; ".join(line.repairs),
-                "; ".join(line.flags),
-                line.error,
-            ]
-            for line in listed
-        ),
-    )
-    top = next((line.max_score for line in listed), 0.0)
+    page = _page(assignment, listed, questions)
+    (folder / "index.html").write_text(page, encoding="utf-8")
     scored = [(line, f"{line.score:g}") for line in listed if line.score is not None]
+    top = listed[0].max_score if listed else 0.0
+    _write_csv(folder / "grades.csv", *_for_spreadsheets(listed, questions))
     _write_csv(folder / "moodle.csv", *_for_moodle(assignment, scored))
     _write_csv(folder / "canvas.csv", *_for_canvas(assignment, scored, top))
     return folder / "index.html"
 
 
+def _page(assignment: str, listed: Sequence[Line], questions: Sequence[str]) -> str:
+    from jinja2 import Template
+
+    scores = [line.score for line in listed if line.score is not None]
+    template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
+    page: str = template.render(
+        assignment=assignment,
+        lines=listed,
+        questions=questions,
+        median=statistics.median(scores) if scores else 0.0,
+        max_score=listed[0].max_score if listed else 0.0,
+    )
+    return page
+
+
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
+def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str]) -> _Table:
+    header = ["student", "score", "max_score", *questions, "to_mark", "seconds"]
+    rows = [
+        [
+            line.student,
+            "" if line.score is None else f"{line.score:g}",
+            f"{line.max_score:g}",
+            *(f"{line.by_question.get(name, 0):g}" for name in questions),
+            "yes" if line.to_mark else "no",
+            f"{line.seconds:.1f}",
+            "; ".join(line.repairs),
+            "; ".join(line.flags),
+            line.error,
+        ]
+        for line in listed
+    ]
+    return [*header, "repairs", "flags", "error"], rows
+
+
 def _for_moodle(assignment: str, scored: Sequence[tuple[Line, str]]) -> _Table:
-    """What Moodle's "Import > CSV file" reads: one column that tells who it is, one a grade item.
+    """One column with the user and one per grade item, for Moodle's "Import > CSV file".
 
     Its page then asks which column is which; UTF-8 and the comma are its defaults. A single line
     with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so that whoever
@@ -148,8 +147,8 @@ def _for_moodle(assignment: str, scored: Sequence[tuple[Line, str]]) -> _Table:
 
 
 def _for_canvas(assignment: str, scored: Sequence[tuple[Line, str]], top: float) -> _Table:
-    """What Canvas's gradebook exports and imports: these five columns, in this order, and a second
-    row with the points (gradebook_importer.rb).
+    """The five columns that Canvas's gradebook exports and imports, in this order, and a second row
+    with the points (gradebook_importer.rb).
 
     A student is known by Canvas's own number where nbgrader's gradebook has it (lms_user_id), else
     by the login. The assignment is found by its title.
@@ -174,55 +173,3 @@ def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]])
 def _harmless(cell: str) -> str:
     """A spreadsheet would run what begins like a formula."""
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t")) else cell
-
-
-def _page(assignment: str, listed: Sequence[Line], questions: Sequence[str]) -> str:
-    scores = [line.score for line in listed if line.score is not None]
-    median = statistics.median(scores) if scores else 0.0
-    top = next((line.max_score for line in listed), 0.0)
-    flagged = sum(bool(line.flags) for line in listed)
-    repaired = sum(bool(line.repairs) for line in listed)
-    failed = sum(bool(line.error) for line in listed)
-    heads = "".join(f'<th class="number">{html.escape(name)}</th>' for name in questions)
-    rows = "\n".join(_row(line, questions) for line in listed)
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{html.escape(assignment)}: grades</title>
-<style>{_STYLE}</style>
-<h1>{html.escape(assignment)}: {len(listed)} submissions</h1>
-<p>Median {median:g} of {top:g} points · {repaired} repaired · {flagged} flagged ·
-{failed} without a grade · {sum(line.to_mark for line in listed)} to be marked by a person
-(<code>jupyter lab</code>, <em>Nbgrader → Formgrader</em>).</p>
-<p>A flag takes no points: it says where a person should look. A repair changed nothing of what the
-learner wrote.</p>
-<table><thead><tr><th>student</th><th class="number">score</th>{heads}<th>to mark</th>
-<th class="number">s</th><th>repairs</th><th>flags</th></tr></thead><tbody>
-{rows}
-</tbody></table></html>
-"""
-
-
-def _row(line: Line, questions: Sequence[str]) -> str:
-    score = "none" if line.score is None else f"{line.score:g}"
-    cells = "".join(
-        f'<td class="number">{line.by_question[name]:g}</td>'
-        if name in line.by_question
-        else "<td></td>"
-        for name in questions
-    )
-    notes = [*line.flags, *([line.error] if line.error else [])]
-    return (
-        f"<tr{' class=failed' if line.error else ''}><td>{html.escape(line.student)}</td>"
-        f'<td class="number">{score}</td>{cells}<td>{"yes" if line.to_mark else ""}</td>'
-        f'<td class="number">{line.seconds:.1f}</td>'
-        f"<td>{_list(line.repairs, 'repair')}</td><td>{_list(notes, 'flag')}</td></tr>"
-    )
-
-
-def _list(notes: Sequence[str], kind: str) -> str:
-    if not notes:
-        return ""
-    return (
-        f'<ul class="{kind}">'
-        + "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-        + "</ul>"
-    )
