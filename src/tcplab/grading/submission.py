@@ -1,18 +1,15 @@
-"""What a check works on: a submission's answers and files, a compiler, and the laboratory.
+"""A submission as a check sees it: answers and files, a compiler, and the laboratory.
 
 Answers are plain data that came out of the sandbox. Programs are compiled and run in it, on a host
 of a laboratory that the grader made: the grader's own program is the peer, the grader's own
-recorders watch both hosts, and the learner's program has no right over the network. So what a check
-judges is what the wire saw, not what a program says of itself.
+recorders watch both hosts, and the learner's program has no right over the network. So a check
+judges what the wire saw, not what a program says of itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.lab import Host, Lab
 from tcplab.programs.compile import Built, compile_here, compile_program
+from tcplab.programs.pair import Running, await_listener
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -34,6 +32,7 @@ _COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
+NOBODY_LISTENED: Final = "nobody listened"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
@@ -60,7 +59,6 @@ class LabRun:
         peer: what the grader's program reports (its JSON), None when it failed.
         peer_error: why it failed: often a consequence of what the learner's did.
         client_segments, server_segments: what each host's interface saw.
-        answered: False when nobody listened (role "server" only).
     """
 
     outcome: Outcome
@@ -68,7 +66,11 @@ class LabRun:
     peer_error: str | None
     client_segments: SegmentArray
     server_segments: SegmentArray
-    answered: bool = True
+
+    @property
+    def answered(self) -> bool:
+        """False when nobody listened (role "server" only)."""
+        return self.peer_error != NOBODY_LISTENED
 
     def sent_sizes(self, from_client: bool = True) -> list[int]:
         """Payload bytes of each data segment of one direction, in order, retransmissions left out.
@@ -122,7 +124,7 @@ class Submission:
     # -- compiling --
 
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
-        """Compiles a C file of the submission; the second time what came of the first.
+        """Compiles a C file of the submission; once for all checks.
 
         A source that includes a header of the course's is linked with its library.
 
@@ -207,34 +209,26 @@ class Submission:
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
-        place = self.lab(**(lab or {}))
+        network = self.lab(**(lab or {}))
         limits = limits or _RUN_LIMITS
-        given = {"program": built.binary, **(files or {})}
-        with _folder(given) as folder, ExitStack() as stack:
-            captures = [
-                stack.enter_context(host.capture(snaplen=snaplen))
-                for host in (place.client, place.server)
-            ]
-            side = _Side(folder, limits, self.unsafe)
-            if role == "client":
-                told = _as_client(side, place, arguments, peer)
-            else:
-                told = _as_server(side, place, arguments, peer, port)
-            stack.close()  # the recordings are complete from here on
-            rows = []
-            for capture in captures:
-                with capture:
-                    if capture.drops:
-                        raise LabError(f"the recorder lost {capture.drops} packets; grade again")
-                    rows.append(capture.segments)
-        return LabRun(*told[:3], rows[0], rows[1], answered=told[3])
-
-
-_Told = tuple[Outcome, Mapping[str, Any] | None, str | None, bool]
+        with _folder({"program": built.binary, **(files or {})}) as folder:
+            learner = _Learner(folder, limits, self.unsafe)
+            with (
+                network.client.capture(snaplen=snaplen) as client_capture,
+                network.server.capture(snaplen=snaplen) as server_capture,
+            ):
+                if role == "client":
+                    ends = _as_client(learner, network, arguments, peer)
+                else:
+                    ends = _as_server(learner, network, arguments, peer, port)
+            with client_capture, server_capture:
+                if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
+                    raise LabError(f"the recorders lost {drops} packets; grade again")
+                return LabRun(*ends, client_capture.segments, server_capture.segments)
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Learner:
     """The learner's side of a run."""
 
     folder: Path
@@ -251,75 +245,41 @@ class _Side:
         )
 
 
-def _as_client(side: _Side, place: Lab, arguments: Sequence[str], peer: Sequence[str]) -> _Told:
-    with _peer(place.server, peer) as process:
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        try:
-            port = str(json.loads(ready)["listening"])
-        except (ValueError, KeyError, TypeError):
-            raise LabError(f"{peer[0]} did not announce where it listens") from None
-        words = [port if word == "{port}" else word for word in arguments]
-        with side.start(place.client, words) as started:
+_Ends = tuple[Outcome, Mapping[str, Any] | None, str | None]
+
+
+def _as_client(
+    learner: _Learner, network: Lab, arguments: Sequence[str], peer: Sequence[str]
+) -> _Ends:
+    with Running(network.server, peer) as listener:
+        words = _with_port(arguments, listener.port())
+        with learner.start(network.client, words) as started:
             outcome = started.finish()
-        report, error = _report(process, wait_s=10.0)
-    return outcome, report, error, True
+        return outcome, *_report(listener, timeout_s=10.0)
 
 
 def _as_server(
-    side: _Side, place: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
-) -> _Told:
-    words = [str(port) if word == "{port}" else word for word in arguments]
-    with side.start(place.server, words) as started:
-        if not _listens(place.server, port, started, within_s=10.0):
-            return started.finish_soon(), None, "nobody listened", False
-        with _peer(
-            place.client, [str(port) if word == "{port}" else word for word in peer]
-        ) as process:
-            report, error = _report(process, wait_s=float(side.limits.wall_s))
-        outcome = started.finish_soon()
-    return outcome, report, error, True
+    learner: _Learner, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
+) -> _Ends:
+    with learner.start(network.server, _with_port(arguments, port)) as started:
+        ended = started.process.poll
+        if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
+            return started.finish_soon(), None, NOBODY_LISTENED
+        with Running(network.client, _with_port(peer, port)) as connector:
+            report = _report(connector, timeout_s=float(learner.limits.wall_s))
+        return started.finish_soon(), *report
 
 
-@contextmanager
-def _peer(host: Host, argv: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    process = host.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+def _with_port(words: Sequence[str], port: int) -> list[str]:
+    return [str(port) if word == "{port}" else word for word in words]
 
 
-def _report(
-    process: subprocess.Popen[str], wait_s: float
-) -> tuple[Mapping[str, Any] | None, str | None]:
-    """The last line of JSON, or what went wrong."""
+def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, str | None]:
+    """The report of the grader's program, or why there is none."""
     try:
-        out, err = process.communicate(timeout=wait_s)
-    except subprocess.TimeoutExpired:
-        return None, "it waited for more than came"
-    lines = out.strip().splitlines()
-    if process.returncode != 0 or not lines:
-        return None, (err.strip().splitlines() or ["it ended without a word"])[-1]
-    report: dict[str, Any] = json.loads(lines[-1])
-    return report, None
-
-
-def _listens(host: Host, port: int, started: sandbox.Started, within_s: float) -> bool:
-    """Waits until somebody listens on the TCP port of the host: proc_net_tcp.rst, state 0A."""
-    wanted = f":{port:04X}"
-    deadline_s = time.monotonic() + within_s
-    while time.monotonic() < deadline_s and started.process.poll() is None:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            with contextlib.suppress(LabError):
-                for line in host.read(table).splitlines()[1:]:
-                    words = line.split()
-                    if words[1].endswith(wanted) and words[3] == "0A":
-                        return True
-        time.sleep(0.01)
-    return False
+        return peer.report(timeout_s), None
+    except LabError as error:
+        return None, str(error) if peer.ended() else "it waited for more than came"
 
 
 @contextmanager
