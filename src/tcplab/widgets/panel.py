@@ -6,6 +6,7 @@ A :class:`Panel` is whole without a browser: :meth:`Panel.start`, :meth:`Panel.w
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
@@ -17,7 +18,7 @@ from tcplab.checks import number as check_number
 from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
-from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
+from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
@@ -80,8 +81,6 @@ class Panel:
         self._is_queued = False
         self._started_s = 0.0
         self._asked: dict[str, Any] = {}
-        self._model: dict[str, Any] = {}
-        self._model_of: dict[str, Any] = {}
 
     # ---- actions of the user ----
 
@@ -93,7 +92,7 @@ class Panel:
         """
         self.values = checked(self.spec.controls, {**self.values, **values})
         if self.spec.live and self.phase == "running" and self._worker is not None:
-            self._worker.send({"set": values})
+            self._worker.send({"set": self.values})
         self._show()
         return self
 
@@ -223,12 +222,13 @@ class Panel:
         seconds = {**message["seconds"], "picture": picture_s}
         seconds["overhead"] = picture_s - seconds["experiment"]
         saved = message["capture_bytes"] > 0
+        values = self._asked["values"]
         run = {
             **message["result"],
             "number": self._number,
             **self._asked,
-            "forecast": self._forecast(self._asked["values"]),
-            "code": self.spec.measurement.code(self._asked["values"]),
+            "forecast": _model(self.spec.name, tuple(values.items()))["forecast"],
+            "code": self.spec.measurement.code(values),
             "seconds": seconds,
             "capture": saved,
         }
@@ -238,13 +238,6 @@ class Panel:
         self.runs = [*self.runs, run][-KEPT_RUNS:]
         notes = [f"Note: {note}." for note in message["result"]["notes"]]
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))
-
-    def _forecast(self, values: Mapping[str, Any]) -> float | None:
-        if self._model_of == values:
-            known: float | None = self._model["forecast"]
-            return known
-        forecast = self.spec.forecast
-        return None if forecast is None else forecast(values)
 
     def _enforce_stop(self, worker: Worker) -> None:
         """Ends a live run that does not stop by itself; waits for its picture if it does."""
@@ -268,18 +261,9 @@ class Panel:
             if self._view is not None:
                 self._view.refresh()
 
-    def model(self) -> dict[str, Any]:
-        """The model's chart, steps and forecast for the settings at hand."""
-        if self._model_of != self.values:
-            curve = self.spec.model
-            self._model = {
-                "chart": None,
-                "steps": None,
-                "forecast": self._forecast(self.values),
-                **({} if curve is None else curve(self.values)),
-            }
-            self._model_of = dict(self.values)
-        return self._model
+    def model(self) -> Mapping[str, Any]:
+        """The model's "chart", "steps" and "forecast" for the settings at hand."""
+        return _model(self.spec.name, tuple(self.values.items()))
 
     def html(self) -> str:
         """The last run as plain HTML, for a page that no kernel stands behind."""
@@ -316,6 +300,18 @@ class Panel:
             self._view = PanelView(self)
         view: dict[str, Any] = self._view.mimebundle()
         return data | {"text/html": self.html()} | view
+
+
+@functools.lru_cache(maxsize=64)
+def _model(name: str, values: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    """The model's chart, steps and forecast for some settings, None where it has none."""
+    spec, settings = load(name), dict(values)
+    model: dict[str, Any] = {"chart": None, "steps": None, "forecast": None}
+    if spec.model is not None:
+        model |= spec.model(settings)
+    if spec.forecast is not None:
+        model["forecast"] = spec.forecast(settings)
+    return model
 
 
 def _frontend_is_interactive() -> bool:

@@ -19,7 +19,6 @@ import gc
 import json
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
@@ -27,9 +26,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.errors import CaptureError, LabError, ParameterError, TcplabError
+from tcplab.errors import CaptureError, LabError, TcplabError
 from tcplab.experiments.instrument import turn
 from tcplab.experiments.mode import mode
 from tcplab.experiments.progress import Rounds
@@ -60,7 +60,7 @@ class Run:
         self.values: Values = checked(spec.controls, values)
         self.stop_asked = False
         self.notes: list[str] = []
-        self._changes: queue.SimpleQueue[Values] = queue.SimpleQueue()
+        self.changed: queue.SimpleQueue[Values] = queue.SimpleQueue()
         self._capture_fd = capture_fd
         self.capture_bytes = 0
         self.drawing_since: float | None = None
@@ -87,19 +87,10 @@ class Run:
         """The settings that the user has made since the last call."""
         with contextlib.suppress(queue.Empty):
             while True:
-                changed = {**self.values, **self._changes.get_nowait()}
+                changed = self.changed.get_nowait()
                 if changed != self.values:
                     self.values = changed
                     yield changed
-
-    def change(self, values: Values) -> None:
-        """Takes over settings; called by the thread that listens to the owner."""
-        known = {each.name: each for each in self.spec.controls}
-        good = {}
-        for name, value in values.items():
-            with contextlib.suppress(ParameterError, KeyError):  # half-typed: the panel says so
-                good[name] = known[name].check(value)
-        self._changes.put(good)
 
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
@@ -111,7 +102,7 @@ class Run:
         with turn(self._wait_for_turn), Lab(**parameters) as lab:
             self.stage("measuring")
             recording = lab.client.capture()
-            path = str(recording.start().path)
+            path = Path(recording.start().path)
             over = threading.Event()
             guard = threading.Thread(target=self._end_in_time, args=[recording, path, over])
             guard.start()
@@ -121,26 +112,20 @@ class Run:
                 over.set()
                 guard.join()
                 _end(recording)
-            self._keep(path)
+            os.ftruncate(self._capture_fd, 0)
+            self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
 
     def _wait_for_turn(self, before: int) -> None:
         self.stage(f"waiting for the instrument, {before} before you", waits=True)
 
-    def _end_in_time(self, recording: Recording, path: str, over: threading.Event) -> None:
+    def _end_in_time(self, recording: Recording, path: Path, over: threading.Event) -> None:
         start = time.monotonic()
         while not over.wait(0.2):
-            if os.stat(path).st_size > MAX_CAPTURE_BYTES:  # noqa: PTH116  (a path in /proc)
+            if path.stat().st_size > MAX_CAPTURE_BYTES:
                 _end(recording)
                 seconds = time.monotonic() - start
                 self.notes.append(f"the capture ends after the first {seconds:.0f} s, it is large")
                 return
-
-    def _keep(self, path: str) -> None:
-        os.ftruncate(self._capture_fd, 0)
-        os.lseek(self._capture_fd, 0, os.SEEK_SET)
-        with open(path, "rb") as source, os.fdopen(os.dup(self._capture_fd), "wb") as target:  # noqa: PTH123
-            shutil.copyfileobj(source, target)
-        self.capture_bytes = os.fstat(self._capture_fd).st_size
 
 
 def _end(recording: Recording) -> None:
@@ -174,7 +159,7 @@ class _Owner:
             elif (run := self.run) is not None:
                 run.stop_asked |= bool(message.get("stop"))
                 if "set" in message:
-                    run.change(message["set"])
+                    run.changed.put(message["set"])
         os._exit(0)  # the owner is gone, whatever the main thread does
 
 
