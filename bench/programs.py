@@ -236,10 +236,10 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
 
         yield Contest(
             "file",
-            f"filesend, a file of {FILE_BYTES >> 20} MiB in the page cache, loopback",
+            f"sendfile_client, a file of {FILE_BYTES >> 20} MiB in the page cache, loopback",
             "Gbit/s",
-            {f"filesend -m {method}": partial(send, method) for method in METHODS},
-            (("filesend -m sendfile", 1.5, "filesend -m read"),),
+            {f"sendfile_client -m {method}": partial(send, method) for method in METHODS},
+            (("sendfile_client -m sendfile", 1.5, "sendfile_client -m read"),),
         )
 
 
@@ -286,7 +286,7 @@ def judge(
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(("tcplab", "filesend"))
+    return name.startswith(("tcplab", "sendfile_client"))
 
 
 def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:

@@ -15,7 +15,7 @@
  *
  *     $ tcp_nodelay_server --writes 1 --size 104 9000 40 &
  *     $ faulty_request localhost
- *     40 requests of 104 bytes: 1.7103 s by the clock, ...
+ *     40 requests, 4160 bytes: 1.7103 s by the clock, ...
  *
  * What must stay: the bytes of the stream, and that a request is sent when the answer to the one
  * before has come. The goal: each request leaves in one segment, at once.
@@ -88,22 +88,16 @@ static void run(int fd) {
 
 /* ---- the result ---- */
 
-static void print_json(int fd, const struct usage *used) {
-    struct socket_options granted = read_options(fd);
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_int(&j, "requests", count);
-    json_int(&j, "bytes", count * (HEADER_BYTES + BODY_BYTES));
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, &granted, &info);
-}
+static int64_t bytes;
 
-static void print_text(const struct usage *used) {
-    printf("%lld requests of %d bytes: ", (long long)count, HEADER_BYTES + BODY_BYTES);
-    print_usage(stdout, used);
-    fputc('\n', stdout);
-    finish_output(stdout);
-}
+static const struct result_field fields[] = {
+    {"requests", .whole = &count},
+    {"bytes", .whole = &bytes},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
+
+static const char text[] = "{requests} requests, {bytes} bytes: {usage}\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -112,14 +106,13 @@ int main(int argc, char **argv) {
     pin_to_cpu();
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     run(fd);
-    struct usage used = usage_since(&start);
+    stop_measuring(&m, fd);
 
-    if (common.json)
-        print_json(fd, &used);
-    else
-        print_text(&used);
+    m.granted = read_options(fd); /* as they are at the end */
+    bytes = count * (HEADER_BYTES + BODY_BYTES);
+    print_result(fields, text, &m);
     finish_sending(fd, "the server");
     close(fd);
     close_log(&events);

@@ -132,7 +132,7 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
 
 @compiled("respond.c")
 def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
-    """The learner's program on the client, filerecv on the server: first the bytes, then how."""
+    """The learner's program against sendfile_server: first the bytes, then how."""
     file = random.Random(answers).randbytes(sum(map(_part_bytes, range(answers))))
     run, received = run_into_file(
         submission,

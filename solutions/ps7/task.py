@@ -158,7 +158,7 @@ class Request:
 
 
 def send_range(submission: Submission, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
-    """The learner's program on the client, filerecv on the server; and what that received."""
+    """The learner's program against sendfile_server; and what that received."""
     return run_into_file(
         submission,
         "sendrange.c",

@@ -3,10 +3,12 @@
 #include "result.h"
 
 #include "command_line.h"
+#include "process.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 
@@ -58,19 +60,14 @@ double mb_per_s(int64_t bytes, const struct usage *used) {
     return (double)bytes * 1e3 / (double)used->wall_ns;
 }
 
-double cpu_s_per_gb(int64_t bytes, const struct usage *used) {
+static double cpu_s_per_gb(int64_t bytes, const struct usage *used) {
     return (double)(used->user_ns + used->system_ns) / (double)bytes;
 }
 
-void print_costs(FILE *out, int64_t bytes, const struct usage *used, int64_t system_calls) {
-    fprintf(out, "%lld bytes, ", (long long)bytes);
-    print_usage(out, used);
-    fprintf(out,
-            "\n%.1f MB/s, %.3f CPU s/GB, %lld system calls, %lld context switches, %lld page "
-            "faults\n",
-            mb_per_s(bytes, used), cpu_s_per_gb(bytes, used), (long long)system_calls,
-            (long long)(used->voluntary_switches + used->involuntary_switches),
-            (long long)(used->minor_faults + used->major_faults));
+/* ---- samples ---- */
+
+struct samples allocate_samples(int64_t most) {
+    return (struct samples){.ns = allocate((size_t)most, sizeof(int64_t))};
 }
 
 static int compare_samples(const void *a, const void *b) {
@@ -78,13 +75,27 @@ static int compare_samples(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-void sort_samples(int64_t *samples, size_t count) {
-    qsort(samples, count, sizeof *samples, compare_samples);
+static const struct percentile {
+    const char *name;
+    double share;
+} percentiles[] = {{"min", 0}, {"median", 0.5}, {"p99", 0.99}, {"max", 1}, {.name = NULL}};
+
+/* Of sorted samples, by nearest rank; NAN if there are none. */
+static double percentile_us(const struct samples *samples, double share) {
+    size_t rank = (size_t)ceil(share * (double)samples->count);
+    return samples->count ? (double)samples->ns[rank == 0 ? 0 : rank - 1] / 1e3 : NAN;
 }
 
-int64_t percentile(const int64_t *sorted, size_t count, double share) {
-    size_t rank = (size_t)ceil(share * (double)count);
-    return sorted[rank == 0 ? 0 : rank - 1];
+/* ---- measuring ---- */
+
+struct measurement start_measuring(int fd) {
+    return (struct measurement){.granted = read_options(fd), .start = usage_now()};
+}
+
+void stop_measuring(struct measurement *m, int fd) {
+    m->used = usage_since(&m->start);
+    if (m->granted.is_tcp)
+        m->info = read_tcp_info(fd);
 }
 
 /* ---- results as JSON ---- */
@@ -119,34 +130,139 @@ static void json_options(struct json *j, const struct socket_options *options) {
     json_end_object(j);
 }
 
-struct json json_result(FILE *out, const struct usage *used) {
+static void json_samples(struct json *j, const char *key, const struct samples *samples) {
+    json_object(j, key);
+    for (const struct percentile *p = percentiles; p->name; p++)
+        json_double(j, p->name, percentile_us(samples, p->share));
+    json_end_object(j);
+}
+
+static void json_field(struct json *j, const struct result_field *f, const struct usage *used) {
+    if (f->whole)
+        json_int(j, f->name, *f->whole);
+    else if (f->decimal)
+        json_double(j, f->name, *f->decimal);
+    else if (f->flag)
+        json_bool(j, f->name, *f->flag);
+    else if (f->choice)
+        json_string(j, f->name, f->names[*f->choice]);
+    else if (f->samples)
+        json_samples(j, f->name, f->samples);
+    else if (f->mb_per_s)
+        json_double(j, f->name, mb_per_s(*f->mb_per_s, used));
+    else if (f->cpu_s_per_gb)
+        json_double(j, f->name, cpu_s_per_gb(*f->cpu_s_per_gb, used));
+    else
+        f->write(j);
+}
+
+static void sort_samples(const struct result_field *fields) {
+    for (const struct result_field *f = fields; f->name; f++)
+        if (f->samples)
+            qsort(f->samples->ns, f->samples->count, sizeof(int64_t), compare_samples);
+}
+
+void write_result_json(FILE *out, const struct result_field *fields, const struct measurement *m) {
     struct json j = json_start(out);
+    sort_samples(fields);
     json_object(&j, NULL);
     json_string(&j, "program", program_invocation_short_name);
-    json_usage(&j, used);
-    return j;
+    json_usage(&j, &m->used);
+    for (const struct result_field *f = fields; f->name; f++)
+        json_field(&j, f, &m->used);
+    json_options(&j, &m->granted);
+    if (m->granted.is_tcp)
+        json_tcp_info(&j, "tcp_info", &m->info);
+    json_end_object(&j);
+    json_finish(&j);
 }
 
-void json_end_result(struct json *j, const struct socket_options *options,
-                     const struct tcp_info *info) {
-    json_options(j, options);
-    if (info)
-        json_tcp_info(j, "tcp_info", info);
-    json_end_object(j);
-    json_finish(j);
+/* ---- results as text ---- */
+
+static double number_in(const struct result_field *f, const char *part, const struct usage *used) {
+    if (f->whole)
+        return (double)*f->whole;
+    if (f->mb_per_s)
+        return mb_per_s(*f->mb_per_s, used);
+    if (f->cpu_s_per_gb)
+        return cpu_s_per_gb(*f->cpu_s_per_gb, used);
+    for (const struct percentile *p = percentiles; f->samples && part && p->name; p++)
+        if (strcmp(p->name, part) == 0)
+            return percentile_us(f->samples, p->share);
+    return f->decimal ? *f->decimal : NAN;
 }
 
-void json_samples_us(struct json *j, const char *key, const int64_t *sorted, size_t count) {
-    static const struct {
-        const char *name;
-        double share;
-    } picks[] = {{"min", 0}, {"median", 0.5}, {"p99", 0.99}, {"max", 1}};
-    json_object(j, key);
-    for (size_t i = 0; i < sizeof picks / sizeof *picks; i++) {
-        if (count == 0)
-            json_null(j, picks[i].name);
-        else
-            json_double(j, picks[i].name, (double)percentile(sorted, count, picks[i].share) / 1e3);
+/* The number that "NAME" or "NAME.PART" stands for. */
+static double number_of(const char *name, const char *part, const struct result_field *fields,
+                        const struct measurement *m) {
+    const struct usage *used = &m->used;
+    if (strcmp(name, "tcp") == 0)
+        return tcp_info_number(&m->info, part);
+    if (strcmp(name, "wall_ms") == 0)
+        return (double)used->wall_ns / 1e6;
+    if (strcmp(name, "switches") == 0)
+        return (double)(used->voluntary_switches + used->involuntary_switches);
+    if (strcmp(name, "faults") == 0)
+        return (double)(used->minor_faults + used->major_faults);
+    for (const struct result_field *f = fields; f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return number_in(f, part, used);
+    fail_because("the result has no field %s", name);
+}
+
+static bool put_words(FILE *out, const char *name, const struct result_field *fields,
+                      const struct measurement *m) {
+    bool is_options = strcmp(name, "options") == 0, is_usage = strcmp(name, "usage") == 0;
+    if (is_options)
+        print_options(out, &m->granted);
+    if (is_usage)
+        print_usage(out, &m->used);
+    for (const struct result_field *f = fields; f->name; f++)
+        if (f->choice && strcmp(f->name, name) == 0)
+            return fputs(f->names[*f->choice], out) >= 0;
+    return is_options || is_usage;
+}
+
+/* "NAME[.PART][/DIVISOR][:DIGITS or auto]", the inside of the braces; cuts it apart. */
+static void put_value(FILE *out, char *name, const struct result_field *fields,
+                      const struct measurement *m) {
+    char *format = name, *divisor, *part;
+    name = strsep(&format, ":");
+    divisor = name;
+    name = strsep(&divisor, "/");
+    if (put_words(out, name, fields, m))
+        return;
+    part = name;
+    name = strsep(&part, ".");
+    double number = number_of(name, part, fields, m) / (divisor ? atof(divisor) : 1);
+    bool or_auto = format && strcmp(format, "auto") == 0;
+    if (or_auto && number == 0)
+        fputs("auto", out);
+    else
+        fprintf(out, "%.*f%s", format ? atoi(format) : 0, number, or_auto ? " bytes" : "");
+}
+
+void write_result_text(FILE *out, const struct result_field *fields, const char *text,
+                       const struct measurement *m) {
+    sort_samples(fields);
+    for (const char *at = text; *at; at++) {
+        if (*at != '{') {
+            fputc(*at, out);
+            continue;
+        }
+        char inside[64];
+        size_t length = strcspn(++at, "}");
+        snprintf(inside, sizeof inside, "%.*s", (int)length, at);
+        put_value(out, inside, fields, m);
+        at += length;
     }
-    json_end_object(j);
+    finish_output(out);
+}
+
+void print_result(const struct result_field *fields, const char *text,
+                  const struct measurement *m) {
+    if (common.json)
+        write_result_json(stdout, fields, m);
+    else
+        write_result_text(stdout, fields, text, m);
 }

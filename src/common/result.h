@@ -1,5 +1,6 @@
 /*
- * result.h - clocks, what a program has used, and its result as sentences or as JSON.
+ * result.h - clocks, what a program has used, and its result: a table of fields, printed as
+ * sentences or as JSON.
  */
 #ifndef TCPLAB_RESULT_H
 #define TCPLAB_RESULT_H
@@ -28,28 +29,65 @@ struct usage usage_since(const struct usage *start);
 /* "0.0095 s by the clock, 0.0010 user, 0.0079 system" */
 void print_usage(FILE *out, const struct usage *used);
 
-/* Bytes over wall time, in 10^6 bytes a second. */
+/* Bytes over wall time, in 10^6 bytes per second. */
 double mb_per_s(int64_t bytes, const struct usage *used);
 
-/* A line with bytes, times, MB/s, CPU seconds per GB, system calls, switches and faults. */
-void print_costs(FILE *out, int64_t bytes, const struct usage *used, int64_t system_calls);
+/* Times of single steps, in the order in which they were taken. */
+struct samples {
+    int64_t *ns;
+    size_t count;
+};
 
-/* User and system time for 10^9 bytes. */
-double cpu_s_per_gb(int64_t bytes, const struct usage *used);
+/* Room for so many. */
+struct samples allocate_samples(int64_t most);
 
-/* Sorts the samples; afterwards percentile() takes any share between 0 and 1 (nearest rank). */
-void sort_samples(int64_t *samples, size_t count);
-int64_t percentile(const int64_t *sorted, size_t count, double share);
+/* ---- what a program measured ---- */
+
+struct measurement {
+    struct socket_options granted;
+    struct usage start, used;
+    struct tcp_info info; /* of a TCP socket */
+};
+
+/* Reads what the kernel granted, and starts the clock. */
+struct measurement start_measuring(int fd);
+
+/* Stops the clock, and reads TCP_INFO. */
+void stop_measuring(struct measurement *m, int fd);
 
 /*
- * The result of a program: json_result begins the object with the program's name and what it used;
- * json_end_result adds the options and the TCP_INFO (NULL for UDP), and ends the line.
+ * One value of a result: exactly one of the pointers says what kind it is. A table of them ends
+ * with an empty one.
  */
-struct json json_result(FILE *out, const struct usage *used);
-void json_end_result(struct json *j, const struct socket_options *options,
-                     const struct tcp_info *info);
+struct result_field {
+    const char *name;
+    const int64_t *whole;
+    const double *decimal; /* not finite: null in JSON */
+    const bool *flag;
+    const int *choice; /* index among the names */
+    const char *const *names;
+    struct samples *samples;       /* min, median, p99 and max in microseconds; sorts them */
+    const int64_t *mb_per_s;       /* of so many bytes, in the time measured */
+    const int64_t *cpu_s_per_gb;   /* the same: user and system time for 10^9 bytes */
+    void (*write)(struct json *j); /* a member that is no number */
+};
 
-/* An object of min, median, p99 and max in microseconds, from sorted samples in ns. */
-void json_samples_us(struct json *j, const char *key, const int64_t *sorted, size_t count);
+/*
+ * The result on standard output: with --json one object of all fields, what the program used, the
+ * socket's options and TCP_INFO; otherwise the text, in which
+ *
+ *     {NAME}          is a field's value; {NAME.median} a percentile of samples
+ *     {NAME:2}        with two decimals; {NAME/1000:2} divided by 1000 before
+ *     {NAME:auto}     "NUMBER bytes", or "auto" for 0
+ *     {tcp.NAME}      a member of TCP_INFO, by its name in JSON
+ *     {options}, {usage}, {wall_ms}, {switches}, {faults}
+ *                     the socket's options, the times, context switches and page faults
+ */
+void print_result(const struct result_field *fields, const char *text, const struct measurement *m);
+
+/* The two forms, for a program whose standard output is for its data. */
+void write_result_json(FILE *out, const struct result_field *fields, const struct measurement *m);
+void write_result_text(FILE *out, const struct result_field *fields, const char *text,
+                       const struct measurement *m);
 
 #endif

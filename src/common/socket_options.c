@@ -127,13 +127,6 @@ void print_options(FILE *out, const struct socket_options *options) {
         fprintf(out, "CPU %lld\n", (long long)common.cpu);
 }
 
-void print_buffer(FILE *out, const char *which, int64_t requested_bytes, int granted_bytes) {
-    char requested[32] = "auto";
-    if (requested_bytes)
-        snprintf(requested, sizeof requested, "%lld bytes", (long long)requested_bytes);
-    fprintf(out, "%s buffer: %s requested, %d granted\n", which, requested, granted_bytes);
-}
-
 /* ---- acknowledgements ---- */
 
 const char *const quickack_names[] = {"on", "off", "always", NULL};

@@ -31,9 +31,6 @@ struct socket_options {
 struct socket_options read_options(int fd);
 void print_options(FILE *out, const struct socket_options *options);
 
-/* "send buffer: 32768 bytes requested, 65536 granted"; a request of 0 is "auto". */
-void print_buffer(FILE *out, const char *which, int64_t requested_bytes, int granted_bytes);
-
 /*
  * When a receiver acknowledges: as its kernel likes, as late as it may, or at
  * once. The latter two last only until the kernel changes its mind, so they are

@@ -1,9 +1,13 @@
 /* tcp_info.c - see tcp_info.h. */
+#define _GNU_SOURCE
 #include "tcp_info.h"
 
 #include "process.h"
+#include "result.h"
+#include "socket_options.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -77,13 +81,14 @@ static const struct tcp_info_field tcp_info_fields[] = {
 };
 #undef FIELD
 
+#define TCP_INFO_FIELDS (sizeof tcp_info_fields / sizeof *tcp_info_fields)
+
 static const char *const tcp_states[] = {
     "unknown", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",   "TIME_WAIT",
     "CLOSE",   "CLOSE_WAIT",  "LAST_ACK", "LISTEN",   "CLOSING",   "NEW_SYN_RECV"};
 
-/* "No limit" is all ones in the kernel, which would read as -1. */
-static void json_tcp_info_field(struct json *j, const struct tcp_info *info,
-                                const struct tcp_info_field *field) {
+/* UINT64_MAX, all ones, is the kernel's "no limit". */
+static uint64_t field_value(const struct tcp_info *info, const struct tcp_info_field *field) {
     const char *start = (const char *)info + field->offset;
     uint64_t wide = UINT64_MAX;
     uint32_t word;
@@ -93,10 +98,7 @@ static void json_tcp_info_field(struct json *j, const struct tcp_info *info,
         wide = (memcpy(&word, start, sizeof word), word);
     else
         wide = *(const uint8_t *)start;
-    if (wide == UINT64_MAX)
-        json_null(j, field->name);
-    else
-        json_int(j, field->name, (int64_t)wide);
+    return wide;
 }
 
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info) {
@@ -106,7 +108,82 @@ void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info)
     json_int(j, "snd_wscale", info->tcpi_snd_wscale);
     json_int(j, "rcv_wscale", info->tcpi_rcv_wscale);
     json_bool(j, "delivery_rate_app_limited", info->tcpi_delivery_rate_app_limited);
-    for (size_t i = 0; i < sizeof tcp_info_fields / sizeof *tcp_info_fields; i++)
-        json_tcp_info_field(j, info, &tcp_info_fields[i]);
+    for (size_t i = 0; i < TCP_INFO_FIELDS; i++) {
+        uint64_t value = field_value(info, &tcp_info_fields[i]);
+        if (value == UINT64_MAX)
+            json_null(j, tcp_info_fields[i].name);
+        else
+            json_int(j, tcp_info_fields[i].name, (int64_t)value);
+    }
     json_end_object(j);
+}
+
+double tcp_info_number(const struct tcp_info *info, const char *name) {
+    for (size_t i = 0; i < TCP_INFO_FIELDS; i++)
+        if (strcmp(tcp_info_fields[i].name, name) == 0)
+            return (double)field_value(info, &tcp_info_fields[i]);
+    fail_because("TCP_INFO has no %s", name);
+}
+
+/* ---- samples ---- */
+
+static struct {
+    int fd;
+    int64_t start_ns, interval_ns;
+    bool stop;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t stopped;
+} sampler = {.lock = PTHREAD_MUTEX_INITIALIZER, .stopped = PTHREAD_COND_INITIALIZER};
+
+static void print_sample(int64_t since_start_ns) {
+    static const char *const names[] = {
+        "snd_cwnd", "snd_ssthresh", "unacked",     "snd_wnd_bytes", "notsent_bytes",
+        "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s"};
+    struct tcp_info info = read_tcp_info(sampler.fd);
+    struct json j = json_start(stdout);
+    json_object(&j, NULL);
+    json_double(&j, "sample_s", (double)since_start_ns / 1e9);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        json_int(&j, names[i], (int64_t)tcp_info_number(&info, names[i]));
+    json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
+    json_end_object(&j);
+    json_finish(&j);
+}
+
+static void *take_samples(void *nothing) {
+    int64_t due = sampler.start_ns + sampler.interval_ns;
+    pthread_mutex_lock(&sampler.lock);
+    while (!sampler.stop) {
+        struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+        pthread_cond_clockwait(&sampler.stopped, &sampler.lock, CLOCK_MONOTONIC, &until);
+        int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now < due) /* stopped, or woken for no reason, which pthreads allow */
+            continue;
+        print_sample(now - sampler.start_ns);
+        due = now + sampler.interval_ns;
+    }
+    pthread_mutex_unlock(&sampler.lock);
+    return nothing;
+}
+
+void start_sampler(int fd, double interval_ms) {
+    if (interval_ms == 0)
+        return;
+    sampler.fd = fd;
+    sampler.interval_ns = (int64_t)(interval_ms * 1e6);
+    sampler.start_ns = clock_ns(CLOCK_MONOTONIC);
+    print_sample(0);
+    if (pthread_create(&sampler.thread, NULL, take_samples, NULL) != 0)
+        fail("a thread for --interval");
+}
+
+void stop_sampler(void) {
+    if (sampler.interval_ns == 0)
+        return;
+    pthread_mutex_lock(&sampler.lock);
+    sampler.stop = true;
+    pthread_cond_signal(&sampler.stopped);
+    pthread_mutex_unlock(&sampler.lock);
+    pthread_join(sampler.thread, NULL);
 }

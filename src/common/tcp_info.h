@@ -14,4 +14,14 @@ struct tcp_info read_tcp_info(int fd);
 /* Every field of struct tcp_info; times and sizes named with their unit. */
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info);
 
+/* The number that has this name in the JSON. */
+double tcp_info_number(const struct tcp_info *info, const char *name);
+
+/*
+ * Prints a sample of TCP_INFO as a line of JSON now and every `interval_ms` until stop_sampler(),
+ * from a thread of its own: also while the program waits in a write. 0 means never.
+ */
+void start_sampler(int fd, double interval_ms);
+void stop_sampler(void);
+
 #endif

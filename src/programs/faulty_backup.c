@@ -66,22 +66,17 @@ static void take_backup(int fd) {
 
 /* ---- the result ---- */
 
-static void print_json(int fd, const struct usage *used) {
-    struct socket_options granted = read_options(fd);
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_int(&j, "bytes", bytes);
-    json_int(&j, "checksum", checksum);
-    json_int(&j, "system_calls", blocks + 1);
-    json_end_result(&j, &granted, &info);
-}
+static int64_t sum, system_calls;
 
-static void print_text(const struct usage *used) {
-    printf("%lld bytes: ", (long long)bytes);
-    print_usage(stdout, used);
-    printf("; %.1f MB/s, checksum %08x\n", mb_per_s(bytes, used), checksum);
-    finish_output(stdout);
-}
+static const struct result_field fields[] = {
+    {"bytes", .whole = &bytes},
+    {"checksum", .whole = &sum},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
+
+static const char text[] = "{bytes} bytes: {usage}; {mb_per_s:1} MB/s, checksum {checksum}\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -93,13 +88,13 @@ int main(int argc, char **argv) {
     int fd = accept_from(listener);
     size_buffer(fd);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     take_backup(fd);
-    struct usage used = usage_since(&start);
+    stop_measuring(&m, fd);
 
-    if (common.json)
-        print_json(fd, &used);
-    else
-        print_text(&used);
+    m.granted = read_options(fd); /* as they are at the end */
+    sum = checksum;
+    system_calls = blocks + 1;
+    print_result(fields, text, &m);
     close(fd);
 }

@@ -163,24 +163,17 @@ static int open_connection(char **arguments) {
     return fd;
 }
 
-static void report(const struct socket_options *granted, const struct tcp_info *info,
-                   const struct usage *used, const struct flow *sent, const struct flow *received) {
-    if (verbose) {
-        print_options(stderr, granted);
-        fprintf(stderr, "%lld bytes sent, %lld received: ", (long long)sent->bytes,
-                (long long)received->bytes);
-        print_usage(stderr, used);
-        fputc('\n', stderr);
-    }
-    if (common.json) {
-        struct json j = json_result(stderr, used);
-        json_int(&j, "bytes_sent", sent->bytes);
-        json_int(&j, "bytes_received", received->bytes);
-        json_int(&j, "system_calls", sent->system_calls + received->system_calls);
-        json_bool(&j, "splice", splicing);
-        json_end_result(&j, granted, info);
-    }
-}
+static int64_t bytes_sent, bytes_received, system_calls;
+
+static const struct result_field fields[] = {
+    {"bytes_sent", .whole = &bytes_sent},
+    {"bytes_received", .whole = &bytes_received},
+    {"system_calls", .whole = &system_calls},
+    {"splice", .flag = &splicing},
+    {.name = NULL},
+};
+
+static const char text[] = "{options}{bytes_sent} bytes sent, {bytes_received} received: {usage}\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -193,9 +186,8 @@ int main(int argc, char **argv) {
 
     int fd = open_connection(arguments);
     set_receive_limit(fd, 0);
-    struct socket_options granted = read_options(fd);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     struct flow sent = {STDIN_FILENO, fd, "standard input", "the peer", 0, 0};
     struct flow received = {fd, STDOUT_FILENO, "from the peer", "standard output", 0, 0};
     pthread_t sender;
@@ -204,8 +196,13 @@ int main(int argc, char **argv) {
     receive_output(&received);
     if (!isatty(STDIN_FILENO))
         pthread_join(sender, NULL);
-    struct usage used = usage_since(&start);
+    stop_measuring(&m, fd);
 
-    struct tcp_info info = read_tcp_info(fd);
-    report(&granted, &info, &used, &sent, &received);
+    bytes_sent = sent.bytes;
+    bytes_received = received.bytes;
+    system_calls = sent.system_calls + received.system_calls;
+    if (verbose)
+        write_result_text(stderr, fields, text, &m);
+    if (common.json)
+        write_result_json(stderr, fields, &m);
 }

@@ -55,7 +55,9 @@ static const struct command command = {
 };
 
 static struct event_log events;
+static struct samples exchange_times;
 static int64_t system_calls;
+static double quotes_per_s;
 
 static int open_connection(const char *host) {
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
@@ -99,77 +101,57 @@ static void await_quotes(int fd, int64_t first, size_t quotes) {
         check_quote(text + i * QUOTE_BYTES, first + (int64_t)i);
 }
 
-/* Returns how many exchanges it timed. */
-static size_t run(int request_fd, int quote_fd, int64_t *exchange_ns) {
+static void run(int request_fd, int quote_fd) {
     int64_t before = clock_ns(CLOCK_MONOTONIC);
-    size_t timed = 0;
     for (int64_t number = 0; number < count;) {
         size_t now_asked = (size_t)(count - number < batch ? count - number : batch);
         send_requests(request_fd, number, now_asked);
         await_quotes(quote_fd, number, now_asked);
         number += (int64_t)now_asked;
         int64_t now = clock_ns(CLOCK_MONOTONIC);
-        exchange_ns[timed++] = now - before;
+        exchange_times.ns[exchange_times.count++] = now - before;
         before = now;
     }
-    return timed;
 }
 
-static double quotes_per_s(const struct usage *used) {
-    return (double)count * 1e9 / (double)used->wall_ns;
-}
+static const struct result_field fields[] = {
+    {"quotes", .whole = &count},
+    {"batch", .whole = &batch},
+    {"single", .flag = &single},
+    {"quickack", .choice = &quickack, .names = quickack_names},
+    {"quotes_per_s", .decimal = &quotes_per_s},
+    {"exchange_us", .samples = &exchange_times},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used, const int64_t *exchange_ns, size_t timed) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "quotes", count);
-    json_int(&j, "batch", batch);
-    json_bool(&j, "single", single);
-    json_string(&j, "quickack", quickack_names[quickack]);
-    json_double(&j, "quotes_per_s", quotes_per_s(used));
-    json_samples_us(&j, "exchange_us", exchange_ns, timed);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, granted, info);
-}
-
-static void print_text(const struct socket_options *granted, const struct usage *used,
-                       const int64_t *exchange_ns, size_t timed) {
-    print_options(stdout, granted);
-    printf("%lld quotes over %s: ", (long long)count,
-           single ? "one connection" : "two connections");
-    print_usage(stdout, used);
-    printf("\n%.1f quotes/s; half of the exchanges took less than %.3f ms, the longest %.3f ms\n",
-           quotes_per_s(used), (double)percentile(exchange_ns, timed, 0.5) / 1e6,
-           (double)percentile(exchange_ns, timed, 1) / 1e6);
-    finish_output(stdout);
-}
+#define RATES                                                                                      \
+    "{usage}\n{quotes_per_s:1} quotes/s; half of the exchanges took less than "                    \
+    "{exchange_us.median/1000:3} ms, the longest {exchange_us.max/1000:3} ms\n"
+static const char one_connection[] = "{options}{quotes} quotes over one connection: " RATES;
+static const char two_connections[] = "{options}{quotes} quotes over two connections: " RATES;
 
 int main(int argc, char **argv) {
     start_program();
     const char *host = parse_command_line(argc, argv, &command)[0];
     events = open_log(log_path);
-    int64_t *exchange_ns = allocate((size_t)count, sizeof *exchange_ns);
+    exchange_times = allocate_samples(count);
     pin_to_cpu();
 
     /* The server takes the first connection for requests and the second for quotes. */
     int request_fd = open_connection(host);
     int quote_fd = single ? request_fd : open_connection(host);
-    struct socket_options granted = read_options(request_fd);
 
-    struct usage start = usage_now();
-    size_t timed = run(request_fd, quote_fd, exchange_ns);
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(request_fd);
+    struct measurement m = start_measuring(request_fd);
+    run(request_fd, quote_fd);
+    stop_measuring(&m, request_fd);
 
     finish_sending(request_fd, "the server");
     close(request_fd);
     if (!single)
         close(quote_fd);
-    sort_samples(exchange_ns, timed);
-    if (common.json)
-        print_json(&granted, &info, &used, exchange_ns, timed);
-    else
-        print_text(&granted, &used, exchange_ns, timed);
+    quotes_per_s = (double)count * 1e9 / (double)m.used.wall_ns;
+    print_result(fields, single ? one_connection : two_connections, &m);
     close_log(&events);
-    free(exchange_ns);
+    free(exchange_times.ns);
 }

@@ -90,24 +90,16 @@ static void serve(int request_fd, int quote_fd) {
         fail_because("the client ended in the middle of a request, after %lld", (long long)quotes);
 }
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "quotes", quotes);
-    json_int(&j, "reads", reads);
-    json_bool(&j, "single", single);
-    json_string(&j, "quickack", quickack_names[quickack]);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, granted, info);
-}
+static const struct result_field fields[] = {
+    {"quotes", .whole = &quotes},
+    {"reads", .whole = &reads},
+    {"single", .flag = &single},
+    {"quickack", .choice = &quickack, .names = quickack_names},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used) {
-    print_options(stdout, granted);
-    printf("%lld quotes for requests in %lld reads: ", (long long)quotes, (long long)reads);
-    print_usage(stdout, used);
-    fputc('\n', stdout);
-    finish_output(stdout);
-}
+static const char text[] = "{options}{quotes} quotes for requests in {reads} reads: {usage}\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -119,19 +111,13 @@ int main(int argc, char **argv) {
     announce(stdout, listener);
     int request_fd = take_connection(listener);
     int quote_fd = single ? request_fd : take_connection(listener);
-    struct socket_options granted = read_options(request_fd);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(request_fd);
     serve(request_fd, quote_fd);
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(request_fd);
+    stop_measuring(&m, request_fd);
     close(request_fd);
     if (!single)
         close(quote_fd);
-
-    if (common.json)
-        print_json(&granted, &info, &used);
-    else
-        print_text(&granted, &used);
+    print_result(fields, text, &m);
     close_log(&events);
 }

@@ -128,27 +128,20 @@ static void read_until_end(int fd) {
                      (long long)in.records);
 }
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "records", in.records);
-    json_int(&j, "batches", in.batches);
-    json_int(&j, "bytes", in.bytes);
-    json_int(&j, "reads", in.reads);
-    json_int(&j, "one_record_reads", in.one_record_reads);
-    json_int(&j, "split_records", in.split_records);
-    json_string(&j, "quickack", quickack_names[quickack]);
-    json_end_result(&j, granted, info);
-}
+static const struct result_field fields[] = {
+    {"records", .whole = &in.records},
+    {"batches", .whole = &in.batches},
+    {"bytes", .whole = &in.bytes},
+    {"reads", .whole = &in.reads},
+    {"one_record_reads", .whole = &in.one_record_reads},
+    {"split_records", .whole = &in.split_records},
+    {"quickack", .choice = &quickack, .names = quickack_names},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used) {
-    print_options(stdout, granted);
-    printf("%lld records, %lld bytes: ", (long long)in.records, (long long)in.bytes);
-    print_usage(stdout, used);
-    printf("\n%lld reads, %lld of them exactly one record; %lld records were cut in two\n",
-           (long long)in.reads, (long long)in.one_record_reads, (long long)in.split_records);
-    finish_output(stdout);
-}
+static const char text[] = "{options}{records} records, {bytes} bytes: {usage}\n"
+                           "{reads} reads, {one_record_reads} of them exactly one record; "
+                           "{split_records} records were cut in two\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -158,17 +151,11 @@ int main(int argc, char **argv) {
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
     int fd = accept_from(listener);
-    struct socket_options granted = read_options(fd);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     read_until_end(fd);
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(fd);
+    stop_measuring(&m, fd);
     close(fd);
-
-    if (common.json)
-        print_json(&granted, &info, &used);
-    else
-        print_text(&granted, &used);
+    print_result(fields, text, &m);
     free(in.pending);
 }

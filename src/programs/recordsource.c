@@ -58,7 +58,9 @@ static const struct command command = {
 };
 
 static struct event_log events;
+static struct samples send_times;
 static int64_t bytes, sends, system_calls;
+static double records_per_s;
 
 /* ---- records ---- */
 
@@ -123,77 +125,56 @@ static void send_piece(int fd, const char *data, size_t size) {
     log_event(&events, "acknowledged", size);
 }
 
-/* Returns how many sends it timed. */
-static size_t send_records(int fd, char *place, int64_t *send_ns) {
+static void send_records(int fd, char *place) {
     int64_t before = clock_ns(CLOCK_MONOTONIC);
-    size_t timed = 0;
     for (int64_t number = 0; number < count;) {
         int64_t left = count - number, records = batch && batch < left ? batch : batch ? left : 1;
         size_t size = batch ? put_batch(place, number, records) : put_record(place, number);
         send_piece(fd, place, size);
         number += records;
         int64_t now = clock_ns(CLOCK_MONOTONIC);
-        send_ns[timed++] = now - before;
+        send_times.ns[send_times.count++] = now - before;
         before = now;
     }
-    return timed;
 }
 
-static double records_per_s(const struct usage *used) {
-    return (double)count * 1e9 / (double)used->wall_ns;
-}
+static const struct result_field fields[] = {
+    {"records", .whole = &count},
+    {"bytes", .whole = &bytes},
+    {"batch", .whole = &batch},
+    {"unbuffered", .flag = &unbuffered},
+    {"records_per_s", .decimal = &records_per_s},
+    {"send_us", .samples = &send_times},
+    {"sends", .whole = &sends},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used, const int64_t *send_ns, size_t timed) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "records", count);
-    json_int(&j, "bytes", bytes);
-    json_int(&j, "batch", batch);
-    json_bool(&j, "unbuffered", unbuffered);
-    json_double(&j, "records_per_s", records_per_s(used));
-    json_samples_us(&j, "send_us", send_ns, timed);
-    json_int(&j, "sends", sends);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, granted, info);
-}
-
-static void print_text(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used) {
-    print_options(stdout, granted);
-    printf("%lld records, %lld bytes in %lld sends and %u segments: ", (long long)count,
-           (long long)bytes, (long long)sends, info->tcpi_data_segs_out);
-    print_usage(stdout, used);
-    printf("\n%.1f records/s\n", records_per_s(used));
-    finish_output(stdout);
-}
+static const char text[] = "{options}{records} records, {bytes} bytes in {sends} sends and "
+                           "{tcp.data_segs_out} segments: {usage}\n{records_per_s:1} records/s\n";
 
 int main(int argc, char **argv) {
     start_program();
     const char *host = parse_command_line(argc, argv, &command)[0];
     events = open_log(log_path);
     char *place = allocate(BATCH_HEADER + (size_t)(batch ? batch : 1) * MAX_RECORD, 1);
-    int64_t *send_ns = allocate((size_t)count, sizeof *send_ns);
+    send_times = allocate_samples(count);
     pin_to_cpu();
     prctl(PR_SET_TIMERSLACK, 1); /* a pause of 20 us shall not last 70 (prctl(2)) */
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     if (nodelay)
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    struct socket_options granted = read_options(fd);
 
-    struct usage start = usage_now();
-    size_t timed = send_records(fd, place, send_ns);
+    struct measurement m = start_measuring(fd);
+    send_records(fd, place);
     finish_sending(fd, "the sink");
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(fd);
+    stop_measuring(&m, fd);
     close(fd);
 
-    sort_samples(send_ns, timed);
-    if (common.json)
-        print_json(&granted, &info, &used, send_ns, timed);
-    else
-        print_text(&granted, &info, &used);
+    records_per_s = (double)count * 1e9 / (double)m.used.wall_ns;
+    print_result(fields, text, &m);
     close_log(&events);
-    free(send_ns);
+    free(send_times.ns);
     free(place);
 }

@@ -34,8 +34,6 @@
 
 enum mode { DEFAULT, NO_DELAY, CORK, MORE, WRITEV };
 static const char *const mode_names[] = {"default", "no_delay", "cork", "msg_more", "writev", NULL};
-static const char *const mode_suffixes[] = {"", " using TCP_NODELAY", " using TCP_CORK",
-                                            " using MSG_MORE", " using writev"};
 
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int mode = DEFAULT;
@@ -44,7 +42,7 @@ static const char *log_path;
 static const struct program_option options[] = {
     /* 1024 is IOV_MAX, the most that writev() takes */
     {"writes", 'w', "K", "writes in a message", .number = &writes, .min = 1, .max = 1024},
-    {"size", 's', "B", "bytes in a write", .number = &write_bytes, .min = 1, .max = 1 << 20},
+    {"write-bytes", 's', "B", "bytes in a write", .number = &write_bytes, .min = 1, .max = 1 << 20},
     {"reply", 'r', "B", "bytes in a reply", .number = &reply_bytes, .min = 1, .max = 1 << 20},
     {"log", 0, "FILE", "when each write and each reply happened", .text = &log_path},
     {.help = NULL},
@@ -62,7 +60,9 @@ static const struct command command = {
 static char *message, *reply;
 static struct iovec *pieces;
 static struct event_log events;
-static int64_t system_calls;
+static struct samples message_times;
+static int64_t system_calls, message_bytes, bytes;
+static double bytes_per_ms;
 
 /* Piece after piece of the alphabet, "aabbcc...": in a capture one sees which write a byte came
  * from. */
@@ -93,7 +93,7 @@ static void send_pieces(int fd) {
 }
 
 static void send_vector(int fd) {
-    size_t total = (size_t)writes * (size_t)write_bytes;
+    size_t total = (size_t)message_bytes;
     log_event(&events, "write", total);
     ssize_t sent = writev(fd, pieces, (int)writes);
     system_calls++;
@@ -126,43 +126,37 @@ static void await_reply(int fd, int64_t number) {
             (long long)number, (long long)messages);
 }
 
-static void run(int fd, int64_t *message_ns) {
+static void run(int fd) {
     int64_t before = clock_ns(CLOCK_MONOTONIC);
     for (int64_t i = 0; i < messages; i++) {
         send_message(fd);
         await_reply(fd, i);
         int64_t now = clock_ns(CLOCK_MONOTONIC);
-        message_ns[i] = now - before;
+        message_times.ns[message_times.count++] = now - before;
         before = now;
     }
 }
 
-static void print_json(int fd, const struct socket_options *granted, const struct usage *used,
-                       const int64_t *message_ns) {
-    int64_t bytes = messages * writes * write_bytes;
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_string(&j, "mode", mode_names[mode]);
-    json_int(&j, "n", messages);
-    json_int(&j, "writes", writes);
-    json_int(&j, "size_bytes", write_bytes);
-    json_int(&j, "reply_bytes", reply_bytes);
-    json_int(&j, "bytes", bytes);
-    json_double(&j, "bytes_per_ms", (double)bytes * 1e6 / (double)used->wall_ns);
-    json_samples_us(&j, "message_us", message_ns, (size_t)messages);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, granted, &info);
-}
+static const struct result_field fields[] = {
+    {"mode", .choice = &mode, .names = mode_names},
+    {"n", .whole = &messages},
+    {"writes", .whole = &writes},
+    {"write_bytes", .whole = &write_bytes},
+    {"message_bytes", .whole = &message_bytes},
+    {"reply_bytes", .whole = &reply_bytes},
+    {"bytes", .whole = &bytes},
+    {"bytes_per_ms", .decimal = &bytes_per_ms},
+    {"message_us", .samples = &message_times},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_sentence(const struct socket_options *granted, const struct usage *used) {
-    double wall_ms = (double)used->wall_ns / 1e6;
-    int64_t message_bytes = writes * write_bytes;
-    print_options(stdout, granted);
-    printf("%lld packets of %lld bytes sent in %f ms: %f bytes/ms%s\n", (long long)messages,
-           (long long)message_bytes, wall_ms, (double)(messages * message_bytes) / wall_ms,
-           mode_suffixes[mode]);
-    finish_output(stdout);
-}
+#define SENTENCE                                                                                   \
+    "{options}{n} packets of {message_bytes} bytes sent in {wall_ms:6} ms: "                       \
+    "{bytes_per_ms:6} bytes/ms"
+static const char *const sentences[] = {SENTENCE "\n", SENTENCE " using TCP_NODELAY\n",
+                                        SENTENCE " using TCP_CORK\n", SENTENCE " using MSG_MORE\n",
+                                        SENTENCE " using writev\n"};
 
 int main(int argc, char **argv) {
     start_program();
@@ -171,28 +165,26 @@ int main(int argc, char **argv) {
     if (arguments[3])
         mode = one_of("MODE", arguments[3], mode_names);
     events = open_log(log_path);
+    message_bytes = writes * write_bytes;
     prepare_message();
-    int64_t *message_ns = allocate((size_t)messages, sizeof *message_ns);
+    message_times = allocate_samples(messages);
     pin_to_cpu();
 
     int fd = connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
     if (mode == NO_DELAY)
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    struct socket_options granted = read_options(fd);
 
-    struct usage start = usage_now();
-    run(fd, message_ns);
-    struct usage used = usage_since(&start);
+    struct measurement m = start_measuring(fd);
+    run(fd);
+    stop_measuring(&m, fd);
 
-    sort_samples(message_ns, (size_t)messages);
-    if (common.json)
-        print_json(fd, &granted, &used, message_ns);
-    else
-        print_sentence(&granted, &used);
+    bytes = messages * message_bytes;
+    bytes_per_ms = (double)bytes * 1e6 / (double)m.used.wall_ns;
+    print_result(fields, sentences[mode], &m);
     finish_sending(fd, "the server");
     close(fd);
     close_log(&events);
-    free(message_ns);
+    free(message_times.ns);
     free(pieces);
     free(message);
     free(reply);

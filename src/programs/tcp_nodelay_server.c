@@ -28,7 +28,7 @@ static const char *log_path;
 static const struct program_option options[] = {
     {"writes", 'w', "K", "writes in a message, as the client's", .number = &writes, .min = 1,
      .max = 1024},
-    {"size", 's', "B", "bytes in a write, as the client's", .number = &write_bytes, .min = 1,
+    {"write-bytes", 's', "B", "bytes in a write, as the client's", .number = &write_bytes, .min = 1,
      .max = 1 << 20},
     {"reply", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
      .max = 1 << 20},
@@ -48,7 +48,7 @@ static const struct command command = {
 };
 
 static struct event_log events;
-static int64_t system_calls;
+static int64_t system_calls, message_bytes, bytes;
 
 /* TCP keeps no record of the client's writes: a read returns whatever has arrived by now. */
 static void read_message(int fd, char *message, size_t size, int64_t number) {
@@ -59,19 +59,19 @@ static void read_message(int fd, char *message, size_t size, int64_t number) {
         if (got == 0)
             fail_because(
                 "the client closed the connection after %lld of %lld messages and %zu of %zu "
-                "bytes (was it told the same N, --writes and --size?)",
+                "bytes (was it told the same N, --writes and --write-bytes?)",
                 (long long)number, (long long)messages, filled, size);
         system_calls += set_quickack(fd, quickack);
         filled += got;
     }
 }
 
-static void serve(int fd, size_t message_bytes) {
-    char *message = allocate(message_bytes, 1);
+static void serve(int fd) {
+    char *message = allocate((size_t)message_bytes, 1);
     char *reply = allocate((size_t)reply_bytes, 1);
     memset(reply, '!', (size_t)reply_bytes);
     for (int64_t i = 0; i < messages; i++) {
-        read_message(fd, message, message_bytes, i);
+        read_message(fd, message, (size_t)message_bytes, i);
         log_event(&events, "reply", (size_t)reply_bytes);
         system_calls += send_all(fd, reply, (size_t)reply_bytes, 0);
     }
@@ -79,54 +79,44 @@ static void serve(int fd, size_t message_bytes) {
     free(reply);
 }
 
-static void print_json(int fd, const struct socket_options *granted, const struct usage *used,
-                       size_t message_bytes) {
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_int(&j, "n", messages);
-    json_int(&j, "bytes", messages * (int64_t)message_bytes);
-    json_int(&j, "reply_bytes", reply_bytes);
-    json_string(&j, "quickack", quickack_names[quickack]);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, granted, &info);
-}
+static const struct result_field fields[] = {
+    {"n", .whole = &messages},
+    {"message_bytes", .whole = &message_bytes},
+    {"bytes", .whole = &bytes},
+    {"reply_bytes", .whole = &reply_bytes},
+    {"quickack", .choice = &quickack, .names = quickack_names},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_sentence(const struct socket_options *granted, const struct usage *used,
-                           size_t message_bytes) {
-    print_options(stdout, granted);
-    printf("%lld packets of %zu bytes received in %f ms with %lld system calls\n",
-           (long long)messages, message_bytes, (double)used->wall_ns / 1e6,
-           (long long)system_calls);
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}{n} packets of {message_bytes} bytes received in {wall_ms:6} ms "
+    "with {system_calls} system calls\n";
 
 int main(int argc, char **argv) {
     start_program();
     char **arguments = parse_command_line(argc, argv, &command);
     messages = whole_number("N", arguments[1], 1, 10000000);
-    size_t message_bytes = (size_t)writes * (size_t)write_bytes;
+    message_bytes = writes * write_bytes;
+    bytes = messages * message_bytes;
     events = open_log(log_path);
     pin_to_cpu();
 
     int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
     announce(stdout, listener);
     int fd = accept_from(listener);
-    struct socket_options granted = read_options(fd);
 
-    struct usage start = usage_now();
-    serve(fd, message_bytes);
-    struct usage used = usage_since(&start);
+    struct measurement m = start_measuring(fd);
+    serve(fd);
+    stop_measuring(&m, fd);
+    print_result(fields, text, &m);
 
-    if (common.json)
-        print_json(fd, &granted, &used, message_bytes);
-    else
-        print_sentence(&granted, &used, message_bytes);
     /* The client closes first: then the TIME_WAIT state, and the port it blocks, are on its side.
      */
     char extra;
     if (receive(fd, &extra, 1, 0) > 0)
         fail_because("the client goes on after %lld messages (was it told the same N, --writes and "
-                     "--size?)",
+                     "--write-bytes?)",
                      (long long)messages);
     close(fd);
     close_log(&events);

@@ -52,8 +52,8 @@ static const struct command command = {
     .listens = true,
 };
 
-static int granted_bytes, granted_lowat_bytes;
-static int64_t bytes, reads, smallest_read = INT64_MAX, largest_read;
+static int64_t granted_bytes, granted_lowat_bytes, end_bytes;
+static int64_t bytes, reads, smallest_read, largest_read;
 static int64_t reads_of_class[SIZE_CLASSES];
 
 static void prepare(int fd) {
@@ -70,7 +70,7 @@ static void prepare(int fd) {
 static void count_read(int64_t size) {
     bytes += size;
     reads++;
-    if (size < smallest_read)
+    if (reads == 1 || size < smallest_read)
         smallest_read = size;
     if (size > largest_read)
         largest_read = size;
@@ -95,33 +95,27 @@ static void json_read_sizes(struct json *j) {
     json_end_object(j);
 }
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       int end_bytes, const struct usage *used) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "bytes", bytes);
-    json_int(&j, "reads", reads);
-    json_int(&j, "read_bytes", read_bytes);
-    json_bool(&j, "discard", discard);
-    json_double(&j, "mb_per_s", mb_per_s(bytes, used));
-    json_int(&j, "smallest_read_bytes", reads ? smallest_read : 0);
-    json_int(&j, "largest_read_bytes", largest_read);
-    json_read_sizes(&j);
-    json_int(&j, "rcvlowat_bytes", granted_lowat_bytes);
-    json_int(&j, "rcvbuf_requested_bytes", rcvbuf_bytes);
-    json_int(&j, "rcvbuf_granted_bytes", granted_bytes);
-    json_int(&j, "rcvbuf_end_bytes", end_bytes);
-    json_end_result(&j, granted, info);
-}
+static const struct result_field fields[] = {
+    {"bytes", .whole = &bytes},
+    {"reads", .whole = &reads},
+    {"read_bytes", .whole = &read_bytes},
+    {"discard", .flag = &discard},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"smallest_read_bytes", .whole = &smallest_read},
+    {"largest_read_bytes", .whole = &largest_read},
+    {"read_sizes", .write = json_read_sizes},
+    {"rcvlowat_bytes", .whole = &granted_lowat_bytes},
+    {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
+    {"rcvbuf_granted_bytes", .whole = &granted_bytes},
+    {"rcvbuf_end_bytes", .whole = &end_bytes},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used) {
-    print_options(stdout, granted);
-    print_buffer(stdout, "receive", rcvbuf_bytes, granted_bytes);
-    printf("%lld bytes in %lld reads of %lld to %lld: ", (long long)bytes, (long long)reads,
-           reads ? (long long)smallest_read : 0, (long long)largest_read);
-    print_usage(stdout, used);
-    printf("\n%.1f MB/s\n", mb_per_s(bytes, used));
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}"
+    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
+    "{bytes} bytes in {reads} reads of {smallest_read_bytes} to {largest_read_bytes}: {usage}\n"
+    "{mb_per_s:1} MB/s\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -134,20 +128,14 @@ int main(int argc, char **argv) {
     int listener = listen_on(SOCK_STREAM, port, prepare);
     announce(stdout, listener);
     int fd = accept_from(listener);
-    struct socket_options granted = read_options(fd);
     granted_lowat_bytes = get_option(fd, SOL_SOCKET, SO_RCVLOWAT, "SO_RCVLOWAT");
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     read_until_end(fd, buffer);
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(fd);
-    int end_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
+    stop_measuring(&m, fd);
+    end_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
     /* The source takes our end of the connection as the news that everything was read. */
     close(fd);
-
-    if (common.json)
-        print_json(&granted, &info, end_bytes, &used);
-    else
-        print_text(&granted, &used);
+    print_result(fields, text, &m);
     free(buffer);
 }

@@ -26,7 +26,6 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,8 @@ static double seconds, interval_ms;
 static bool nodelay;
 
 static const struct program_option options[] = {
-    {NULL, 's', "BYTES", "size of a write", .number = &write_bytes, .min = 1, .max = 1 << 30},
+    {"write-bytes", 's', "BYTES", "size of a write", .number = &write_bytes, .min = 1,
+     .max = 1 << 30},
     {NULL, 'b', "BYTES", "SO_SNDBUF, set before connect()", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of writes", .number = &count, .min = 1, .max = 1e9},
     {NULL, 't', "SECONDS", "write for so long instead", .decimal = &seconds, .min = 0.001,
@@ -48,8 +48,8 @@ static const struct program_option options[] = {
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
-    {"interval", 0, "MS", "TCP_INFO as a JSON line so often", .decimal = &interval_ms, .min = 0.1,
-     .max = 1e6},
+    {"interval", 0, "MS", "print TCP_INFO at this interval, as JSON", .decimal = &interval_ms,
+     .min = 0.1, .max = 1e6},
     {.help = NULL},
 };
 
@@ -61,8 +61,7 @@ static const struct command command = {
     .tcp = true,
 };
 
-static int granted_bytes;
-static int64_t writes, system_calls;
+static int64_t granted_bytes, end_bytes, bytes, writes, system_calls;
 
 /* Before connect(): the SYN announces the MSS, and the buffers decide what else it offers. */
 static void prepare(int fd) {
@@ -72,80 +71,6 @@ static void prepare(int fd) {
         set_option(fd, IPPROTO_TCP, TCP_MAXSEG, mss_bytes, "TCP_MAXSEG");
     granted_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
 }
-
-/* ---- samples: a thread of its own, so that they go on while a write waits ---- */
-
-struct sampler {
-    int fd;
-    int64_t start_ns;
-    bool stop;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t stopped;
-};
-
-static void print_sample(int fd, int64_t since_start_ns) {
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
-    json_double(&j, "sample_s", (double)since_start_ns / 1e9);
-    json_int(&j, "snd_cwnd", info.tcpi_snd_cwnd);
-    json_int(&j, "snd_ssthresh", info.tcpi_snd_ssthresh);
-    json_int(&j, "unacked", info.tcpi_unacked);
-    json_int(&j, "snd_wnd_bytes", info.tcpi_snd_wnd);
-    json_int(&j, "notsent_bytes", info.tcpi_notsent_bytes);
-    json_int(&j, "rtt_us", info.tcpi_rtt);
-    json_int(&j, "min_rtt_us", info.tcpi_min_rtt);
-    json_int(&j, "bytes_acked", (int64_t)info.tcpi_bytes_acked);
-    json_int(&j, "total_retrans", info.tcpi_total_retrans);
-    json_int(&j, "delivery_rate_bytes_per_s", (int64_t)info.tcpi_delivery_rate);
-    json_int(&j, "sndbuf_bytes", get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
-    json_end_object(&j);
-    json_finish(&j);
-}
-
-static void *take_samples(void *argument) {
-    struct sampler *sampler = argument;
-    int64_t due = sampler->start_ns + (int64_t)(interval_ms * 1e6);
-    pthread_mutex_lock(&sampler->lock);
-    while (!sampler->stop) {
-        struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-        pthread_cond_clockwait(&sampler->stopped, &sampler->lock, CLOCK_MONOTONIC, &until);
-        int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (now < due) /* stopped, or woken for no reason, which pthreads allow */
-            continue;
-        print_sample(sampler->fd, now - sampler->start_ns);
-        due = now + (int64_t)(interval_ms * 1e6);
-    }
-    pthread_mutex_unlock(&sampler->lock);
-    return NULL;
-}
-
-static void start_sampler(struct sampler *sampler, int fd) {
-    if (interval_ms == 0)
-        return;
-    *sampler = (struct sampler){
-        .fd = fd,
-        .start_ns = clock_ns(CLOCK_MONOTONIC),
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .stopped = PTHREAD_COND_INITIALIZER,
-    };
-    print_sample(fd, 0);
-    if (pthread_create(&sampler->thread, NULL, take_samples, sampler) != 0)
-        fail("a thread for --interval");
-}
-
-static void stop_sampler(struct sampler *sampler) {
-    if (interval_ms == 0)
-        return;
-    pthread_mutex_lock(&sampler->lock);
-    sampler->stop = true;
-    pthread_cond_signal(&sampler->stopped);
-    pthread_mutex_unlock(&sampler->lock);
-    pthread_join(sampler->thread, NULL);
-}
-
-/* ---- sending ---- */
 
 static volatile sig_atomic_t time_is_up;
 
@@ -173,34 +98,26 @@ static void send_blocks(int fd, const char *block) {
         system_calls += send_all(fd, block, (size_t)write_bytes, 0);
 }
 
-static void print_json(int fd, const struct socket_options *granted, const struct usage *used) {
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_int(&j, "bytes", writes * write_bytes);
-    json_int(&j, "writes", writes);
-    json_int(&j, "write_bytes", write_bytes);
-    json_double(&j, "mb_per_s", mb_per_s(writes * write_bytes, used));
-    json_int(&j, "system_calls", system_calls);
-    json_int(&j, "sndbuf_requested_bytes", sndbuf_bytes);
-    json_int(&j, "sndbuf_granted_bytes", granted_bytes);
-    json_int(&j, "sndbuf_end_bytes", get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
-    json_end_result(&j, granted, &info);
-}
+static const struct result_field fields[] = {
+    {"bytes", .whole = &bytes},
+    {"writes", .whole = &writes},
+    {"write_bytes", .whole = &write_bytes},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"system_calls", .whole = &system_calls},
+    {"sndbuf_requested_bytes", .whole = &sndbuf_bytes},
+    {"sndbuf_granted_bytes", .whole = &granted_bytes},
+    {"sndbuf_end_bytes", .whole = &end_bytes},
+    {.name = NULL},
+};
 
-static void print_text(int fd, const struct socket_options *granted, const struct usage *used) {
-    struct tcp_info info = read_tcp_info(fd);
-    print_options(stdout, granted);
-    print_buffer(stdout, "send", sndbuf_bytes, granted_bytes);
-    printf("%lld bytes in %lld writes of %lld: ", (long long)(writes * write_bytes),
-           (long long)writes, (long long)write_bytes);
-    print_usage(stdout, used);
-    printf("\n%.1f MB/s\n", mb_per_s(writes * write_bytes, used));
-    printf("TCP was busy for %.3f s, limited by the receiver's window for %.3f s, by the send "
-           "buffer for %.3f s; %u retransmissions\n",
-           (double)info.tcpi_busy_time / 1e6, (double)info.tcpi_rwnd_limited / 1e6,
-           (double)info.tcpi_sndbuf_limited / 1e6, info.tcpi_total_retrans);
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}"
+    "send buffer: {sndbuf_requested_bytes:auto} requested, {sndbuf_granted_bytes} granted\n"
+    "{bytes} bytes in {writes} writes of {write_bytes}: {usage}\n"
+    "{mb_per_s:1} MB/s\n"
+    "TCP was busy for {tcp.busy_time_us/1e6:3} s, limited by the receiver's window for "
+    "{tcp.rwnd_limited_us/1e6:3} s, by the send buffer for {tcp.sndbuf_limited_us/1e6:3} s; "
+    "{tcp.total_retrans} retransmissions\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -215,20 +132,17 @@ int main(int argc, char **argv) {
     int fd = connect_to(SOCK_STREAM, host, port, prepare);
     if (nodelay)
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    struct socket_options granted = read_options(fd);
+    start_sampler(fd, interval_ms);
 
-    struct sampler sampler;
-    start_sampler(&sampler, fd);
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     send_blocks(fd, block);
     finish_sending(fd, "the sink");
-    struct usage used = usage_since(&start);
-    stop_sampler(&sampler);
+    stop_measuring(&m, fd);
 
-    if (common.json)
-        print_json(fd, &granted, &used);
-    else
-        print_text(fd, &granted, &used);
+    stop_sampler();
+    bytes = writes * write_bytes;
+    end_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
+    print_result(fields, text, &m);
     close(fd);
     free(block);
 }

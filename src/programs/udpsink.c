@@ -54,7 +54,7 @@ static const struct command command = {
     .listens = true,
 };
 
-static int granted_bytes;
+static int64_t granted_bytes;
 static struct sockaddr_storage sender; /* of the last datagram */
 static socklen_t sender_size;
 
@@ -64,7 +64,8 @@ static struct tally {
     uint32_t run;
     int64_t sent;    /* by the source's own account, in the end marker */
     int64_t arrived; /* different datagrams, that is */
-    int64_t next;    /* one more than the highest number seen */
+    int64_t lost;
+    int64_t next; /* one more than the highest number seen */
     int64_t reordered, duplicated, foreign, bytes, reads;
     int64_t drops;               /* by this socket; under --gro one may hold many datagrams */
     uint8_t seen[MAX_COUNT / 8]; /* one bit a datagram; memory only where it is written */
@@ -170,17 +171,18 @@ static bool receive_once(int fd) {
 }
 
 /* The clock starts with the source's first datagram, not with us. */
-static struct usage receive_run(int fd) {
-    struct usage start = usage_now();
+static struct measurement receive_run(int fd) {
+    struct measurement m = start_measuring(fd);
     while (!tally.ended) {
         bool was_started = tally.started;
         if (!receive_once(fd))
             fail_because("%lld datagrams, then nothing for %g s and no end marker (--deadline)",
                          (long long)tally.arrived, common.deadline_s);
         if (!was_started && tally.started)
-            start = usage_now();
+            m.start = usage_now();
     }
-    return usage_since(&start);
+    stop_measuring(&m, fd);
+    return m;
 }
 
 /* Our answer may get lost as well: go on answering until the source has stopped asking. */
@@ -199,35 +201,29 @@ static void answer_end(int fd) {
     } while (clock_ns(CLOCK_MONOTONIC) < until_ns && receive_once(fd));
 }
 
-static void print_json(const struct socket_options *granted, const struct usage *used) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "sent", tally.sent);
-    json_int(&j, "arrived", tally.arrived);
-    json_int(&j, "lost", tally.sent - tally.arrived);
-    json_int(&j, "drops", tally.drops);
-    json_int(&j, "reordered", tally.reordered);
-    json_int(&j, "duplicated", tally.duplicated);
-    json_int(&j, "foreign", tally.foreign);
-    json_int(&j, "bytes", tally.bytes);
-    json_int(&j, "reads", tally.reads);
-    json_double(&j, "mb_per_s", mb_per_s(tally.bytes, used));
-    json_bool(&j, "gro", gro);
-    json_int(&j, "rcvbuf_requested_bytes", rcvbuf_bytes);
-    json_int(&j, "rcvbuf_granted_bytes", granted_bytes);
-    json_end_result(&j, granted, NULL);
-}
+static const struct result_field fields[] = {
+    {"sent", .whole = &tally.sent},
+    {"arrived", .whole = &tally.arrived},
+    {"lost", .whole = &tally.lost},
+    {"drops", .whole = &tally.drops},
+    {"reordered", .whole = &tally.reordered},
+    {"duplicated", .whole = &tally.duplicated},
+    {"foreign", .whole = &tally.foreign},
+    {"bytes", .whole = &tally.bytes},
+    {"reads", .whole = &tally.reads},
+    {"mb_per_s", .mb_per_s = &tally.bytes},
+    {"gro", .flag = &gro},
+    {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
+    {"rcvbuf_granted_bytes", .whole = &granted_bytes},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used) {
-    print_options(stdout, granted);
-    print_buffer(stdout, "receive", rcvbuf_bytes, granted_bytes);
-    printf("%lld of %lld datagrams in %lld reads: ", (long long)tally.arrived,
-           (long long)tally.sent, (long long)tally.reads);
-    print_usage(stdout, used);
-    printf("\n%.1f MB/s, %lld lost (%lld drops at this socket), %lld reordered, %lld duplicated\n",
-           mb_per_s(tally.bytes, used), (long long)(tally.sent - tally.arrived),
-           (long long)tally.drops, (long long)tally.reordered, (long long)tally.duplicated);
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}"
+    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
+    "{arrived} of {sent} datagrams in {reads} reads: {usage}\n"
+    "{mb_per_s:1} MB/s, {lost} lost ({drops} drops at this socket), {reordered} reordered, "
+    "{duplicated} duplicated\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -235,14 +231,10 @@ int main(int argc, char **argv) {
     pin_to_cpu();
 
     int fd = listen_on(SOCK_DGRAM, port, prepare);
-    struct socket_options granted = read_options(fd);
     announce(stdout, fd);
-    struct usage used = receive_run(fd);
+    struct measurement m = receive_run(fd);
     answer_end(fd);
-
-    if (common.json)
-        print_json(&granted, &used);
-    else
-        print_text(&granted, &used);
+    tally.lost = tally.sent - tally.arrived;
+    print_result(fields, text, &m);
     close(fd);
 }

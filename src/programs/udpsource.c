@@ -45,7 +45,7 @@ enum { MAX_PAYLOAD = 65507, MAX_SEGMENTS = 64, END_INTERVAL_MS = 20 };
 
 static const char *port = "9000";
 static int64_t datagram_bytes = 1440, sndbuf_bytes = 32768, count = 5000;
-static double pace_mbit;
+static double pace_mbit = INFINITY;
 static bool gso;
 
 static const struct program_option options[] = {
@@ -54,7 +54,7 @@ static const struct program_option options[] = {
     {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of datagrams", .number = &count, .min = 1, .max = 1e8},
     {"port", 'p', "PORT", "the sink's", .text = &port},
-    {"pace", 0, "MBIT", "at most so many 10^6 bits of payload a second", .decimal = &pace_mbit,
+    {"pace", 0, "MBIT", "at most so many 10^6 bits of payload per second", .decimal = &pace_mbit,
      .min = 0.001, .max = 1e6},
     {"gso", 0, NULL, "hand over many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
     {.help = NULL},
@@ -68,8 +68,7 @@ static const struct command command = {
 };
 
 static uint32_t run;
-static int granted_bytes;
-static int64_t system_calls, end_markers;
+static int64_t granted_bytes, bytes, arrived, lost, system_calls, end_markers;
 
 static void prepare(int fd) {
     if (sndbuf_bytes)
@@ -119,7 +118,7 @@ static void send_everything(int fd, char *datagrams, int segments) {
         int batch = count - number < segments ? (int)(count - number) : segments;
         for (int i = 0; i < batch; i++)
             put_header(datagrams + (size_t)i * (size_t)datagram_bytes, "data", number + i);
-        if (pace_mbit > 0)
+        if (isfinite(pace_mbit))
             wait_for_turn(start_ns, number);
         send_datagrams(fd, datagrams, (size_t)batch * (size_t)datagram_bytes);
         number += batch;
@@ -146,7 +145,7 @@ static int64_t await_answer(int fd) {
 static int64_t end_run(int fd) {
     char marker[sizeof(struct header)];
     set_receive_limit(fd, END_INTERVAL_MS / 1e3);
-    int64_t start_ns = clock_ns(CLOCK_MONOTONIC), arrived;
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC), answer;
     put_header(marker, "end.", count);
     do {
         if (common.deadline_s > 0 &&
@@ -155,38 +154,32 @@ static int64_t end_run(int fd) {
                          (long long)end_markers, common.deadline_s);
         send_datagrams(fd, marker, sizeof marker);
         end_markers++;
-        arrived = await_answer(fd);
-    } while (arrived < 0);
-    return arrived;
+        answer = await_answer(fd);
+    } while (answer < 0);
+    return answer;
 }
 
-static void print_json(const struct socket_options *granted, const struct usage *used,
-                       int64_t arrived) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "datagrams", count);
-    json_int(&j, "datagram_bytes", datagram_bytes);
-    json_int(&j, "bytes", count * datagram_bytes);
-    json_double(&j, "mb_per_s", mb_per_s(count * datagram_bytes, used));
-    json_int(&j, "arrived", arrived);
-    json_int(&j, "system_calls", system_calls);
-    json_int(&j, "end_markers", end_markers);
-    json_bool(&j, "gso", gso);
-    json_double(&j, "pace_mbit", pace_mbit > 0 ? pace_mbit : INFINITY);
-    json_int(&j, "sndbuf_requested_bytes", sndbuf_bytes);
-    json_int(&j, "sndbuf_granted_bytes", granted_bytes);
-    json_end_result(&j, granted, NULL);
-}
+static const struct result_field fields[] = {
+    {"datagrams", .whole = &count},
+    {"datagram_bytes", .whole = &datagram_bytes},
+    {"bytes", .whole = &bytes},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"arrived", .whole = &arrived},
+    {"lost", .whole = &lost},
+    {"system_calls", .whole = &system_calls},
+    {"end_markers", .whole = &end_markers},
+    {"gso", .flag = &gso},
+    {"pace_mbit", .decimal = &pace_mbit},
+    {"sndbuf_requested_bytes", .whole = &sndbuf_bytes},
+    {"sndbuf_granted_bytes", .whole = &granted_bytes},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used,
-                       int64_t arrived) {
-    print_options(stdout, granted);
-    print_buffer(stdout, "send", sndbuf_bytes, granted_bytes);
-    printf("%lld datagrams of %lld bytes: ", (long long)count, (long long)datagram_bytes);
-    print_usage(stdout, used);
-    printf("\n%.1f MB/s, %lld lost\n", mb_per_s(count * datagram_bytes, used),
-           (long long)(count - arrived));
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}"
+    "send buffer: {sndbuf_requested_bytes:auto} requested, {sndbuf_granted_bytes} granted\n"
+    "{datagrams} datagrams of {datagram_bytes} bytes: {usage}\n"
+    "{mb_per_s:1} MB/s, {lost} lost\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -199,21 +192,18 @@ int main(int argc, char **argv) {
 
     int fd = connect_to(SOCK_DGRAM, host, port, prepare);
     int segments = segments_in_call(fd);
-    struct socket_options granted = read_options(fd);
     char *datagrams = allocate((size_t)segments, (size_t)datagram_bytes);
     memset(datagrams, 'x', (size_t)segments * (size_t)datagram_bytes);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     send_everything(fd, datagrams, segments);
-    struct usage used = usage_since(&start);
+    stop_measuring(&m, fd);
     if (segments > 1)
         set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0, "UDP_SEGMENT");
-    int64_t arrived = end_run(fd);
-
-    if (common.json)
-        print_json(&granted, &used, arrived);
-    else
-        print_text(&granted, &used, arrived);
+    arrived = end_run(fd);
+    lost = count - arrived;
+    bytes = count * datagram_bytes;
+    print_result(fields, text, &m);
     close(fd);
     free(datagrams);
 }

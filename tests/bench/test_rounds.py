@@ -257,21 +257,21 @@ def test_file_methods_are_measured_and_written_down(
     part = programs.measure(Rules(rounds=1, repeats=0), only="file")
     rows: list[Any] = list(part.tables[0].rows)
     calls = {row["entrant"]: row["system_calls"] for row in rows}
-    assert set(calls) == {f"filesend -m {method}" for method in programs.METHODS}
-    assert calls["filesend -m sendfile"] < calls["filesend -m read"]
+    assert set(calls) == {f"sendfile_client -m {method}" for method in programs.METHODS}
+    assert calls["sendfile_client -m sendfile"] < calls["sendfile_client -m read"]
     for row in rows:
         row["others"] = 0.0
     assert "was busy" not in report.markdown(ORIGIN, [part])
     rows[0]["others"] = 0.5
     report.write(ORIGIN, [part], tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
-    assert "| filesend -m sendfile" in text
-    assert "1.5 × filesend -m read" in text
+    assert "| sendfile_client -m sendfile" in text
+    assert "1.5 × sendfile_client -m read" in text
     assert "busy: others took up to 50 % of the processors in 1 of 5 rows" in text
     assert "not there to compare with: netperf" in text
     (kept,) = json.loads((tmp_path / "benchmarks.json").read_text())["parts"]
     assert kept["tables"][0]["rows"] == rows
-    assert [goal["entrant"] for goal in kept["goals"]] == ["filesend -m sendfile"]
+    assert [goal["entrant"] for goal in kept["goals"]] == ["sendfile_client -m sendfile"]
     assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
 
 

@@ -232,7 +232,7 @@ def test_of_two_failures_both_are_told(lab: Lab, tmp_path: Path) -> None:
     path = tmp_path / "large"
     with path.open("wb") as file:
         file.truncate(50_000_000)
-    with pytest.raises(LabError, match=r"filesend.*(ECONNRESET|EPIPE)") as caught:
+    with pytest.raises(LabError, match=r"sendfile_client.*(ECONNRESET|EPIPE)") as caught:
         send_file(lab, path, receiver=ReceiverOptions("/dev/full"))
     assert "ENOSPC" in str(caught.value)
 

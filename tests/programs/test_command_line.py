@@ -136,10 +136,10 @@ def test_a_missing_argument_is_said(programs: Programs, program: str) -> None:
         (["tcp_nodelay_server", "--quickack", "yes", "0", "1"], "'yes' is none of on, off, always"),
         (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
         (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
-        (["filesend", "-m", "ftp", "127.0.0.1", "/etc/passwd"], "none of read, mmap, sendfile"),
-        (["filerecv", "-S", "-o", "x"], "-o and --discard"),
-        (["filerecv", "--sha256", "0" * 64], "--sha256 needs -o FILE"),
-        (["filerecv", "-o", "/dev/null", "--sha256", "xyz"], "is not 64 digits"),
+        (["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"], "none of read, mmap, sendfile"),
+        (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
+        (["sendfile_server", "--sha256", "0" * 64], "--sha256 needs -o FILE"),
+        (["sendfile_server", "-o", "/dev/null", "--sha256", "xyz"], "is not 64 digits"),
         (["netcat", "127.0.0.1"], "PORT is missing"),
         (["netcat", "-l", "0", "1"], "-l takes PORT alone"),
         (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is none of cold, warm, asis"),
@@ -151,6 +151,6 @@ def test_a_wrong_value_is_named(programs: Programs, words: list[str], message: s
 
 def test_an_option_may_follow_the_arguments(programs: Programs) -> None:
     line = complaint(programs.run("tcpsource", "127.0.0.1", "-s", "0"), 2)
-    assert line.startswith("-s: 0 is outside")
+    assert line.startswith("--write-bytes: 0 is outside")
     line = complaint(programs.run("tcpsource", "--", "-s", "0"), 2)
     assert line.startswith("'0' is one argument too many")

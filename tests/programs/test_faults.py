@@ -20,9 +20,9 @@ from tests.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_l
 Meet = Callable[[socket.socket], None]
 
 #: Those that connect, with enough to send that a peer must read for them to go on.
-SENDERS = ["tcpsource", "recordsource", "filesend", "netcat"]
+SENDERS = ["tcpsource", "recordsource", "sendfile_client", "netcat"]
 CLIENTS = [*SENDERS, "tcp_nodelay_client", "quoteclient", "udpsource"]
-LISTENERS = ["tcpsink", "recordsink", "filerecv", "quoteserver", "tcp_nodelay_server"]
+LISTENERS = ["tcpsink", "recordsink", "sendfile_server", "quoteserver", "tcp_nodelay_server"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def client_words(large_file: Path) -> Callable[[str, int], list[str]]:
         own = {
             "tcpsource": ["-c", "1000000", "-s", "65536"],
             "recordsource": ["-c", "10000000"],
-            "filesend": [],
+            "sendfile_client": [],
             "quoteclient": [],
             "udpsource": [],
         }
@@ -50,7 +50,7 @@ def client_words(large_file: Path) -> Callable[[str, int], list[str]]:
             return [program, "127.0.0.1", str(port), "10"]
         if program == "netcat":
             return [program, "127.0.0.1", str(port)]
-        after = [str(large_file)] if program == "filesend" else []
+        after = [str(large_file)] if program == "sendfile_client" else []
         return [program, "-p", str(port), *own[program], "127.0.0.1", *after]
 
     return words
@@ -228,7 +228,7 @@ def test_the_receiver_of_a_file_stops_reading(
 ) -> None:
     with peer(stand_still) as port:
         words = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
-        line = complaint(programs.run("filesend", *words), 1)
+        line = complaint(programs.run("sendfile_client", *words), 1)
     assert "for 0.3 s (--deadline)" in line
 
 
@@ -359,8 +359,8 @@ def test_a_reader_of_the_result_that_is_gone(programs: Programs) -> None:
 
 
 def test_a_full_disk_for_the_file(programs: Programs, large_file: Path) -> None:
-    with programs.listening("filerecv", "-p", "0", "-o", "/dev/full") as (receiver, port):
-        sender = programs.run("filesend", "-p", port, "127.0.0.1", large_file)
+    with programs.listening("sendfile_server", "-p", "0", "-o", "/dev/full") as (receiver, port):
+        sender = programs.run("sendfile_client", "-p", port, "127.0.0.1", large_file)
         line = complaint(programs.finish(receiver), 1)
     assert line == "writing /dev/full: ENOSPC: No space left on device"
     assert re.search("ECONNRESET|EPIPE", complaint(sender, 1))
@@ -379,11 +379,11 @@ def test_a_log_that_cannot_be_made(programs: Programs) -> None:
 
 
 def test_files_that_cannot_be_sent(programs: Programs, tmp_path: Path) -> None:
-    line = complaint(programs.run("filesend", "127.0.0.1", tmp_path), 1)
+    line = complaint(programs.run("sendfile_client", "127.0.0.1", tmp_path), 1)
     assert line == f"{tmp_path} is not a regular file"
-    line = complaint(programs.run("filesend", "127.0.0.1", tmp_path / "none"), 1)
+    line = complaint(programs.run("sendfile_client", "127.0.0.1", tmp_path / "none"), 1)
     assert line.endswith("ENOENT: No such file or directory")
-    line = complaint(programs.run("filerecv", "-p", "0", "-o", tmp_path), 1)
+    line = complaint(programs.run("sendfile_server", "-p", "0", "-o", tmp_path), 1)
     assert line.endswith("EISDIR: Is a directory")
 
 
@@ -394,7 +394,7 @@ def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method:
         file.truncate(64_000_000)
     with tcp_listener() as (listener, port):
         words = ["-m", method, "-p", port, "127.0.0.1", path]
-        with programs.start("filesend", *words) as process:
+        with programs.start("sendfile_client", *words) as process:
             connection, _address = listener.accept()
             with connection:
                 connection.recv(1)

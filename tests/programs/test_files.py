@@ -1,4 +1,4 @@
-"""filesend, filerecv and pagecache: every byte arrives, by every method, and the costs are true."""
+"""sendfile_client, sendfile_server, pagecache: every byte arrives, and the costs are true."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def transfer(
     programs: Programs, path: Path, sender: list[object], receiver: list[object]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     return programs.pair(
-        ["filerecv", "--bind", "127.0.0.1", "--congestion", "reno", *receiver],
-        ["filesend", "-p", "PORT", "127.0.0.1", path, "--congestion", "reno", *sender],
+        ["sendfile_server", "--bind", "127.0.0.1", "--congestion", "reno", *receiver],
+        ["sendfile_client", "-p", "PORT", "127.0.0.1", path, "--congestion", "reno", *sender],
     )
 
 
@@ -131,8 +131,8 @@ def test_several_at_a_time(
 
 def test_a_wrong_sum_is_a_failure(programs: Programs, some_file: Path, tmp_path: Path) -> None:
     words = ["-p", "0", "-o", tmp_path / "output", "--sha256", "0" * 64]
-    with programs.listening("filerecv", *words) as (receiver, port):
-        assert programs.run("filesend", "-p", port, "127.0.0.1", some_file).returncode == 0
+    with programs.listening("sendfile_server", *words) as (receiver, port):
+        assert programs.run("sendfile_client", "-p", port, "127.0.0.1", some_file).returncode == 0
         line = complaint(programs.finish(receiver), 1)
     assert f"has the SHA-256 {sha256(some_file)}, not 000" in line
 

@@ -104,7 +104,9 @@ def test_when_the_server_acknowledges(programs: Programs) -> None:
 @pytest.mark.parametrize(("writes", "size"), [(1, 30), (100, 2), (1, 1), (3, 70000), (1024, 1)])
 def test_other_shapes(programs: Programs, writes: int, size: int) -> None:
     for mode in ("writev", "cork"):
-        sent, served = exchange(programs, mode, "--writes", writes, "--size", size, "--reply", 5)
+        sent, served = exchange(
+            programs, mode, "--writes", writes, "--write-bytes", size, "--reply", 5
+        )
         assert sent["bytes"] == served["bytes"] == N * writes * size
         assert served["tcp_info"]["bytes_sent"] == 5 * N
 

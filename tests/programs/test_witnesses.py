@@ -67,8 +67,8 @@ def test_strace_counts_the_same_for_a_file(
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1_000_000)
-    with programs_listening(installed, "filerecv", "-p", "0") as port:
-        words = ["filesend", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
+    with programs_listening(installed, "sendfile_server", "-p", "0") as port:
+        words = ["sendfile_client", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
         report, calls = traced(installed, tool, tmp_path, words)
     used = ["pread64", "sendto", "sendfile", "splice", "recvmsg", "poll"]
     assert report["system_calls"] == sum(calls[name] for name in used)

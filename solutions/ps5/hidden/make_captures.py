@@ -13,7 +13,7 @@ from tcplab import Lab
 from tcplab.grading.captures import Call, CallLog, make_captures
 
 SERVER = [
-    *["tcp_nodelay_server", "--json", "--writes", "1", "--size", "100", "--reply", "2"],
+    *["tcp_nodelay_server", "--json", "--writes", "1", "--write-bytes", "100", "--reply", "2"],
     *["9000", "100000"],
 ]
 #: The cause, how many quick exchanges come first, and the calls of the last one.

@@ -100,23 +100,14 @@ static void run(int fd) {
 
 /* ---- the result ---- */
 
-static void print_json(int fd, const struct usage *used) {
-    struct socket_options granted = read_options(fd);
-    struct tcp_info info = read_tcp_info(fd);
-    struct json j = json_result(stdout, used);
-    json_int(&j, "lines", count);
-    json_int(&j, "bytes", bytes);
-    json_int(&j, "system_calls", system_calls);
-    json_end_result(&j, &granted, &info);
-}
+static const struct result_field fields[] = {
+    {"lines", .whole = &count},
+    {"bytes", .whole = &bytes},
+    {"system_calls", .whole = &system_calls},
+    {.name = NULL},
+};
 
-static void print_text(const struct usage *used) {
-    printf("%lld lines, %lld bytes in %lld sends: ", (long long)count, (long long)bytes,
-           (long long)system_calls);
-    print_usage(stdout, used);
-    fputc('\n', stdout);
-    finish_output(stdout);
-}
+static const char text[] = "{lines} lines, {bytes} bytes in {system_calls} sends: {usage}\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -126,14 +117,12 @@ int main(int argc, char **argv) {
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fd);
     run(fd);
-    struct usage used = usage_since(&start);
+    stop_measuring(&m, fd);
 
-    if (common.json)
-        print_json(fd, &used);
-    else
-        print_text(&used);
+    m.granted = read_options(fd); /* as they are at the end */
+    print_result(fields, text, &m);
     finish_sending(fd, "the sink");
     close(fd);
     close_log(&events);

@@ -97,7 +97,7 @@ _SETTINGS: Final[Mapping[Program, _Setting]] = {
     "request": _Setting(
         unit="request",
         count=REQUESTS,
-        peer=f"tcp_nodelay_server 0 {{count}} --writes 1 --size {REQUEST_BYTES}",
+        peer=f"tcp_nodelay_server 0 {{count}} --writes 1 --write-bytes {REQUEST_BYTES}",
     ),
     "backup": _Setting(
         unit="transfer",

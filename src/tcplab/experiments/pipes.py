@@ -110,7 +110,7 @@ _NC_IN: Final = ("NC", "-l", "{host}", "{port}")
 _NETCAT: Final = ("netcat", "{host}", "{port}")
 _SPLICE: Final = ("netcat", "--splice", "{host}", "{port}")
 _NETCAT_IN: Final = ("netcat", "-l", "{port}")
-_DISCARD: Final = ("filerecv", "--discard", "-p", "{port}")
+_DISCARD: Final = ("sendfile_server", "--discard", "-p", "{port}")
 
 _FED: Final = ("dd /dev/zero", "nc from pipe")
 _FILE: Final = "nc < file"
@@ -206,7 +206,7 @@ WAYS: Final = (
     ),
     Way(
         "no-copy",
-        "netcat --splice < file → filerecv --discard",
+        "netcat --splice < file → sendfile_server --discard",
         (_SPLICE,),
         (_DISCARD,),
         ("netcat --splice < file", "discard"),
@@ -320,7 +320,7 @@ def compose(
     listens, takes = (_NC_IN, "nc") if sender == "nc" else (_NETCAT_IN, "netcat")
     ends = _ON if tail else _SINK
     if receiver == "discard":
-        listens, takes, ends = _DISCARD, "filerecv --discard", "discard"
+        listens, takes, ends = _DISCARD, "sendfile_server --discard", "discard"
 
     def filled(text: str) -> str:
         return text.replace("{block}", str(block_bytes))

@@ -71,7 +71,7 @@ def run_into_file(
     files: Mapping[str, bytes],
     limits: Limits,
 ) -> tuple[LabRun, bytes]:
-    """The learner's program on the client, the course's filerecv on the server.
+    """The learner's program on the client, the course's sendfile_server on the server.
 
     Args:
         submission: with the C file.
@@ -93,7 +93,7 @@ def run_into_file(
         run = submission.run_in_lab(
             submission.compile(name),
             arguments,
-            peer=["filerecv", "--json", "--port", "0", "-o", str(received)],
+            peer=["sendfile_server", "--json", "--port", "0", "-o", str(received)],
             lab=lab,
             files=files,
             limits=limits,

@@ -1,4 +1,4 @@
-"""Files over TCP, and their place in the page cache: filesend, filerecv, pagecache."""
+"""Files over TCP and in the page cache: sendfile_client, sendfile_server, pagecache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CacheState = Literal["cold", "warm", "asis"]
 
 @dataclass(frozen=True, slots=True)
 class FileReceiver(Report):
-    """What filerecv reports.
+    """What sendfile_server reports.
 
     Attributes:
         bytes: received over all connections, without headers.
@@ -143,7 +143,7 @@ def send_file(
     receiver: ReceiverOptions | None = None,
     run: RunOptions | None = None,
 ) -> SendFileResult:
-    """Sends a file (filesend, filerecv).
+    """Sends a file (sendfile_client, sendfile_server).
 
     Args:
         network: where; the client sends.
@@ -162,11 +162,18 @@ def send_file(
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
     both = ["-j", str(connections), "--header", str(header.header_bytes)]
-    taker = ["filerecv", "-p", str(run.port), "-b", buffer_size(receiver.rcvbuf_bytes), *both]
+    taker = [
+        "sendfile_server",
+        "-p",
+        str(run.port),
+        "-b",
+        buffer_size(receiver.rcvbuf_bytes),
+        *both,
+    ]
     taker += [*run.server_options(network), *short_options(o=receiver.output)]
     taker += [*short_options(r=receiver.read_bytes), *long_options(discard=receiver.discard)]
     taker += long_options(sha256=_sha256(path) if receiver.verify else None)
-    sender = ["filesend", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
+    sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
     sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
     sent, received = run_pair(network, taker, sender, run.timeout_s)

@@ -22,7 +22,7 @@ class SmallWritesResult(Report):
         mode: how the pieces were handed to TCP.
         messages: how many were sent and answered.
         writes: pieces in a message.
-        write_bytes: bytes in a piece.
+        write_bytes: bytes per write.
         bytes: payload of all messages together.
         usage: what the client used.
         bytes_per_ms: payload over wall time.
@@ -78,7 +78,7 @@ def small_writes(
         mode: how the client hands the pieces to TCP.
         messages: how many, 1 to 10^7.
         writes: pieces in a message, 1 to 1024.
-        write_bytes: bytes in a piece.
+        write_bytes: bytes per write.
         reply_bytes: bytes in the answer.
         quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
@@ -90,7 +90,7 @@ def small_writes(
         LabError: a program failed.
     """
     run = run or RunOptions.on_one_cpu()
-    shape = long_options(writes=writes, size=write_bytes, reply=reply_bytes)
+    shape = long_options(writes=writes, write_bytes=write_bytes, reply=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
     server += run.server_options(network)
     server += long_options(quickack=quickack, log=peer_log)
@@ -98,7 +98,7 @@ def small_writes(
     client += [*run.client_options(network), *long_options(log=log)]
     sent, served = run_pair(network, server, client, run.timeout_s)
     report = {f"server_{name}": value for name, value in served.items()}
-    renamed = {"messages": sent["n"], "write_bytes": sent["size_bytes"], "server_usage": served}
+    renamed = {"messages": sent["n"], "server_usage": served}
     return SmallWritesResult.from_json({**report, **sent, **renamed})
 
 

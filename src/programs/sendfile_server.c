@@ -1,12 +1,12 @@
 /*
- * filerecv - receive a file over TCP.
+ * sendfile_server - receive a file over TCP.
  *
- *     filerecv [-o FILE] [OPTION]...
+ *     sendfile_server [-o FILE] [OPTION]...
  *
- * Listens on port 9000 for a filesend, or anything that sends and closes, and writes what comes to
- * FILE. From a ChinaUnix blog entry of 2006 on sendfile(), whose receiver wrote to its disk and so
- * measured that, too: without -o the bytes go to /dev/null, and with --discard not even to this
- * program (MSG_TRUNC in tcp(7)).
+ * Listens on port 9000 for a sendfile_client, or anything that sends and closes, and writes what
+ * comes to FILE. From a ChinaUnix blog entry of 2006 on sendfile(), whose receiver wrote to its
+ * disk and so measured that, too: without -o the bytes go to /dev/null, and with --discard not even
+ * to this program (MSG_TRUNC in tcp(7)).
  *
  * With -j N, N connections are taken and written to FILE.1 ... FILE.N at the same time.
  */
@@ -39,14 +39,14 @@ static const struct program_option options[] = {
 };
 
 static const struct command command = {
-    .usage = "filerecv [OPTION]...",
-    .summary = "Receives the file of a filesend.",
+    .usage = "sendfile_server [OPTION]...",
+    .summary = "Receives the file of a sendfile_client.",
     .options = options,
     .tcp = true,
     .listens = true,
 };
 
-static int granted_bytes;
+static int64_t granted_bytes;
 
 /* One connection, and what came over it. */
 struct transfer {
@@ -126,25 +126,23 @@ static void *receive_file(void *argument) {
 }
 
 /* The clock starts when the first sender has come. */
-static struct usage receive_files(int listener, struct transfer *transfers,
-                                  struct socket_options *granted, struct tcp_info *info) {
-    struct usage start = {0};
+static struct measurement receive_files(int listener, struct transfer *transfers) {
+    struct measurement m = {.start = {0}};
     for (int i = 0; i < connections; i++) {
         transfers[i].fd = accept_from(listener);
-        if (i == 0) {
-            *granted = read_options(transfers[i].fd);
-            start = usage_now();
-        }
+        if (i == 0)
+            m = start_measuring(transfers[i].fd);
         if (pthread_create(&transfers[i].thread, NULL, receive_file, &transfers[i]) != 0)
             fail("thread %d of -j", i + 1);
     }
     for (int i = 0; i < connections; i++) {
         pthread_join(transfers[i].thread, NULL);
         if (i == 0)
-            *info = read_tcp_info(transfers[i].fd);
+            m.info = read_tcp_info(transfers[i].fd);
         close(transfers[i].fd); /* the sender takes this as the news that all was read */
     }
-    return usage_since(&start);
+    m.used = usage_since(&m.start);
+    return m;
 }
 
 /* The file that was written, not the bytes that came, and by another program than this one. */
@@ -162,40 +160,33 @@ static void check_sum(const char *path) {
     close(fd);
 }
 
-static struct transfer sum_of(const struct transfer *transfers) {
-    struct transfer sum = {0};
+static int64_t bytes, reads, writes;
+
+static void add_up(const struct transfer *transfers) {
     for (int i = 0; i < connections; i++) {
-        sum.bytes += transfers[i].bytes;
-        sum.reads += transfers[i].reads;
-        sum.writes += transfers[i].writes;
+        bytes += transfers[i].bytes;
+        reads += transfers[i].reads;
+        writes += transfers[i].writes;
     }
-    return sum;
 }
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used, const struct transfer *sum) {
-    struct json j = json_result(stdout, used);
-    json_int(&j, "bytes", sum->bytes);
-    json_int(&j, "connections", connections);
-    json_int(&j, "reads", sum->reads);
-    json_int(&j, "writes", sum->writes);
-    json_bool(&j, "discard", discard);
-    json_double(&j, "mb_per_s", mb_per_s(sum->bytes, used));
-    json_int(&j, "rcvbuf_requested_bytes", rcvbuf_bytes);
-    json_int(&j, "rcvbuf_granted_bytes", granted_bytes);
-    json_end_result(&j, granted, info);
-}
+static const struct result_field fields[] = {
+    {"bytes", .whole = &bytes},
+    {"connections", .whole = &connections},
+    {"reads", .whole = &reads},
+    {"writes", .whole = &writes},
+    {"discard", .flag = &discard},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
+    {"rcvbuf_granted_bytes", .whole = &granted_bytes},
+    {.name = NULL},
+};
 
-static void print_text(const struct socket_options *granted, const struct usage *used,
-                       const struct transfer *sum) {
-    print_options(stdout, granted);
-    print_buffer(stdout, "receive", rcvbuf_bytes, granted_bytes);
-    printf("%lld bytes in %lld reads, %lld writes: ", (long long)sum->bytes, (long long)sum->reads,
-           (long long)sum->writes);
-    print_usage(stdout, used);
-    printf("\n%.1f MB/s\n", mb_per_s(sum->bytes, used));
-    finish_output(stdout);
-}
+static const char text[] =
+    "{options}"
+    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
+    "{bytes} bytes in {reads} reads, {writes} writes: {usage}\n"
+    "{mb_per_s:1} MB/s\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -208,16 +199,11 @@ int main(int argc, char **argv) {
 
     int listener = listen_on(SOCK_STREAM, port, prepare);
     announce(stdout, listener);
-    struct socket_options granted;
-    struct tcp_info info;
-    struct usage used = receive_files(listener, transfers, &granted, &info);
+    struct measurement m = receive_files(listener, transfers);
     for (int i = 0; sha256 && i < connections; i++)
         check_sum(transfers[i].path);
 
-    struct transfer sum = sum_of(transfers);
-    if (common.json)
-        print_json(&granted, &info, &used, &sum);
-    else
-        print_text(&granted, &used, &sum);
+    add_up(transfers);
+    print_result(fields, text, &m);
     free(transfers);
 }

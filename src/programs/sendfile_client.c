@@ -1,7 +1,7 @@
 /*
- * filesend - send a file over TCP in five ways, and count what each costs.
+ * sendfile_client - send a file over TCP in five ways, and count what each costs.
  *
- *     filesend [-m METHOD] [-s BLOCK] [OPTION]... HOST FILE
+ *     sendfile_client [-m METHOD] [-s BLOCK] [OPTION]... HOST FILE
  *
  * From a ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendfile() and
  * saw no difference for files of 9, 32 and 64 MB: his network of 100 Mbit/s was the bottleneck, and
@@ -58,8 +58,8 @@ static const struct program_option options[] = {
 };
 
 static const struct command command = {
-    .usage = "filesend [OPTION]... HOST FILE",
-    .summary = "Sends a file to a filerecv, and says what it cost.",
+    .usage = "sendfile_client [OPTION]... HOST FILE",
+    .summary = "Sends a file to a sendfile_server, and says what it cost.",
     .options = options,
     .arguments = {2, 2},
     .tcp = true,
@@ -113,8 +113,8 @@ static void send_by_mmap(int fd) {
 }
 
 static void send_by_sendfile(int fd) {
-    for (off_t at = 0;
-         at < file_bytes;) /* sendfile() moves it on, by less than asked for at times */
+    /* sendfile() moves `at` on, by less than asked for at times. */
+    for (off_t at = 0; at < file_bytes;)
         check(sendfile(fd, file, &at, block_at(at)), "sendfile");
 }
 
@@ -189,35 +189,34 @@ static void send_all_files(int *fds) {
         pthread_join(threads[i], NULL);
 }
 
-static void print_json(const struct socket_options *granted, const struct tcp_info *info,
-                       const struct usage *used, int64_t bytes, double cached) {
-    struct json j = json_result(stdout, used);
-    json_string(&j, "method", method_names[method]);
-    json_int(&j, "bytes", bytes);
-    json_int(&j, "file_bytes", file_bytes);
-    json_int(&j, "header_bytes", header_bytes);
-    json_int(&j, "block_bytes", block_bytes);
-    json_int(&j, "connections", connections);
-    json_string(&j, "cache", cache_names[cache]);
-    json_double(&j, "cached_share", cached);
-    json_double(&j, "mb_per_s", mb_per_s(bytes, used));
-    json_double(&j, "cpu_s_per_gb", cpu_s_per_gb(bytes, used));
-    json_int(&j, "system_calls", system_calls);
-    json_int(&j, "zerocopy_sends", zerocopy_sends);
-    json_int(&j, "zerocopy_copied", zerocopy_copied);
-    json_end_result(&j, granted, info);
-}
+static int64_t bytes, calls, zerocopy_calls, copied_calls;
+static double cached_share;
 
-static void print_text(const struct socket_options *granted, const struct usage *used,
-                       int64_t bytes, double cached) {
-    print_options(stdout, granted);
-    printf("%s, %.0f %% of the file in the page cache: ", method_names[method], cached * 100);
-    print_costs(stdout, bytes, used, system_calls);
-    if (method == ZEROCOPY)
-        printf("%lld of %lld zero-copy sends were copied after all\n", (long long)zerocopy_copied,
-               (long long)zerocopy_sends);
-    finish_output(stdout);
-}
+static const struct result_field fields[] = {
+    {"method", .choice = &method, .names = method_names},
+    {"bytes", .whole = &bytes},
+    {"file_bytes", .whole = &file_bytes},
+    {"header_bytes", .whole = &header_bytes},
+    {"block_bytes", .whole = &block_bytes},
+    {"connections", .whole = &connections},
+    {"cache", .choice = &cache, .names = cache_names},
+    {"cached_share", .decimal = &cached_share},
+    {"mb_per_s", .mb_per_s = &bytes},
+    {"cpu_s_per_gb", .cpu_s_per_gb = &bytes},
+    {"system_calls", .whole = &calls},
+    {"zerocopy_sends", .whole = &zerocopy_calls},
+    {"zerocopy_copied", .whole = &copied_calls},
+    {.name = NULL},
+};
+
+#define COSTS                                                                                      \
+    "{options}{method}, {cached_share/0.01:0} % of the file in the page cache: "                   \
+    "{bytes} bytes, {usage}\n"                                                                     \
+    "{mb_per_s:1} MB/s, {cpu_s_per_gb:3} CPU s/GB, {system_calls} system calls, "                  \
+    "{switches} context switches, {faults} page faults\n"
+static const char costs[] = COSTS;
+static const char costs_of_zerocopy[] =
+    COSTS "{zerocopy_copied} of {zerocopy_sends} zero-copy sends were copied after all\n";
 
 int main(int argc, char **argv) {
     start_program();
@@ -234,17 +233,15 @@ int main(int argc, char **argv) {
         if (nodelay)
             set_option(fds[i], IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     }
-    struct socket_options granted = read_options(fds[0]);
-    double cached = prepare_cache(file, path, cache);
+    cached_share = prepare_cache(file, path, cache);
 
-    struct usage start = usage_now();
+    struct measurement m = start_measuring(fds[0]);
     send_all_files(fds);
-    struct usage used = usage_since(&start);
-    struct tcp_info info = read_tcp_info(fds[0]);
+    stop_measuring(&m, fds[0]);
 
-    int64_t bytes = connections * (file_bytes + header_bytes);
-    if (common.json)
-        print_json(&granted, &info, &used, bytes, cached);
-    else
-        print_text(&granted, &used, bytes, cached);
+    bytes = connections * (file_bytes + header_bytes);
+    calls = system_calls;
+    zerocopy_calls = zerocopy_sends;
+    copied_calls = zerocopy_copied;
+    print_result(fields, method == ZEROCOPY ? costs_of_zerocopy : costs, &m);
 }
