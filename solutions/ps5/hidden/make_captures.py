@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import Call, CallLog, make_captures
+from tcplab.grading.captures import CallLog, make_captures
+from tcplab.programs import Event
 
 SERVER = [
     *["tcp_nodelay_server", "--json", "--writes", "1", "--write-bytes", "100", "--reply", "2"],
@@ -54,7 +55,7 @@ def record(path: Path, scene: tuple[str, int, str]) -> None:
     log = CallLog()
     for call in json.loads(done.stdout.splitlines()[-1])["calls"]:
         value = call.get("bytes", call.get("value", 0))
-        log.calls.append(Call(call["start_ns"], call["call"], value))
+        log.calls.append(Event(call["start_ns"], call["call"], value))
     log.save(path.with_suffix(".log"))
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import Call, Facts, calls_of, data_segments, facts_of, pauses_ms
+from tcplab.grading.captures import Facts, calls_of, data_segments, facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.submission import Submission
 from tcplab.models import segment_sizes
+from tcplab.programs import Event
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
 
@@ -127,7 +128,7 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, young), (0.5, old)])
 
 
-def _found(submission: Submission) -> tuple[Facts, list[Call]]:
+def _found(submission: Submission) -> tuple[Facts, list[Event]]:
     path = submission.folder / submission.numbers["capture"]
     return facts_of(path), calls_of(path)
 

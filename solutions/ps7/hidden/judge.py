@@ -132,7 +132,7 @@ def q4(submission: Submission) -> Verdict:
     facts = _facts(submission)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     calls = calls_of(submission.folder / submission.numbers["capture"])
-    payload, header = facts.payload_bytes, next(c.value for c in calls if c.name.startswith("send"))
+    payload, header = facts.payload_bytes, next(c.bytes for c in calls if c.name.startswith("send"))
     file = count(
         submission.answers["q4_file_bytes"],
         payload - header,

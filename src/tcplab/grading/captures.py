@@ -24,11 +24,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Hint, Verdict, count, number
 from tcplab.lab import Lab
+from tcplab.programs import Event, read_log
 
 if TYPE_CHECKING:
     import socket
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 __all__ = [
-    "Call",
     "CallLog",
     "Facts",
     "calls_of",
@@ -73,19 +73,9 @@ def cause_of(capture: Path) -> str:
     return causes[capture.name]
 
 
-class Call(NamedTuple):
-    """A line of a log: when (CLOCK_REALTIME), which call, bytes (or the option's value)."""
-
-    time_ns: int
-    name: str
-    value: int
-
-
-def calls_of(capture: Path) -> list[Call]:
+def calls_of(capture: Path) -> list[Event]:
     """The application's calls, from the log beside a capture (captures/N.log), in order."""
-    lines = capture.with_suffix(".log").read_text().splitlines()
-    words = [line.split() for line in lines if not line.startswith("#")]
-    return [Call(int(at), name, int(value)) for at, name, value in words]
+    return read_log(capture.with_suffix(".log"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +195,14 @@ def longest_pause(value: object, facts: Facts, *, name: str, hints: Sequence[Hin
 
 
 class CallLog:
-    """The calls of a program that is recorded, with the capture's clock, one a line."""
+    """The calls of a program that is recorded, with the capture's clock, one per line."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[Event] = []
 
     def note(self, name: str, value: int) -> None:
         """A line for a call that is made now."""
-        self.calls.append(Call(time.time_ns(), name, value))
+        self.calls.append(Event(time.time_ns(), name, value))
 
     def save(self, path: Path) -> None:
         """Writes them where calls_of reads them."""
@@ -264,17 +254,7 @@ def record_connection(
         listener.listen()
         listener.settimeout(_ACCEPT_S)
 
-        failures: list[Exception] = []
-
-        def serve() -> None:
-            try:
-                accepted, _ = listener.accept()
-                with accepted:
-                    server(accepted)
-            except Exception as error:
-                failures.append(error)
-
-        serving = threading.Thread(target=serve, daemon=True)
+        serving = _Serving(listener, server)
         with lab.client.capture(snaplen=snaplen) as capture:
             serving.start()
             try:
@@ -285,12 +265,30 @@ def record_connection(
             serving.join(patience_s)
             if serving.is_alive():
                 raise LabError(f"{path.name}: the server does not end within {patience_s:g} s")
-            if failures:
-                raise failures[0]
+            if serving.failure:
+                raise serving.failure
             time.sleep(_AFTERWARDS_S)
         if capture.drops:
             raise LabError(f"the recorder lost {capture.drops} packets of {path.name}; try again")
         capture.save(path)
+
+
+class _Serving(threading.Thread):
+    """The server's end of a connection."""
+
+    def __init__(self, listener: socket.socket, server: Callable[[socket.socket], None]) -> None:
+        super().__init__(daemon=True)
+        self._listener = listener
+        self._server = server
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+            with accepted:
+                self._server(accepted)
+        except Exception as error:
+            self.failure = error
 
 
 def make_captures(
