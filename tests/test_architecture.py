@@ -33,8 +33,6 @@ KNOWN_CIRCULAR: Final[set[str]] = {
 KNOWN_LONG: Final[set[str]] = {
     "figures/buffers.py:zero_window",
     "figures/mtu.py:headers",
-    "grading/captures.py:record_connection",
-    "grading/sandbox.py:start",
     "models/messages.py:message_cost",
     "segments/tcp.py:_retransmissions",
     "timeline/__init__.py:explain",

@@ -1,8 +1,8 @@
-"""Runs what nobody vouches for: in namespaces of its own, with limits, and nothing of it stays.
+"""Runs untrusted commands in their own namespaces, with resource limits, and leaves nothing behind.
 
-The walls are made by the C program sandbox_run (its first comment lists them). This module decides
-what may be seen through them, reads what comes out, never more than was allowed, and says how it
-ended. What comes back is bytes; whoever wants more parses and validates them.
+The sandbox is made by the C program sandbox_run (its first comment says of what). This module
+decides what can be seen from inside, reads what comes out, never more than was allowed, and says
+how it ended. What comes back is bytes; callers parse and validate them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -190,8 +190,8 @@ class Started:
     control: socket.socket | None
     limits: Limits
     result: IO[bytes] | None
+    owned: ExitStack
     started_s: float = field(default_factory=time.monotonic)
-    folder: tempfile.TemporaryDirectory[str] | None = None
     _deadline_s: float | None = None
 
     def __enter__(self) -> Self:
@@ -213,13 +213,11 @@ class Started:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr, self.process.stdin, self.result):
+        for stream in (self.process.stdout, self.process.stderr, self.process.stdin):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-        if self.folder is not None:
-            self.folder.cleanup()
-            self.folder = None
+        self.owned.close()
 
     def finish_soon(self, grace_s: float = 2.0) -> Outcome:
         """As finish, for a program that has nothing left to do: it is stopped after the grace."""
@@ -354,45 +352,48 @@ def start(
         LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
-    streams: dict[str, Any] = {
-        "stdin": stdin or subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-    }
-    # On the way out of here everything is closed but what was handed on.
-    with ExitStack() as stack:
-        words, fds, source = list(argv), [], None
+    # What is kept is closed by Started, or here on the way out of an error.
+    with ExitStack() as kept, ExitStack() as given_away:
+        words, fds, result = list(argv), [], None
         if with_result:
             reader, writer = os.pipe()
-            stack.callback(os.close, writer)
-            source = os.fdopen(reader, "rb", buffering=0)
-            stack.push(_unless_handed_on(source))
+            given_away.callback(os.close, writer)
+            result = kept.enter_context(os.fdopen(reader, "rb", buffering=0))
             words = [str(writer) if word == "{result}" else word for word in words]
             fds = [writer]
+        control, cwd, environment = None, None, _environment(env)
         if unsafe:
-            return _start_without_walls(words, given, limits, host, env, fds, source, streams)
-        ours, theirs = socket.socketpair()
-        stack.enter_context(theirs)
-        stack.push(_unless_handed_on(ours))
-        options = [*limits.options(), *(f"--bind={path}" for path in _visible_paths())]
-        options += [f"--given={given}"] if given else []
-        options += ["--keep-network"] if host else []
-        options += [] if lab_allowed else ["--no-lab"]
-        command = [str(program_path("sandbox_run")), str(theirs.fileno()), *options, "--"]
-        process = _popen(
-            [*command, *words], host, _environment(env), [*fds, theirs.fileno()], streams
-        )
-        return Started(process, ours, limits, source)
+            cwd = kept.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-unsafe-"))
+            words, environment = _without_sandbox(words, cwd, given, env)
+        else:
+            control, theirs = socket.socketpair()
+            kept.enter_context(control)
+            given_away.enter_context(theirs)
+            fds.append(theirs.fileno())
+            options = limits.options() + _options(given, host, lab_allowed)
+            program = str(program_path("sandbox_run"))
+            words = [program, str(theirs.fileno()), *options, "--", *words]
+        process = _popen(words, host, environment, fds, stdin, cwd)
+        return Started(process, control, limits, result, kept.pop_all())
 
 
-def _unless_handed_on(resource: Any) -> Callable[..., None]:
-    """Closes it when an exception is on its way; otherwise whoever got it does."""
+def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:
+    """Of sandbox_run, without the limits."""
+    options = [f"--bind={path}" for path in _visible_paths()]
+    options += [f"--given={given}"] if given else []
+    options += ["--keep-network"] if host else []
+    return options if lab_allowed else [*options, "--no-lab"]
 
-    def leave(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            resource.close()
 
-    return leave
+def _without_sandbox(
+    words: Sequence[str], folder: str, given: Path | None, env: Mapping[str, str] | None
+) -> tuple[list[str], dict[str, str]]:
+    """The command and its environment when it runs in a plain folder."""
+    if given:
+        shutil.copytree(given, folder, dirs_exist_ok=True)
+    if words[0].startswith("./"):  # of the folder, which is not yet the working directory
+        words = [str(Path(folder) / words[0]), *words[1:]]
+    return list(words), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
 
 
 def _popen(
@@ -400,41 +401,20 @@ def _popen(
     host: Host | None,
     environment: Mapping[str, str],
     fds: Sequence[int],
-    streams: Mapping[str, Any],
-    cwd: str | None = None,
+    stdin: IO[bytes] | None,
+    cwd: str | None,
 ) -> subprocess.Popen[bytes]:
+    common: dict[str, Any] = {
+        "env": environment,
+        "pass_fds": fds,
+        "cwd": cwd,
+        "stdin": stdin or subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     if host is not None:
-        return host.start(
-            command, privileged=False, env=environment, text=False, pass_fds=fds, **streams, cwd=cwd
-        )
-    return subprocess.Popen(
-        command, env=environment, pass_fds=fds, start_new_session=True, cwd=cwd, **streams
-    )
-
-
-def _start_without_walls(
-    words: Sequence[str],
-    given: Path | None,
-    limits: Limits,
-    host: Host | None,
-    env: Mapping[str, str] | None,
-    fds: Sequence[int],
-    source: IO[bytes] | None,
-    streams: Mapping[str, Any],
-) -> Started:
-    with ExitStack() as stack:
-        folder = tempfile.TemporaryDirectory(prefix="tcplab-unsafe-")
-        stack.callback(folder.cleanup)
-        if given:
-            shutil.copytree(given, folder.name, dirs_exist_ok=True)
-        here = {"HOME": folder.name, "TMPDIR": folder.name}
-        if words[0].startswith("./"):  # of the folder, which is not yet the working directory
-            words = [str(Path(folder.name) / words[0]), *words[1:]]
-        process = _popen(
-            words, host, _environment({**here, **(env or {})}), fds, streams, cwd=folder.name
-        )
-        stack.pop_all()  # Started cleans up from here on
-    return Started(process, None, limits, source, folder=folder)
+        return host.start(command, privileged=False, text=False, **common)
+    return subprocess.Popen(command, start_new_session=True, **common)
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
