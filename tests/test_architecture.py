@@ -34,7 +34,6 @@ KNOWN_LONG: Final[set[str]] = {
     "figures/buffers.py:zero_window",
     "figures/mtu.py:headers",
     "models/messages.py:message_cost",
-    "segments/tcp.py:_retransmissions",
     "timeline/__init__.py:explain",
 }
 KNOWN_MANY_PARAMETERS: Final[set[str]] = {

@@ -61,6 +61,7 @@ import numpy as np
 from tcplab.pcap import PacketTable, read_packets, warn_of_gaps
 from tcplab.segments.connections import EndpointTable, number_connections
 from tcplab.segments.headers import Decoder
+from tcplab.segments.summary import Summary, summary
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -79,7 +80,6 @@ from tcplab.segments.table import (
 )
 from tcplab.segments.tcp import analyse
 from tcplab.segments.text import flag_names, write_csv, write_json
-from tcplab.segments.totals import Summary, summary
 
 __all__ = [
     "ACK",

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary",
         action="store_true",
-        help="connections, sizes, share of headers, retransmissions, RTT and MSS instead",
+        help="connections, sizes, share of headers and retransmissions instead",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="all columns, with their names")

@@ -1,10 +1,11 @@
-"""What depends on earlier segments: relative numbers, scaled windows, retransmissions."""
+"""Columns that depend on earlier segments: relative numbers, scaled windows, retransmissions."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,7 +32,7 @@ __all__ = ["analyse"]
 
 
 def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
-    """Fills the columns that depend on more than the segment itself."""
+    """Fill the columns that depend on more than the segment itself."""
     if not len(tcp):
         return
     stream = rows["connection"][tcp].astype(np.int64) * 2 + rows["direction"][tcp]
@@ -171,43 +172,59 @@ def _retransmissions(
     affected = np.zeros(int(watch[-1]) + 1, np.bool_)
     affected[watch[below]] = True
     events = np.flatnonzero((below | gap | new) & affected[watch])
+    at = order[events]
+    found = _judge(
+        _python_rows(
+            events,
+            watch[events],
+            below[events],
+            needless[events],
+            seq[events],
+            end[events],
+            before[events],
+            rows["time_ns"][at],
+            rows["has_timestamps"][at],
+            rows["ts_val"][at],
+        ),
+        patience_ns,
+    )
+    for place, again in found:
+        rows["is_retransmission" if again else "is_out_of_order"][order[place]] = True
+
+
+def _python_rows(*columns: Array) -> Iterator[tuple[Any, ...]]:
+    """Row by row as Python's own numbers, but not all of them at once: those take much room."""
+    for start in range(0, len(columns[0]), _CHUNK):
+        yield from zip(*(each[start : start + _CHUNK].tolist() for each in columns), strict=True)
+
+
+def _judge(
+    events: Iterable[tuple[Any, ...]], patience_ns: Callable[[int], int]
+) -> Iterator[tuple[int, bool]]:
+    """The place of each segment below the highest number of its watch, and whether it came again.
+
+    Args:
+        events: place, watch, whether it is below, whether it is needless, its first number and the
+            one after its last, the highest number before it, its time, whether it has a timestamp,
+            and that; by watch, and in order.
+        patience_ns: of a watch, for how long a segment can be overtaken.
+    """
     history = _History(0, 0)
     owner = -1
-    # As Python's own numbers, but not all of them at once: those take much room.
-    for start in range(0, len(events), _CHUNK):
-        again: list[int] = []
-        overtaken: list[int] = []
-        part = events[start : start + _CHUNK]
-        segments = rows[order[part]]
-        for place, number, is_below, known, first, last, highest, time_ns, has_stamp, stamp in zip(
-            part.tolist(),
-            watch[part].tolist(),
-            below[part].tolist(),
-            needless[part].tolist(),
-            seq[part].tolist(),
-            end[part].tolist(),
-            before[part].tolist(),
-            segments["time_ns"].tolist(),
-            segments["has_timestamps"].tolist(),
-            segments["ts_val"].tolist(),
-            strict=True,
-        ):
-            if number != owner:
-                owner = number
-                history = _History(first, patience_ns(number))
-            when = (time_ns, stamp if has_stamp else None)
-            if not is_below:
-                history.gap(highest, first, when)
-            elif history.is_retransmission(first, min(last, highest), when) or known:
-                again.append(place)
-            else:
-                overtaken.append(place)
-        rows["is_retransmission"][order[again]] = True
-        rows["is_out_of_order"][order[overtaken]] = True
+    for place, watch, is_below, needless, first, last, highest, time_ns, has_stamp, stamp in events:
+        if watch != owner:
+            owner = watch
+            history = _History(first, patience_ns(watch))
+        when = (time_ns, stamp if has_stamp else None)
+        if is_below:
+            again = history.is_retransmission(first, min(last, highest), when)
+            yield place, again or needless
+        else:
+            history.gap(highest, first, when)
 
 
 def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
-    """Which rows carry nothing but data that the other end has acknowledged before: it had a copy.
+    """True for rows with nothing but data that the other end has acknowledged: it had a copy.
 
     But not where the ACK may be the answer to this very copy. A recorder of two sides may see the
     answer first, and then the order in the file is no evidence; the sender's clock, echoed, is.
@@ -237,19 +254,19 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
     return result
 
 
-#: Two sides of one recorder may be out of step by so much.
-_RECORDING_ORDER_NS = 1_000_000
+#: The most that two sides of one recorder may be out of step.
+_RECORDING_ORDER_NS: Final = 1_000_000
 
 #: For how long a segment can be overtaken when no handshake tells the RTT: Wireshark's choice.
-_REORDERING_NS = 3_000_000
+_REORDERING_NS: Final = 3_000_000
 
-_CHUNK = 4096  # segments
+_CHUNK: Final = 4096  # segments
 
 _When = tuple[int, "int | None"]  # time_ns, TSval
 
 
 class _History:
-    """What of a stream has passed: all up to a highest number, but for the gaps."""
+    """The part of a stream that has passed: all up to a highest number, but for the gaps."""
 
     def __init__(self, first: int, reordering_ns: int) -> None:
         # What was sent before the capture began is a gap, and nobody knows since when.
@@ -278,7 +295,7 @@ class _History:
         return time_ns - opened_ns >= self.reordering_ns
 
     def _fill(self, at: int, start: int, stop: int) -> None:
-        """Takes start to stop out of the gaps, the first of which that it can touch is at."""
+        """Take start to stop out of the gaps, the first of which that it can touch is at."""
         last = at
         rest: list[tuple[int, int, _When | None]] = []
         while last < len(self.gaps) and self.gaps[last][0] < stop:

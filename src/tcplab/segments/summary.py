@@ -1,0 +1,228 @@
+"""The segments of a capture in a few numbers: connections, sizes, headers, retransmissions.
+
+`capinfos` and `tshark -z conv,tcp` know more; here super-segments are counted as what they become
+on the wire, and retransmissions as the array judges them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+
+from tcplab.segments.table import Array, Connection, Int64Array, SegmentArray
+from tcplab.tables import Column, Table
+
+__all__ = ["ConnectionSummary", "DirectionSummary", "SizeBin", "Summary", "summary"]
+
+_COMMON_SIZES: Final = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizeBin:
+    """A number of segments that carry from low to high bytes of data, both included."""
+
+    low_bytes: int
+    high_bytes: int
+    segments: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DirectionSummary:
+    """One direction of a connection; all but the bytes count segments."""
+
+    segments: int
+    #: Data, retransmissions included.
+    payload_bytes: int
+    #: All headers from the link's on, those of a super-segment as often as it will have them.
+    header_bytes: int
+    pure_acks: int
+    retransmissions: int
+    out_of_order: int
+    zero_windows: int
+    #: Those that stand for several segments on the wire.
+    super_segments: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConnectionSummary:
+    """A connection and its two directions."""
+
+    #: As in the array's column `connection`.
+    number: int
+    ends: Connection
+    #: Of its first segment, after the capture's first.
+    start_s: float
+    #: From its first segment to its last.
+    duration_s: float
+    client_to_server: DirectionSummary
+    server_to_client: DirectionSummary
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """A capture's segments in a few numbers; the counts are as in DirectionSummary, of all."""
+
+    segments: int
+    #: From the first segment to the last.
+    duration_s: float
+    payload_bytes: int
+    header_bytes: int
+    #: Of payload and headers together, 0 to 1; 0 without segments.
+    header_share: float
+    retransmissions: int
+    #: Histogram of the segments' data; bins from a power of two to the next.
+    sizes: tuple[SizeBin, ...]
+    #: Bytes of data -> how many segments carry just as many, the eight most frequent.
+    common_sizes: dict[int, int]
+    #: In order of appearance.
+    connections: tuple[ConnectionSummary, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return dataclasses.asdict(self)
+
+    def tables(self) -> tuple[Table, Table]:
+        """The directions of the connections, and the segment sizes."""
+        return _direction_table(self), _size_table(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.segments} segments in {self.duration_s:.6f} s: {self.payload_bytes} bytes of"
+            f" data, {100 * self.header_share:.1f} % headers,"
+            f" {self.retransmissions} retransmissions\n\n"
+            + "\n\n".join(str(table) for table in self.tables())
+        )
+
+
+def summary(segments: SegmentArray) -> Summary:
+    """Sum up the segments of a capture, or a selection of them."""
+    connections = _connections(segments)
+    directions = [
+        part for each in connections for part in (each.client_to_server, each.server_to_client)
+    ]
+    payload = sum(each.payload_bytes for each in directions)
+    headers = sum(each.header_bytes for each in directions)
+    times = segments["time_ns"]
+    return Summary(
+        segments=len(segments),
+        duration_s=int(times.max() - times.min()) / 1e9 if len(segments) else 0.0,
+        payload_bytes=payload,
+        header_bytes=headers,
+        header_share=headers / (payload + headers) if len(segments) else 0.0,
+        retransmissions=sum(each.retransmissions for each in directions),
+        sizes=_size_bins(segments["payload_bytes"]),
+        common_sizes=_common_sizes(segments["payload_bytes"]),
+        connections=connections,
+    )
+
+
+def _size_bins(payload: Array) -> tuple[SizeBin, ...]:
+    """0 bytes, 1, 2 to 3, 4 to 7, and so on; empty bins at the ends are left out."""
+    if not len(payload):
+        return ()
+    # frexp(n) is m x 2^e with 1/2 <= m < 1: e is 0 for 0, 1 for 1, 2 for 2 and 3, ...
+    exponents = np.frexp(payload.astype(np.float64))[1]
+    counts = np.bincount(exponents)
+    return tuple(
+        SizeBin(1 << (e - 1) if e else 0, (1 << e) - 1, int(counts[e]))
+        for e in range(int(exponents.min()), len(counts))
+    )
+
+
+def _common_sizes(payload: Array) -> dict[int, int]:
+    sizes, counts = np.unique(payload, return_counts=True)
+    most = np.argsort(-counts, kind="stable")[:_COMMON_SIZES]
+    return {int(sizes[i]): int(counts[i]) for i in most}
+
+
+def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
+    if not len(rows):
+        return ()
+    numbers, index = np.unique(rows["connection"], return_inverse=True)
+    first = np.full(len(numbers), np.iinfo(np.int64).max)
+    last = np.full(len(numbers), np.iinfo(np.int64).min)
+    np.minimum.at(first, index, rows["time_ns"])
+    np.maximum.at(last, index, rows["time_ns"])
+    directions = _directions(rows, 2 * index + rows["direction"], 2 * len(numbers))
+    return tuple(
+        ConnectionSummary(
+            number=number,
+            ends=rows.connections[number],
+            start_s=int(first[i] - first.min()) / 1e9,
+            duration_s=int(last[i] - first[i]) / 1e9,
+            client_to_server=directions[2 * i],
+            server_to_client=directions[2 * i + 1],
+        )
+        for i, number in enumerate(numbers.tolist())
+    )
+
+
+def _directions(rows: SegmentArray, stream: Int64Array, streams: int) -> list[DirectionSummary]:
+    each_header = rows["wire_bytes"].astype(np.int64) - rows["payload_bytes"]
+    columns = {
+        "segments": np.ones(len(rows)),
+        "payload_bytes": rows["payload_bytes"],
+        # A UDP fragment's header tells of more data than the packet holds.
+        "header_bytes": np.maximum(each_header, 0) * np.maximum(rows["gso_count"], 1),
+        "pure_acks": rows["is_pure_ack"],
+        "retransmissions": rows["is_retransmission"],
+        "out_of_order": rows["is_out_of_order"],
+        "zero_windows": rows["is_zero_window"],
+        "super_segments": rows["gso_count"] > 1,
+    }
+    # Exact: a float64 holds whole numbers up to 2^53, and 9 x 10^15 bytes take a while.
+    sums = {
+        name: np.bincount(stream, column, streams).astype(np.int64).tolist()
+        for name, column in columns.items()
+    }
+    return [
+        DirectionSummary(**{name: column[i] for name, column in sums.items()})
+        for i in range(streams)
+    ]
+
+
+def _direction_table(total: Summary) -> Table:
+    rows = [
+        {**dataclasses.asdict(part), "number": each.number, "ends": ends}
+        for each in total.connections
+        for ends, part in (
+            (str(each.ends), each.client_to_server),
+            ("  and back", each.server_to_client),
+        )
+        if part.segments
+    ]
+    columns = [
+        Column("number", "#", "d"),
+        Column("ends", "connection"),
+        Column("segments", "segments", "d"),
+        Column("payload_bytes", "data (bytes)", "d"),
+        Column("header_bytes", "headers (bytes)", "d"),
+        Column("pure_acks", "pure ACKs", "d"),
+        Column("retransmissions", "retransmissions", "d"),
+    ]
+    return Table(columns, rows, "Connections")
+
+
+def _size_table(total: Summary) -> Table:
+    rows = []
+    for each in total.sizes:
+        low, high = each.low_bytes, each.high_bytes
+        common = [item for item in sorted(total.common_sizes.items()) if low <= item[0] <= high]
+        if each.segments:
+            rows.append(
+                {
+                    "size": str(low) if low == high else f"{low} to {high}",
+                    "segments": each.segments,
+                    "share": 100 * each.segments / total.segments,
+                    "common": ", ".join(f"{size}: {count}" for size, count in common),
+                }
+            )
+    columns = [
+        Column("size", "data (bytes)"),
+        Column("segments", "segments", "d"),
+        Column("share", "share (%)", ".1f"),
+        Column("common", "most frequent sizes"),
+    ]
+    return Table(columns, rows, "Segment sizes")
