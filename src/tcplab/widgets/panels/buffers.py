@@ -16,14 +16,13 @@ from tcplab.models import (
     throughput_mbit,
     window_from_buffer,
 )
+from tcplab.tables import Table
 from tcplab.widgets.chart import chart, picture
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture
-    from tcplab.tables import Table
-
 __all__ = ["PANEL"]
 
 LOW_BYTES: Final = 4096

@@ -6,31 +6,33 @@ import statistics
 from typing import Any, Final
 
 from tcplab.experiments import mtu, table
+from tcplab.experiments.declaration import declared
+from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 __all__ = ["PANEL"]
 
-LOW_MTU: Final = 128
-HIGH_MTU: Final = 9000
 #: Measured beside the chosen one: the least of every host, Ethernet, jumbo frames.
 USUAL: Final = (576, 1500, 9000)
 OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}
 
+_PARAMETERS: Final = declared(mtu.measure).parameters
+_MTU: Final = Number.of(_PARAMETERS["wire_mtus"], "MTU", 1500, name="mtu_bytes", scale="log")
+
 
 def _model_mb_per_s(mtu: int, values: Values) -> float:
-    from tcplab.models import goodput_mbyte_s
-
     return goodput_mbyte_s(values["rate_mbit"], mtu)
 
 
 def _chart(values: Values) -> dict[str, Any]:
     rate_mbit = values["rate_mbit"]
-    lowest, highest = (_model_mb_per_s(mtu, values) for mtu in (LOW_MTU, HIGH_MTU))
+    limits = int(_MTU.low), int(_MTU.high)
+    lowest, highest = (_model_mb_per_s(mtu, values) for mtu in limits)
     return chart(
         lambda mtu: _model_mb_per_s(mtu, values),
-        (LOW_MTU, HIGH_MTU),
+        limits,
         x_label="MTU (bytes)",
         y_label="Goodput (MB/s)",
         y_high=1.12 * rate_mbit / 8,
@@ -38,7 +40,7 @@ def _chart(values: Values) -> dict[str, Any]:
         marks={f"your MTU: {values['mtu_bytes']}": values["mtu_bytes"]},
         alt=(
             f"Goodput against the MTU, wire of {rate_mbit:g} Mbit/s. The model rises from"
-            f" {lowest:.3g} MB/s at {LOW_MTU} to {highest:.3g} at {HIGH_MTU} bytes."
+            f" {lowest:.3g} MB/s at {limits[0]} to {highest:.3g} at {limits[1]} bytes."
         ),
     )
 
@@ -73,10 +75,8 @@ PANEL = PanelSpec(
     title="MTU and MSS",
     summary="The same data in larger and smaller packets: over a wire, and within one machine.",
     controls=(
-        Number("mtu_bytes", "MTU", 1500, LOW_MTU, HIGH_MTU, unit="bytes", scale="log"),
-        Number(
-            "rate_mbit", "Rate of the wire", 100.0, 1, 1000, step=0.5, unit="Mbit/s", scale="log"
-        ),
+        _MTU,
+        Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", scale="log"),
         Choice("offload", "Offloads in the machine", OFFLOADS, "off"),
     ),
     predicts="Goodput over the wire",

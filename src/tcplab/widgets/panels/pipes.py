@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import pipes, table
+from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -78,7 +79,6 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     from tcplab.figures.copies import copy_path, count_copies
-    from tcplab.tables import Table
 
     mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
     for chain in (mine, reference):

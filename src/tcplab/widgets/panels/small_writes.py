@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import small_writes, table
+from tcplab.models import Path, Peer, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -61,8 +62,6 @@ def _label(values: Values) -> str:
 
 
 def _forecast(values: Values) -> float | None:
-    from tcplab.models import Path, Peer, message_cost
-
     if values["writes"] > 200:  # a model of so many segments takes longer than the measurement
         return None
     cost = message_cost(

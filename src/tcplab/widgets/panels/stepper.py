@@ -8,6 +8,7 @@ from typing import Any
 
 from tcplab.experiments import small_writes
 from tcplab.models.steps import MESSAGES, Step, message_steps
+from tcplab.tables import Table
 from tcplab.widgets.panels.small_writes import controls, exchange_arguments
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -39,7 +40,6 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
-    from tcplab.tables import Table
     from tcplab.timeline.steps import agreement, matches, recorded_steps
 
     variant = job.values["variant"]

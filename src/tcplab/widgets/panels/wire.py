@@ -8,17 +8,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError
+from tcplab.experiments import provenance
 from tcplab.lab import Lab
+from tcplab.models import mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
+from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture
-    from tcplab.tables import Table
 
 __all__ = ["PANEL"]
 
@@ -42,33 +45,56 @@ class _Reading:
     cwnd_segments: int
     rtt_ms: float
     queue_packets: int
-    settings: int  # number of the settings at that moment
+    values: Values  # settings at that moment
 
     def lanes(self) -> dict[str, float]:
-        return {"t": self.t} | {lane.key: getattr(self, lane.key) for lane in LANES}
+        return {lane.key: getattr(self, lane.key) for lane in LANES}
 
 
-def _measure(job: Job) -> Shown:
-    from tcplab.experiments import provenance
+#: The readings between two changes of the settings.
+_Stretch = Sequence[_Reading]
 
-    values = job.values
-    job.stage("connecting")
-    readings: list[_Reading] = []
-    settings: list[Values] = [values]
-    with _laboratory(job) as lab:
-        with tcp_transfer(lab, run=RunOptions(congestion=values["congestion"])) as transfer:
-            job.stage("transferring", 0.0)
-            for reading in _watch(lab, transfer, values["seconds"], job, settings):
-                readings.append(reading)
-                job.sample(reading.lanes())
-        origin = provenance(lab, congestion=values["congestion"], changes=len(settings) - 1)
-    job.stage("drawing")
-    if len(readings) < 2:
-        raise LabError("stopped before there was anything to see; let it run for a second")
-    table = _table(readings, settings)
-    return Shown.of(
-        _label(settings), _settled_mbit(readings), _draw(readings, settings, table), table, origin
-    )
+
+class _LiveTransfer:
+    """The measurement: a transfer while the wire follows the sliders."""
+
+    is_recorded = True
+
+    def run(self, job: Job) -> Shown:
+        """Transfers until the time is over or Stop is pressed."""
+        job.stage("connecting")
+        readings: list[_Reading] = []
+        congestion = job.values["congestion"]
+        with _laboratory(job) as lab:
+            with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
+                job.stage("transferring", 0.0)
+                for reading in _watch(lab, transfer, job):
+                    readings.append(reading)
+                    job.sample({"t": reading.t, **reading.lanes()})
+            stretches = [list(group) for _, group in groupby(readings, lambda each: each.values)]
+            origin = provenance(lab, congestion=congestion, changes=len(stretches) - 1)
+        job.stage("drawing")
+        if len(readings) < 2:
+            raise LabError("stopped before there was anything to see; let it run for a second")
+        last = stretches[-1][len(stretches[-1]) // 2 :]  # it had had some time to settle
+        settled_mbit = statistics.mean(each.throughput_mbit for each in last)
+        table = _table(stretches)
+        return Shown.of(_label(stretches), settled_mbit, _draw(stretches, table), table, origin)
+
+    def code(self, values: Values) -> str:
+        """A transfer of the same length without sliders."""
+        wire = ", ".join(f"{name}={value!r}" for name, value in _wire(values).items())
+        return (
+            "from tcplab import Lab, programs\n\n"
+            f"with Lab({wire}) as lab:\n"
+            "    result = programs.tcp_bulk(\n"
+            "        lab, write_bytes=16384, sndbuf_bytes=None, rcvbuf_bytes=None,\n"
+            f"        duration_s={values['seconds']!r}, interval_ms=100,\n"
+            f"        run=programs.RunOptions(congestion={values['congestion']!r}),\n    )\n"
+            "    # Meanwhile, in another thread: lab.link.update(rtt_ms=80)\n"
+            "for sample in result.samples[::5]:\n"
+            "    print(sample['sample_s'], sample['snd_cwnd'], sample['rtt_us'])\n"
+        )
 
 
 @contextmanager
@@ -90,76 +116,63 @@ def _wire(values: Values) -> dict[str, Any]:
     }
 
 
-def _watch(
-    lab: Lab, transfer: Transfer, seconds: float, job: Job, settings: list[Values]
-) -> Iterator[_Reading]:
-    """A reading each PERIOD_S until the time is over; what the user changes takes effect."""
+def _watch(lab: Lab, transfer: Transfer, job: Job) -> Iterator[_Reading]:
+    """A reading per PERIOD_S until the time is over; what the user changes takes effect."""
+    values, seconds = job.values, job.values["seconds"]
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
         # A reading that was late does not make the next one early: a rate needs some time.
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
-        for changed in job.changes():
-            lab.link.update(**_wire(changed))
-            settings.append(changed)
+        for values in job.changes():
+            lab.link.update(**_wire(values))
         transfer.check()
         counted = lab.link.counters()["client->server"]
         now_s, now_bytes = time.monotonic(), counted["bytes_out"]
-        tcp = transfer.latest
         yield _Reading(
             t=now_s - start,
             throughput_mbit=(now_bytes - before_bytes) * 8e-6 / (now_s - before_s),
-            cwnd_segments=tcp.get("snd_cwnd", 0),
-            rtt_ms=tcp.get("rtt_us", 0) / 1e3,
+            cwnd_segments=transfer.latest.get("snd_cwnd", 0),
+            rtt_ms=transfer.latest.get("rtt_us", 0) / 1e3,
             queue_packets=counted["queue_packets"],
-            settings=len(settings) - 1,
+            values=values,
         )
         before_s, before_bytes = now_s, now_bytes
         job.stage("transferring", min(1.0, (now_s - start) / seconds))
 
 
-def _settled_mbit(readings: Sequence[_Reading]) -> float:
-    """The throughput with the last settings, when it had had some time to settle."""
-    last = [each for each in readings if each.settings == readings[-1].settings]
-    return statistics.mean(each.throughput_mbit for each in last[len(last) // 2 :])
+def _label(stretches: Sequence[_Stretch]) -> str:
+    label, changes = _settings(stretches[0]), len(stretches) - 1
+    return label + f", then {changes} change{'s' if changes > 1 else ''}" if changes else label
 
 
-def _label(settings: Sequence[Values]) -> str:
-    changes = len(settings) - 1
-    more = "" if not changes else f", then {changes} change{'s' if changes > 1 else ''}"
-    return _words(settings[0]) + more
-
-
-def _words(values: Values) -> str:
+def _settings(stretch: _Stretch) -> str:
+    values = stretch[0].values
     return (
         f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s, {values['queue_packets']}"
         f" packets, {values['loss_percent']:g} % loss"
     )
 
 
-def _table(readings: Sequence[_Reading], settings: Sequence[Values]) -> Table:
-    """A row for each stretch between two changes that lasted long enough to be read."""
-    from tcplab.tables import Table
-
-    rows = []
-    for number, values in enumerate(settings):
-        some = [each for each in readings if each.settings == number]
-        if len(some) < 3:
-            continue
-        rows.append(
-            (
-                f"{some[0].t:.1f} to {some[-1].t:.1f} s: {_words(values)}",
-                *(statistics.median(getattr(each, lane.key) for each in some) for lane in LANES),
-            )
+def _table(stretches: Sequence[_Stretch]) -> Table:
+    """One row per stretch that lasted long enough to be read."""
+    rows = [
+        (
+            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {_settings(stretch)}",
+            *map(statistics.median, zip(*(each.lanes().values() for each in stretch), strict=True)),
         )
+        for stretch in stretches
+        if len(stretch) >= 3
+    ]
     return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
 
 
-def _draw(readings: Sequence[_Reading], settings: Sequence[Values], table: Table) -> Picture:
+def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     from tcplab.figures import Picture, style
 
     figure = style.new_figure()
+    readings = list(chain.from_iterable(stretches))
     rates = [each.throughput_mbit for each in readings]
     waits = [each.rtt_ms for each in readings]
     finding = (
@@ -171,61 +184,25 @@ def _draw(readings: Sequence[_Reading], settings: Sequence[Values], table: Table
     figure.subplots_adjust(left=0.08, right=0.98, top=0.86, bottom=0.09, hspace=0.45)
     colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
     times = [each.t for each in readings]
-    changed = [
-        min(each.t for each in readings if each.settings == number)
-        for number in range(1, len(settings))
-        if any(each.settings == number for each in readings)
-    ]
     for lane, one, colour in zip(LANES, axes, colours, strict=True):
-        one.plot(times, [getattr(each, lane.key) for each in readings], color=colour, lw=2)
+        one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour, lw=2)
         one.set_title(lane.label, loc="left", fontsize=style.SMALL)
         one.set_ylim(bottom=0)
         one.tick_params(labelsize=style.SMALL)
         one.grid(color="#D8D8D8", lw=0.8)
-        for moment in changed:
-            one.axvline(moment, color=style.GREY, ls="--", lw=1.5)
+        for stretch in stretches[1:]:
+            one.axvline(stretch[0].t, color=style.GREY, ls="--", lw=1.5)
     axes[-1].set_xlabel("time (s); a dashed line is a change of the wire", fontsize=style.SMALL)
-    alt = f"Strip chart of {times[-1]:.1f} s: {finding}. {len(settings) - 1} changes of the wire."
+    alt = f"Strip chart of {times[-1]:.1f} s: {finding}. {len(stretches) - 1} changes of the wire."
     return Picture(figure, finding, alt, table)
-
-
-def _code(values: Values) -> str:
-    wire = ", ".join(f"{name}={value!r}" for name, value in _wire(values).items())
-    return (
-        "from tcplab import Lab, programs\n\n"
-        f"with Lab({wire}) as lab:\n"
-        "    result = programs.tcp_bulk(\n"
-        "        lab, write_bytes=16384, sndbuf_bytes=None, rcvbuf_bytes=None,\n"
-        f"        duration_s={values['seconds']!r}, interval_ms=100,\n"
-        f"        run=programs.RunOptions(congestion={values['congestion']!r}),\n    )\n"
-        "    # Meanwhile, in another thread: lab.link.update(rtt_ms=80)\n"
-        "for sample in result.samples[::5]:\n"
-        "    print(sample['sample_s'], sample['snd_cwnd'], sample['rtt_us'])\n"
-    )
 
 
 def _forecast(values: Values) -> float | None:
     """The wire's rate, or what loss leaves of it (Mathis); None on a wire without limits."""
-    from tcplab.models import mathis_mbit
-
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
         limits.append(mathis_mbit(1448, values["rtt_ms"], values["loss_percent"] / 100))
     return float(min(limits))
-
-
-class _LiveTransfer:
-    """The measurement: a transfer whose wire follows the sliders."""
-
-    is_recorded = True
-
-    def run(self, job: Job) -> Shown:
-        """Transfers until the time is over or Stop is pressed."""
-        return _measure(job)
-
-    def code(self, values: Values) -> str:
-        """A transfer of the same length without sliders."""
-        return _code(values)
 
 
 PANEL = PanelSpec(
