@@ -51,14 +51,14 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-def test_every_lesson_and_listing_is_in_it(book: dict[Path, Page]) -> None:
+def test_every_lesson_and_listing_is_in_the_book(book: dict[Path, Page]) -> None:
     names = {path.name for path in book}
     for lesson in (ROOT / "lessons").glob("[0-9]*.ipynb"):
         assert f"{lesson.stem}.html" in names
     assert {"wire-c.html", "tcp_nodelay_client-c.html", "index.html", "search.html"} <= names
 
 
-def test_every_internal_link_leads_somewhere(book: dict[Path, Page]) -> None:
+def test_internal_links_of_the_book_resolve(book: dict[Path, Page]) -> None:
     broken = []
     for path, page in book.items():
         for link in [*page.links, *page.loads]:
@@ -82,7 +82,7 @@ def test_nothing_is_fetched_from_elsewhere(book: dict[Path, Page]) -> None:
     assert foreign == set()
 
 
-def test_a_reader_sees_what_was_measured_where(book: dict[Path, Page]) -> None:
+def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) -> None:
     for path in each(book):
         if path.parent.name == "lessons":
             assert "Recorded on" in path.read_text(), path.name

@@ -78,7 +78,7 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
         ([], 2, "required: COMMAND"),
     ],
 )
-def test_a_mistake_costs_one_line(
+def test_usage_errors_are_one_line(
     words: Sequence[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -95,9 +95,7 @@ def test_a_mistake_costs_one_line(
 @pytest.mark.parametrize(
     ("words", "status"), [(["segments", "/no/such"], 1), (["explain", "cork", "--size", "0"], 2)]
 )
-def test_the_exit_status_is_that_of_the_process_and_there_is_no_traceback(
-    words: Sequence[str], status: int
-) -> None:
+def test_exit_status_without_traceback(words: Sequence[str], status: int) -> None:
     done = tcplab(*words)
     assert done.returncode == status
     assert len(done.stderr.splitlines()) == 1
@@ -145,9 +143,7 @@ def test_explain_has_the_right_sentence_for_each_segment(
     assert held == (mode == "default")
 
 
-def test_explain_draws_what_it_is_asked_for(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_explain_draws_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     options = {"--figure": "a.svg", "--ladder": "b.png", "--time-sequence": "c.pdf"}
     options["--in-flight"] = "d.SVG"
     words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
@@ -183,9 +179,7 @@ def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["", "--summary"])  # much to print, and little
 @pytest.mark.parametrize("output", ["| true", "| head -n 1", "> /dev/full"])
-def test_an_output_that_takes_no_more_costs_one_line_at_most(
-    output: str, option: str, tmp_path: Path
-) -> None:
+def test_full_output_is_one_line_of_error(output: str, option: str, tmp_path: Path) -> None:
     big = tmp_path / "big.pcap"
     content = (DATA / "tcpdump.pcap").read_bytes()
     big.write_bytes(content + content[24:] * 200)
@@ -203,7 +197,7 @@ def test_an_output_that_takes_no_more_costs_one_line_at_most(
     assert done.returncode == (1 if full else 0)
 
 
-def test_a_closed_output_is_not_a_traceback() -> None:
+def test_closed_output_is_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m tcplab.cli run small-writes --messages 2 --variants cork --loopback"
         " | true",
@@ -225,7 +219,7 @@ def test_doctor_names_each_capability_and_lesson(capsys: pytest.CaptureFixture[s
     assert status in (0, 1)
 
 
-def test_doctor_tells_the_versions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--versions"]) == 0
     out = capsys.readouterr().out
     assert "jupyterlab" in out

@@ -61,7 +61,7 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_links_of_the_pages_resolve(page: Path) -> None:
     assert list(broken_links(page, prose(page.read_text()))) == []
 
 
@@ -72,7 +72,7 @@ def test_readme_is_short_and_has_every_lesson() -> None:
     assert rows == [(lesson.number, lesson.title) for lesson in lessons()]
 
 
-def test_the_lecturers_card_has_a_question_for_every_demo() -> None:
+def test_lecturers_card_has_every_demo() -> None:
     text = (ROOT / "docs/lecturers-card.md").read_text()
     assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == {
         demo.name for demo in demos.every()
@@ -80,7 +80,7 @@ def test_the_lecturers_card_has_a_question_for_every_demo() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_target_of_make_that_is_named_is_one(page: Path) -> None:
+def test_named_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
         word
@@ -91,9 +91,7 @@ def test_every_target_of_make_that_is_named_is_one(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_command_of_tcplab_that_is_named_is_one(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_named_tcplab_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = re.compile(COMMAND + r"tcplab ((?:run )?[a-z][a-z-]*)", re.MULTILINE)
     for text in code(page.read_text()):
         for command in found.findall(text):
@@ -103,7 +101,7 @@ def test_every_command_of_tcplab_that_is_named_is_one(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_file_that_is_named_is_there(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     """A placeholder is written in capitals: ``src/programs/NAME.c``."""
     missing = [
         word
@@ -141,9 +139,7 @@ class Step:
     [each for each in demos.every() if not load(each.panel).live],
     ids=lambda it: it.name,
 )
-def test_a_demo_is_shown_from_recordings_where_nothing_runs_live(
-    demo: Demo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     for step in each(demo.steps):
         shown = load(demo.panel).measurement.run(Step(step.settings))

@@ -5,7 +5,7 @@ import pytest
 from tcplab.listings import listing, shared_sources, source_path
 
 
-def test_a_listing_is_the_real_file_s_text() -> None:
+def test_listing_is_the_text_of_the_file() -> None:
     shown = listing("tcp_nodelay_client.c", "send_pieces")
     text = source_path("tcp_nodelay_client.c").read_text()
     assert shown.code in text
@@ -14,7 +14,7 @@ def test_a_listing_is_the_real_file_s_text() -> None:
     )
 
 
-def test_a_function_comes_with_its_comment_and_ends_with_its_brace() -> None:
+def test_function_is_shown_from_comment_to_closing_brace() -> None:
     lines = listing("tcp_nodelay_client.c", "send_pieces").code.splitlines()
     assert lines[0].startswith("/*")
     assert lines[-1] == "}"
@@ -26,7 +26,7 @@ def test_functions_are_shown_in_the_order_of_the_file() -> None:
     assert one_way == listing("tcp_nodelay_client.c", "send_pieces", "send_message")
 
 
-def test_what_does_not_exist_is_named() -> None:
+def test_unknown_files_and_functions_are_named() -> None:
     with pytest.raises(FileNotFoundError, match=r"no C source 'nothing\.c'; there are .*wire\.c"):
         listing("nothing.c")
     with pytest.raises(ValueError, match=r"no function 'nothing' in wire\.c"):
@@ -41,7 +41,7 @@ def test_shared_sources_have_headers_and_no_main() -> None:
         assert path.with_suffix(".h").is_file()
 
 
-def test_a_notebook_shows_it_with_line_numbers() -> None:
+def test_notebook_shows_listing_with_line_numbers() -> None:
     shown = listing("tcp_nodelay_client.c", "send_pieces")
     html = shown._repr_html_()
     assert "<code>src/programs/tcp_nodelay_client.c</code>" in html

@@ -59,18 +59,18 @@ def requirements(texts: list[str]) -> dict[NormalizedName, Requirement]:
 # ---- what is asked for, in its several places ----
 
 
-def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
+def test_environment_yml_agrees_with_pyproject() -> None:
     conda = [Requirement(each) for each in ENVIRONMENT if isinstance(each, str)]
     asked = {str(each) for each in conda}
     wanted = {str(Requirement(each)) for each in PROJECT["dependencies"]}
     assert asked == wanted | {"pip", str(Requirement("python" + PROJECT["requires-python"]))}
 
 
-def test_the_editable_build_uses_what_the_wheel_is_built_with() -> None:
+def test_editable_build_uses_the_build_requirements() -> None:
     assert set(PYPROJECT["build-system"]["requires"]) <= set(EXTRAS["build"])
 
 
-def test_every_place_that_names_the_python_versions_names_the_same() -> None:
+def test_python_versions_agree() -> None:
     classifiers = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if ":: 3." in each]
     minors = [int(each.partition(".")[2]) for each in classifiers]
     assert minors == list(range(minors[0], minors[-1] + 1))
@@ -95,7 +95,7 @@ def test_every_place_that_names_the_python_versions_names_the_same() -> None:
         ("bench", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
     ],
 )
-def test_every_package_that_is_imported_is_asked_for(folder: str, declared: list[str]) -> None:
+def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
     """And does not merely come along because another package needs it."""
     providers = packages_distributions()
     ours = {"tcplab", "tests", "bench", *sys.stdlib_module_names}
@@ -120,14 +120,14 @@ def imported_packages(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_pins_every_package_exactly_and_by_hash(lock: str) -> None:
+def test_locks_pin_exact_versions_with_hashes(lock: str) -> None:
     for name, (requirement, hashes) in each(pins(lock).items()):
         assert [each.operator for each in requirement.specifier] == ["=="], name
         assert hashes > 0, f"{name} has no hash"
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_holds_no_address(lock: str) -> None:
+def test_locks_name_no_address(lock: str) -> None:
     text = (ROOT / lock).read_text()
     assert "://" not in text
     assert not re.search(r"^\s*--(?!hash=)", text, re.MULTILINE), (
@@ -142,7 +142,7 @@ def test_a_lock_holds_no_address(lock: str) -> None:
         ("requirements-dev.lock", [*PROJECT["dependencies"], *chain(*EXTRAS.values())]),
     ],
 )
-def test_a_lock_answers_pyproject(lock: str, asked: list[str]) -> None:
+def test_locks_satisfy_pyproject(lock: str, asked: list[str]) -> None:
     pinned = pins(lock)
     for name, requirement in each(requirements(asked).items()):
         assert name in pinned, f"{name} is not in {lock}: make lock"
@@ -150,7 +150,7 @@ def test_a_lock_answers_pyproject(lock: str, asked: list[str]) -> None:
         assert requirement.specifier.contains(exact.version), f"{lock} is stale: make lock"
 
 
-def test_a_learner_gets_the_versions_that_were_tested() -> None:
+def test_learner_lock_agrees_with_developer_lock() -> None:
     tested = pins("requirements-dev.lock")
     for name, (requirement, _) in each(pins("requirements.lock").items()):
         assert name in tested
@@ -161,7 +161,7 @@ def test_a_learner_gets_the_versions_that_were_tested() -> None:
     ("lock", "extras"),
     [("requirements.lock", {"build"}), ("requirements-dev.lock", set(EXTRAS))],
 )
-def test_a_lock_is_complete(lock: str, extras: set[str]) -> None:
+def test_locks_are_complete(lock: str, extras: set[str]) -> None:
     """Everything that anything needs on this Python is pinned, as --require-hashes wants."""
     pinned = pins(lock)
     missing = [each for each in needed_packages("tcplab", extras) if each not in pinned]
@@ -196,7 +196,7 @@ def test_every_program_is_built_and_found() -> None:
         assert os.access(program_path(name), os.X_OK)
 
 
-def test_an_ordinary_user_can_run_the_course(
+def test_ordinary_user_can_run_the_course(
     as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     code = "import os, tcplab.lab as lab; print(os.getuid(), lab.program_path('wire'))"
@@ -207,7 +207,7 @@ def test_an_ordinary_user_can_run_the_course(
     assert path.endswith("/wire")
 
 
-def test_the_wheel_carries_the_programs_and_the_licences(tmp_path: Path) -> None:
+def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         pytest.skip("uv is not installed: make setup-dev")
@@ -318,14 +318,14 @@ def install_lines(ran: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     return debian[1], fedora[1]
 
 
-def test_a_machine_with_everything_gives_the_python_to_use(machine: Machine) -> None:
+def test_complete_machine_prints_its_python(machine: Machine) -> None:
     machine.python()
     machine.command("cc", "exit 0")
     ran = machine.check()
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "/opt/python3\ncc\n", "")
 
 
-def test_a_missing_compiler_is_named_with_what_installs_it(machine: Machine) -> None:
+def test_missing_compiler_is_named_with_its_package(machine: Machine) -> None:
     machine.python()
     ran = machine.check()
     assert "a C compiler" in ran.stderr
@@ -335,7 +335,7 @@ def test_a_missing_compiler_is_named_with_what_installs_it(machine: Machine) -> 
     )
 
 
-def test_missing_headers_are_named_with_what_installs_them(machine: Machine) -> None:
+def test_missing_headers_are_named_with_their_package(machine: Machine) -> None:
     machine.python()
     machine.command("cc", "exit 1")
     ran = machine.check()
@@ -346,14 +346,14 @@ def test_missing_headers_are_named_with_what_installs_them(machine: Machine) -> 
     )
 
 
-def test_the_compiler_of_the_environment_is_taken_with_its_options(machine: Machine) -> None:
+def test_cc_of_the_environment_is_used_with_options(machine: Machine) -> None:
     machine.python()
     machine.command("cc", "exit 1")
     machine.command("mycc", 'test "$1" = --quiet')
     assert machine.check(CC="mycc --quiet").stdout == "/opt/python3\nmycc --quiet\n"
 
 
-def test_a_missing_venv_module_is_named_with_what_installs_it(machine: Machine) -> None:
+def test_missing_venv_module_is_named_with_its_package(machine: Machine) -> None:
     machine.python(venv=False)
     machine.command("cc", "exit 0")
     ran = machine.check()
@@ -361,7 +361,7 @@ def test_a_missing_venv_module_is_named_with_what_installs_it(machine: Machine) 
     assert install_lines(ran) == ("apt-get install python3-venv", "dnf install python3")
 
 
-def test_a_python_too_old_is_named_with_its_version(machine: Machine) -> None:
+def test_old_python_is_named_with_its_version(machine: Machine) -> None:
     machine.python(version="3.10.4")
     machine.command("cc", "exit 0")
     machine.command("apt-cache", 'test "$2" = python3.11-venv')
@@ -372,19 +372,19 @@ def test_a_python_too_old_is_named_with_its_version(machine: Machine) -> None:
         assert install_lines(ran)[0] == "apt-get install python3.11 python3.11-venv"
 
 
-def test_no_python_at_all_is_named(machine: Machine) -> None:
+def test_missing_python_is_named(machine: Machine) -> None:
     machine.command("cc", "exit 0")
     assert "there is no python3" in machine.check().stderr
 
 
-def test_all_that_is_missing_is_named_at_once(machine: Machine) -> None:
+def test_everything_missing_is_named_at_once(machine: Machine) -> None:
     machine.python(venv=False)
     debian, fedora = install_lines(machine.check())
     assert debian == "apt-get install python3-venv gcc libc6-dev"
     assert fedora == "dnf install python3 gcc glibc-devel kernel-headers"
 
 
-def test_root_takes_a_python_that_others_can_run_too(machine: Machine) -> None:
+def test_root_picks_a_python_that_others_can_run(machine: Machine) -> None:
     machine.become_root(others_cannot_run="python3")
     machine.command("cc", "exit 0")
     machine.python("python3")
@@ -392,7 +392,7 @@ def test_root_takes_a_python_that_others_can_run_too(machine: Machine) -> None:
     assert machine.check(PYTHON="").stdout == "/opt/python3.12\ncc\n"
 
 
-def test_root_on_debian_is_served(machine: Machine, tmp_path: Path) -> None:
+def test_root_on_debian_gets_packages_installed(machine: Machine, tmp_path: Path) -> None:
     machine.become_root()
     machine.python()
     asked = tmp_path / "asked"
@@ -446,7 +446,7 @@ REGISTRY_HOSTS = re.compile(
 
 
 @pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRY_HOSTS], ids=["paths", "registries"])
-def test_nothing_is_tied_to_one_machine_or_registry(pattern: re.Pattern[str]) -> None:
+def test_no_machine_paths_and_no_registry_hosts(pattern: re.Pattern[str]) -> None:
     found = []
     for path in tracked_files():
         content = path.read_bytes()
@@ -484,7 +484,7 @@ def test_binder_gets_the_same_environment() -> None:
     assert theirs["channels"] == ours["channels"]
 
 
-def test_the_container_runs_as_an_ordinary_user() -> None:
+def test_container_runs_as_an_ordinary_user() -> None:
     lines = (ROOT / "deploy/container/Dockerfile").read_text().splitlines()
     steps = [line for line in lines if re.match(r"[A-Z]+ ", line)]
     assert steps.index("USER learner") < steps.index("RUN make setup")
@@ -492,7 +492,7 @@ def test_the_container_runs_as_an_ordinary_user() -> None:
     assert steps[-1] == 'CMD ["make", "lab"]'
 
 
-def test_the_dev_container_is_given_what_namespaces_need() -> None:
+def test_dev_container_allows_namespaces() -> None:
     text = (ROOT / ".devcontainer/devcontainer.json").read_text()
     settings = json.loads(re.sub(r"^//.*$", "", text, flags=re.MULTILINE))
     dockerfile = ROOT / ".devcontainer" / settings["build"]["dockerfile"]

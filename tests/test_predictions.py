@@ -8,14 +8,14 @@ import pytest
 from tcplab.predictions import Predictions
 
 
-def test_a_prediction_is_on_disk_before_the_measurement(tmp_path: Path) -> None:
+def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     Predictions("05", path).predict(default=1.5, cork=None)
     assert json.loads(path.read_text()) == {"05": {"default": 1.5, "cork": None}}
     assert [each.name for each in tmp_path.iterdir()] == ["predictions.json"]
 
 
-def test_lessons_and_questions_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     Predictions("04", path).predict(knee=100)
     Predictions("05", path).predict(default=1)
@@ -35,7 +35,7 @@ def test_lessons_and_questions_do_not_disturb_each_other(tmp_path: Path) -> None
         (None, 44.0, "skipped"),
     ],
 )
-def test_the_verdict_is_about_magnitudes(
+def test_verdict_compares_magnitudes(
     tmp_path: Path, predicted: float | None, measured: float, verdict: str
 ) -> None:
     predictions = Predictions("05", tmp_path / "p.json")
@@ -44,12 +44,12 @@ def test_the_verdict_is_about_magnitudes(
     assert row["verdict"] == verdict
 
 
-def test_what_was_never_predicted_counts_as_skipped(tmp_path: Path) -> None:
+def test_missing_prediction_counts_as_skipped(tmp_path: Path) -> None:
     (row,) = Predictions("05", tmp_path / "p.json").compare({"default": 44.0}).rows
     assert row["verdict"] == "skipped"
 
 
-def test_bad_values_and_damaged_files_are_named_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     predictions = Predictions("05", path)
     predictions.predict(default=1)

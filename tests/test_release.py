@@ -57,7 +57,7 @@ def test_two_builds_are_equal_byte_for_byte(built: dict[str, Path], tmp_path: Pa
         assert again[name].read_bytes() == path.read_bytes(), name
 
 
-def test_the_sums_are_right(built: dict[str, Path]) -> None:
+def test_checksums_match(built: dict[str, Path]) -> None:
     lines = built["SHA256SUMS"].read_text().splitlines()
     assert len(lines) == len(built) - 1
     for line in lines:
@@ -65,7 +65,7 @@ def test_the_sums_are_right(built: dict[str, Path]) -> None:
         assert hashlib.sha256(built[name].read_bytes()).hexdigest() == digest
 
 
-def test_a_student_has_all_to_learn_and_no_answer(built: dict[str, Path]) -> None:
+def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
     found = names(bundle)
     for needed in ("Makefile", "README.md", "requirements.lock", "src/laboratory/wire/wire.c"):
@@ -82,9 +82,9 @@ def test_a_student_has_all_to_learn_and_no_answer(built: dict[str, Path]) -> Non
                 assert not answers.search(zipped.read(name)), name
 
 
-def test_a_student_s_pages_link_to_nothing_that_is_left_out(built: dict[str, Path]) -> None:
+def test_links_of_the_student_bundle_resolve(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
-    there = set(names(bundle))
+    bundled = set(names(bundle))
     pages = 0
     with zipfile.ZipFile(bundle) as zipped:
         for entry in zipped.namelist():
@@ -94,11 +94,11 @@ def test_a_student_s_pages_link_to_nothing_that_is_left_out(built: dict[str, Pat
             pages += 1
             for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", zipped.read(entry).decode()):
                 linked = os.path.normpath(Path(page).parent / target)
-                assert linked in there or any(name.startswith(f"{linked}/") for name in there)
+                assert linked in bundled or any(name.startswith(f"{linked}/") for name in bundled)
     assert pages > 4
 
 
-def test_a_student_who_asks_for_the_tests_is_told(built: dict[str, Path], tmp_path: Path) -> None:
+def test_make_test_in_the_student_bundle_is_refused(built: dict[str, Path], tmp_path: Path) -> None:
     with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
         zipped.extractall(tmp_path)
     (bundle,) = tmp_path.iterdir()
@@ -111,7 +111,7 @@ def test_a_student_who_asks_for_the_tests_is_told(built: dict[str, Path], tmp_pa
     assert not (bundle / ".venv").exists()
 
 
-def test_an_instructor_has_everything(built: dict[str, Path]) -> None:
+def test_instructor_bundle_has_every_tracked_file(built: dict[str, Path]) -> None:
     tracked = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "HEAD"],
         cwd=ROOT,
@@ -128,7 +128,7 @@ def test_programs_stay_executable(built: dict[str, Path]) -> None:
         assert setup.external_attr >> 16 & 0o111
 
 
-def test_the_wheel_carries_the_recordings_and_no_place_of_the_build(
+def test_wheel_names_no_build_directory(
     built: dict[str, Path],
 ) -> None:
     with zipfile.ZipFile(of_kind(built, ".whl")) as wheel:

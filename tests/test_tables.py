@@ -9,7 +9,7 @@ TABLE = Table(
 )
 
 
-def test_numbers_are_formatted_and_what_is_missing_is_a_dash() -> None:
+def test_numbers_are_formatted_and_missing_ones_are_dashes() -> None:
     text = str(TABLE)
     assert text.startswith("Times <here>\n\n")
     assert "1.23" in text
@@ -48,7 +48,7 @@ def test_no_exponents() -> None:
     ]
 
 
-def test_a_column_with_nothing_in_it_is_not_shown() -> None:
+def test_empty_columns_are_not_shown() -> None:
     columns = [Column("way", "way"), Column("note", "note"), Column("ms", "ms", ".1f")]
     assert "note" not in str(Table(columns, [{"way": "a", "note": ""}, {"way": "b", "note": ""}]))
     assert "note" in str(Table(columns, [{"way": "a", "note": ""}, {"way": "b", "note": "c"}]))
@@ -56,7 +56,7 @@ def test_a_column_with_nothing_in_it_is_not_shown() -> None:
     assert "note" in str(Table(columns, []))
 
 
-def test_a_narrow_table_breaks_its_headings_and_then_is_turned() -> None:
+def test_narrow_tables_break_headings_then_are_transposed() -> None:
     small = Table.of(["way", "rate"], [["a", 1]])
     assert small.narrow(20) == small.text()
     headings = ["the way it went", "segments of a message", "system calls"]

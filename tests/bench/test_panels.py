@@ -22,14 +22,14 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_the_goals_are_of_the_median_panel_and_of_the_import() -> None:
+def test_goals_of_panels_are_the_median_and_the_import() -> None:
     screen, imported = panels.part(ROWS, None).goals
     assert (screen.was, screen.wanted, screen.reached) == (150.0, "at most 250", True)
     assert "on the screen" in screen.entrant
     assert (imported.was, imported.reached) == (301.0, False)
 
 
-def test_without_a_browser_the_document_names_the_end_of_the_measurement() -> None:
+def test_missing_browser_is_named_in_the_document() -> None:
     absent = panels.part(ROWS, "chromium is not installed: apt install chromium")
     assert "in the kernel" in absent.goals[0].entrant
     assert "NOT MEASURED, the way ends in the kernel: chromium" in absent.text
@@ -40,7 +40,7 @@ def test_without_a_browser_the_document_names_the_end_of_the_measurement() -> No
     assert cells == ["panel cork", "150", "140–190", "90", "600", "1900"]
 
 
-def test_our_part_is_what_the_experiment_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panel_time_excludes_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panels, "PANELS", {"stepper": {"writes": 2}})
     with panels._in_kernel() as press:
         seconds = press("stepper")

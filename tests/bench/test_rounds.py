@@ -45,7 +45,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_the_entrants_take_turns_and_each_is_first_in_turn() -> None:
+def test_entrants_take_turns_in_being_first() -> None:
     order: list[str] = []
 
     def run(name: str) -> Measured:
@@ -57,7 +57,7 @@ def test_the_entrants_take_turns_and_each_is_first_in_turn() -> None:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_a_disturbed_round_is_run_again_and_the_quietest_counts() -> None:
+def test_disturbed_rounds_are_repeated_and_the_quietest_counts() -> None:
     Quiet.shares = iter([0.5, DISTURBED / 2, 0.9, 0.4, 0.8])
     values = itertools.count(1.0)
     samples = contest({"a": lambda: Measured(next(values))}, Rules(rounds=2, repeats=2))["a"]
@@ -74,7 +74,7 @@ def test_a_disturbed_round_is_run_again_and_the_quietest_counts() -> None:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_a_guest_who_fails_is_out_and_a_failure_of_ours_ends_all(
+def test_failure_of_a_guest_ends_only_its_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail() -> Measured:
@@ -93,14 +93,14 @@ def test_a_guest_who_fails_is_out_and_a_failure_of_ours_ends_all(
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_after_its_time_no_round_is_run_again() -> None:
+def test_no_round_is_repeated_after_the_time_limit() -> None:
     Quiet.shares = itertools.repeat(0.5)
     rules = Rules(rounds=3, repeats=9, repeat_until=time.monotonic())
     samples = contest({"a": lambda: Measured(1.0)}, rules)["a"]
     assert [each.runs for each in samples] == [1, 1, 1]
 
 
-def test_the_processes_of_others_are_noticed() -> None:
+def test_other_processes_are_noticed() -> None:
     # An orphan is nobody's descendant, and so not ours.
     busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
@@ -155,7 +155,7 @@ sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessag
         ),
     ],
 )
-def test_what_a_peer_prints_is_understood(
+def test_output_of_peers_is_parsed(
     run: Callable[[Setting], Measured], text: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "_run", lambda *_: text)
@@ -212,14 +212,12 @@ def test_a_goal_is_judged_round_by_round(ours: tuple[float, ...], verdict: str) 
     ("count", "outside"),
     [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)],  # tables of the sign test
 )
-def test_the_interval_of_a_median_leaves_out_as_many_as_the_binomial_allows(
-    count: int, outside: int
-) -> None:
+def test_median_interval_follows_the_binomial(count: int, outside: int) -> None:
     values = [float(number) for number in range(count)]
     assert goals.median_interval(values) == (outside, count - 1 - outside)
 
 
-def test_a_recorder_climbs_until_it_loses_twice() -> None:
+def test_recorder_climbs_until_it_loses_twice() -> None:
     def limited(limit: int) -> capture.Climber:
         climber = capture.Climber("any", None, 5)  # type: ignore[arg-type]
         while climber.stopped_by is None:
@@ -275,7 +273,7 @@ def test_file_methods_are_measured_and_written_down(
     assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
 
 
-def test_the_routes_of_a_pair_name_its_own_network() -> None:
+def test_routes_of_a_pair_name_its_network() -> None:
     with Loopback() as network:
         veth = Host(network, "client", "10.0.1.1", "direct0")
     assert peers._routes(veth) == ["10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"]

@@ -36,7 +36,7 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     assert all(row["median"] > 0 and row["wire_cpu_s_per_gb"] > 0 for row in each(through))
 
 
-def test_a_disturbed_round_does_not_spoil_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disturbed_round_does_not_spoil_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = iter([[9.0] * 10, [10.0] * 9 + [900.0], [8.1e3] * 6])
 
     class Still(wire._Link):

@@ -211,7 +211,7 @@ def keep_notebook(tab: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_panel_is_worked_by_keyboard(page: Page, name: str) -> None:
+def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     panel = panel_of(page, name)
     slider = panel.get_by_role("slider").first
     box = panel.get_by_role("spinbutton").first
@@ -255,7 +255,7 @@ STOP_WHEN_MEASURING = """panel => {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_that_is_killed_is_one_line_and_stop_ends_a_run(page: Page, name: str) -> None:
+def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -> None:
     panel = panel_of(page, name)
     before = panel.get_attribute("data-run")
     status = panel.locator(".status")
@@ -310,13 +310,13 @@ def _see_updates(panel: Locator, number: int) -> None:
     )
 
 
-def test_a_picture_has_its_words(page: Page) -> None:
+def test_pictures_have_alt_text(page: Page) -> None:
     panel = panel_of(page, "small_writes")
     run(panel)
     assert "Timeline of message" in (panel.locator(".frame img").get_attribute("alt") or "")
 
 
-def test_a_run_can_be_repeated_as_code_and_opened_in_wireshark(page: Page, tmp_path: Path) -> None:
+def test_run_is_offered_as_code_and_as_capture(page: Page, tmp_path: Path) -> None:
     panel = panel_of(page, "small_writes")
     run(panel)
     panel.get_by_text("Copy as code").click()
@@ -333,7 +333,7 @@ def test_a_run_can_be_repeated_as_code_and_opened_in_wireshark(page: Page, tmp_p
         assert capture.segments["payload_bytes"].sum() > 300
 
 
-def test_what_cannot_be_set_is_said_and_not_run(page: Page) -> None:
+def test_bad_values_are_named_and_not_run(page: Page) -> None:
     panel = panel_of(page, "small_writes")
     box = panel.get_by_label("Writes per message", exact=True)
     box.fill("500")
@@ -344,7 +344,7 @@ def test_what_cannot_be_set_is_said_and_not_run(page: Page) -> None:
     assert button(panel, "Run").is_enabled()
 
 
-def test_the_model_is_there_before_the_measurement_and_follows_the_slider(page: Page) -> None:
+def test_model_is_shown_first_and_follows_the_slider(page: Page) -> None:
     panel = panel_of(page, "buffers")
     line = panel.locator("svg.chart path.model").first
     before = line.get_attribute("d")
@@ -356,7 +356,7 @@ def test_the_model_is_there_before_the_measurement_and_follows_the_slider(page: 
     assert panel.locator("svg.chart text.knee").first.is_visible()
 
 
-def test_the_strip_chart_goes_on_while_the_sliders_move(page: Page) -> None:
+def test_strip_chart_continues_while_sliders_move(page: Page) -> None:
     panel = panel_of(page, "wire")
     with set_to(panel, {**LONG["wire"], "RTT of the wire (ms)": "20"}):
         start(panel)
@@ -369,7 +369,7 @@ def test_the_strip_chart_goes_on_while_the_sliders_move(page: Page) -> None:
     assert "1 change" in (panel.locator(".choice label").last.text_content() or "")
 
 
-def test_the_stepper_goes_forth_and_back(page: Page) -> None:
+def test_stepper_goes_forward_and_back(page: Page) -> None:
     panel = panel_of(page, "stepper")
     run(panel)
     rows = panel.locator(".stepper ol").first.locator("li")
@@ -458,13 +458,13 @@ def dark(page: Page) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_has_no_serious_finding(page: Page, axe: str, theme: str) -> None:
+def test_axe_finds_nothing_serious(page: Page, axe: str, theme: str) -> None:
     with dark(page) if theme == "dark" else nullcontext():
         assert serious(page, axe) == []
 
 
 @pytest.mark.parametrize("zoom", [1, 2])
-def test_at_1280_by_720_everything_is_there_also_at_200_percent(page: Page, zoom: int) -> None:
+def test_panels_fit_1280_by_720_at_100_and_200_percent(page: Page, zoom: int) -> None:
     """Zoom of 200 % on 1280 x 720 is a page of 640 x 360."""
     page.set_viewport_size({"width": 1280 // zoom, "height": 720 // zoom})
     try:
@@ -489,7 +489,7 @@ def test_at_1280_by_720_everything_is_there_also_at_200_percent(page: Page, zoom
         page.set_viewport_size({"width": 1280, "height": 720})
 
 
-def test_the_dark_theme(page: Page) -> None:
+def test_dark_theme(page: Page) -> None:
     colour = "panel => getComputedStyle(panel).backgroundColor"
     panels = {name: panel_of(page, name) for name in NAMES}
     light = {name: panel.evaluate(colour) for name, panel in panels.items()}
@@ -511,9 +511,7 @@ def test_each_demo_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("name", DEMO_NAMES)
-def test_a_demo_from_the_question_to_the_answer(
-    context: BrowserContext, jupyter: Jupyter, name: str
-) -> None:
+def test_demo_from_question_to_answer(context: BrowserContext, jupyter: Jupyter, name: str) -> None:
     demo = demos.find(name)
     voted = next(number for number, step in enumerate(demo.steps) if step.options)
     measured = range(len(demo.steps)) if os.environ.get(ALL_LESSONS) else (voted,)
@@ -582,7 +580,7 @@ ALL_CELLS_RAN = """() => {
 @pytest.mark.parametrize(
     "lesson", sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]-*.ipynb"))
 )
-def test_a_whole_lesson_runs_in_the_browser(
+def test_whole_lesson_runs_in_the_browser(
     context: BrowserContext, jupyter: Jupyter, lesson: str
 ) -> None:
     if not os.environ.get(ALL_LESSONS):

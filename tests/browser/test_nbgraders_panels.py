@@ -138,7 +138,7 @@ def test_formgrader_shows_the_class_and_takes_marks(
     wait_until(lambda: written(course) == (2.0, COMMENT, False))
 
 
-def test_marks_by_hand_are_in_the_next_report_and_feedback(course: Path) -> None:
+def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = grade("ps5", course=course, jobs=1)
@@ -149,9 +149,7 @@ def test_marks_by_hand_are_in_the_next_report_and_feedback(course: Path) -> None
     assert COMMENT not in (course / "feedback" / "bob" / "ps5" / "ps5.html").read_text()
 
 
-def test_validate_says_what_is_missing_in_an_exercise_and_nothing_else(
-    page: tuple[Page, Jupyter], course: Path
-) -> None:
+def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course: Path) -> None:
     window, jupyter = page
     for student, kind in (("bob", "validation-failed"), ("ada", "validation-success")):
         shutil.copytree(course / "submitted" / student / "ps5", course / "own" / student)

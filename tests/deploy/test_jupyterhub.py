@@ -61,7 +61,7 @@ def hub_config() -> Config:
 
 
 @pytest.mark.usefixtures("course")
-def test_each_setting_is_one_that_jupyterhub_has() -> None:
+def test_settings_exist_in_jupyterhub() -> None:
     hub = pytest.importorskip("jupyterhub.app", reason="HUB NOT TESTED: pip install jupyterhub")
     config = hub_config()
     for owner in (hub.JupyterHub, hub.Authenticator, hub.Spawner):
@@ -80,7 +80,7 @@ def test_each_setting_is_one_that_jupyterhub_has() -> None:
 
 
 @pytest.mark.usefixtures("course")
-def test_systemds_unit_has_limits_of_its_own() -> None:
+def test_systemd_units_have_limits() -> None:
     if shutil.which("systemctl") is None:  # the spawner wants its version
         pytest.skip("SYSTEMD NOT TESTED: systemctl is not installed: apt install systemd")
     spawners = pytest.importorskip(
@@ -105,7 +105,7 @@ def kubernetes_values() -> dict[str, Any]:
     return values
 
 
-def test_each_setting_of_kubernetes_is_one_that_kubespawner_has() -> None:
+def test_settings_exist_in_kubespawner() -> None:
     kube = pytest.importorskip(
         "kubespawner", reason="KUBERNETES NOT TESTED: pip install jupyterhub-kubespawner"
     )
@@ -113,7 +113,7 @@ def test_each_setting_of_kubernetes_is_one_that_kubespawner_has() -> None:
     assert set(hub["KubeSpawner"]) <= set(kube.KubeSpawner.class_traits(config=True))
 
 
-def test_a_pod_starts_like_a_server_of_the_department(course: Path, home: Path) -> None:
+def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     values = kubernetes_values()["singleuser"]
     environment = values["extraEnv"]
     # What is not on the volume is gone with the pod.
@@ -139,7 +139,7 @@ def test_a_pod_starts_like_a_server_of_the_department(course: Path, home: Path) 
     assert "limit" not in values["cpu"]
 
 
-def test_every_server_knows_the_queue_and_the_exchange(course: Path, tmp_path: Path) -> None:
+def test_servers_know_the_queue_and_the_exchange(course: Path, tmp_path: Path) -> None:
     environment = hub_config().Spawner.environment
     assert environment["PATH"].startswith(f"{course}/.venv/bin:")
     for name in ("TCPLAB_INSTRUMENT", "TCPLAB_EXCHANGE"):
@@ -156,12 +156,12 @@ def test_every_server_knows_the_queue_and_the_exchange(course: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("course")
-def test_a_class_that_comes_at_once_is_not_sent_away() -> None:
+def test_a_whole_class_may_start_at_once() -> None:
     assert hub_config().JupyterHub.concurrent_spawn_limit >= 40
 
 
 @pytest.mark.parametrize("secret", ["solutions", ".git"])
-def test_solutions_that_learners_can_read_are_refused(course: Path, secret: str) -> None:
+def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
     (course / secret).mkdir(mode=0o755)
     with pytest.raises(SystemExit, match=f"chmod 700 {course}/{secret}"):
         hub_config()
@@ -170,7 +170,7 @@ def test_solutions_that_learners_can_read_are_refused(course: Path, secret: str)
 
 
 @pytest.mark.usefixtures("course")
-def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(home: Path) -> None:
+def test_lessons_are_copied_once_and_kept(home: Path) -> None:
     (command,) = hub_config().Spawner.cmd
 
     def start() -> str:
@@ -203,7 +203,7 @@ def test_a_user_gets_the_lessons_once_and_keeps_what_is_there(home: Path) -> Non
 
 
 @pytest.mark.usefixtures("course")
-def test_kernels_take_no_ports_and_their_sockets_have_room(home: Path) -> None:
+def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
     config = hub_config()
     assert "--KernelManager.transport=ipc" in config.Spawner.args
 
@@ -233,7 +233,7 @@ def test_kernels_take_no_ports_and_their_sockets_have_room(home: Path) -> None:
 # ---- the load test -------------------------------------------------------------------------------
 
 
-def test_waits_and_turns_follow_from_when_tickets_were_there() -> None:
+def test_waits_and_turns_follow_from_the_tickets() -> None:
     # The second comes while the first works, the third when nobody does; the fourth is killed
     # while it waits for the third, and the fifth waits for the third alone.
     tickets = [Ticket(1, 0, 5), Ticket(2, 1, 7), Ticket(1, 9, 20), Ticket(2, 10, 12)]
@@ -244,7 +244,7 @@ def test_waits_and_turns_follow_from_when_tickets_were_there() -> None:
     assert [each.held_s for each in told] == [5, 2, 11, 0, 1]
 
 
-def test_a_class_hands_in_right_wrong_and_untouched_work() -> None:
+def test_class_hands_in_right_wrong_and_untouched_work() -> None:
     found = hand_ins(ROOT / "solutions" / "ps1", 20)
     names = [each.name for each in found]
     assert names.count("reference") == names.count("untouched") == 5
@@ -284,7 +284,7 @@ def load_report(*options: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_learners_measure_and_cannot_get_at_each_other() -> None:
+def test_two_learners_are_isolated() -> None:
     told = load_report("--assignment=")
     assert "2 learners ran 10 cells" in told
     assert "tries to get at somebody else's laboratory or processes were refused" in told
@@ -293,14 +293,14 @@ def test_two_learners_measure_and_cannot_get_at_each_other() -> None:
 @pytest.mark.classroom
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_learners_hand_in_and_get_their_marks(request: pytest.FixtureRequest) -> None:
+def test_two_learners_get_their_marks(request: pytest.FixtureRequest) -> None:
     if "classroom" not in request.config.getoption("markexpr"):
         pytest.skip("takes minutes: pytest -m classroom tests/deploy")
     told = load_report("--assignment=ps1")
     assert "2 have a score, 2 of them the one that must come out" in told
 
 
-def test_bad_options_are_refused_in_one_line() -> None:
+def test_bad_options_of_the_load_test_are_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.deploy.load", "--lesson=99"],
         cwd=ROOT,

@@ -67,14 +67,14 @@ def loss() -> capture_loss.CaptureLoss:
 
 
 @UNHURRIED
-def test_the_recorder_has_everything(loss: capture_loss.CaptureLoss) -> None:
+def test_recorder_has_every_packet(loss: capture_loss.CaptureLoss) -> None:
     for run in each(loss.variants):
         assert run.recorder_drops == 0
         assert run.passed >= run.sent
 
 
 @UNHURRIED
-def test_what_scapy_has_and_what_it_missed_are_all_there_was(
+def test_scapy_packets_and_drops_add_up(
     loss: capture_loss.CaptureLoss,
 ) -> None:
     for run in each(loss.variants):
@@ -103,7 +103,7 @@ def test_the_goodput_of_a_gigabit() -> None:
     assert lecture_mb_per_s == pytest.approx(117.8, abs=0.1)
 
 
-def test_a_full_link_gives_what_the_headers_leave() -> None:
+def test_full_link_gives_rate_less_headers() -> None:
     result = goodput.measure([5, 20], seconds=0.6)
     slow, fast = result.variants
     for link in each(result.variants):

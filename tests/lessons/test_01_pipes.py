@@ -13,13 +13,13 @@ def result() -> pipes.Pipes:
     return pipes.measure(["dd-netcat", "netcat-warm", "splice", "no-copy"], runs=3, size_mb=128)
 
 
-def test_the_goodput_of_the_wire_and_the_two_megabytes() -> None:
+def test_goodput_of_the_wire_and_the_two_megabytes() -> None:
     assert goodput_mbyte_s(1000) == pytest.approx(125 * 1448 / 1538) == pytest.approx(117.68, 1e-4)
     assert round(112 * 2**20 / 10**6, 1) == 117.4
     assert round(455 * 2**20 / 10**6) == 477
 
 
-def test_copies_of_each_byte() -> None:
+def test_copies_per_byte() -> None:
     cost = {key: way.cost for key, way in pipes.BY_KEY.items()}
     assert (cost["dd-nc"].copies, cost["warm"].copies) == (5, 3)
     assert cost["dd-nc"].processes - cost["warm"].processes == 1
@@ -36,7 +36,7 @@ def test_without_copies_the_cpu_works_less(result: pipes.Pipes) -> None:
     assert five > 1.3 * none
 
 
-def test_almost_all_is_time_in_the_kernel(result: pipes.Pipes) -> None:
+def test_nearly_all_cpu_time_is_in_the_kernel(result: pipes.Pipes) -> None:
     processes = [each for run in result["dd-netcat"].runs for each in run.processes]
     assert sum(each.system_s for each in processes) > sum(each.user_s for each in processes)
 
@@ -51,7 +51,7 @@ def test_our_netcat_reads_eight_times_as_much_at_once() -> None:
     assert netcat / nc > 4
 
 
-def test_little_data_measures_the_start_of_the_programs() -> None:
+def test_little_data_measures_program_start() -> None:
     little = pipes.measure(["netcat-warm"], runs=3, size_mb=1)["netcat-warm"].median_mb_per_s
     much = pipes.measure(["netcat-warm"], runs=3, size_mb=256)["netcat-warm"].median_mb_per_s
     assert little

@@ -30,7 +30,7 @@ def batches() -> datagrams.Batching:
     return datagrams.measure_batching(runs=3)
 
 
-def test_the_lesson_shows_every_row_of_both_tables_with_fifty_runs(
+def test_lesson_shows_both_tables_with_fifty_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As it was recorded: the lesson's own call."""
@@ -60,7 +60,7 @@ def test_tcp_to_localhost_needs_few_segments(result: tcp_vs_udp.TcpVsUdp) -> Non
     assert local.bytes_per_segment >= 2.5 * bsd.bytes_per_segment
 
 
-def test_tcp_to_localhost_is_faster_because_of_that(long_runs: tcp_vs_udp.TcpVsUdp) -> None:
+def test_tcp_to_localhost_is_faster_than_udp(long_runs: tcp_vs_udp.TcpVsUdp) -> None:
     bsd, local = (long_runs[server, "tcp", 1440] for server in ("bsd", "localhost"))
     assert least_cpu_s(bsd) > 1.5 * least_cpu_s(local)
     assert best(local) > 1.2 * best(bsd)
@@ -72,7 +72,7 @@ def test_udp_sends_each_block_by_itself(result: tcp_vs_udp.TcpVsUdp) -> None:
             assert result[server, "udp", size].bytes_per_segment == size
 
 
-def test_a_datagram_costs_the_same_whatever_is_in_it() -> None:
+def test_cost_of_a_datagram_does_not_depend_on_its_size() -> None:
     datagrams_only: list[tcp_vs_udp.Protocol] = ["udp"]
     done = tcp_vs_udp.measure(runs=3, rows=["bsd"], protocols=datagrams_only, blocks=50_000)
     small, large = (least_cpu_s(done["bsd", "udp", size]) for size in (300, 1440))
@@ -86,7 +86,7 @@ def test_no_wire_carries_more_than_its_rate(result: tcp_vs_udp.TcpVsUdp) -> None
         assert 0.1 * goodput_mbyte_s(10) < best(tcp) < 1.25
 
 
-def test_the_senders_own_card_holds_udp_back_and_a_router_does_not(
+def test_own_card_holds_udp_back_and_a_router_does_not(
     result: tcp_vs_udp.TcpVsUdp,
 ) -> None:
     card, router = (result[server, "udp", 1440] for server in ("sparc", "router"))
@@ -96,7 +96,7 @@ def test_the_senders_own_card_holds_udp_back_and_a_router_does_not(
     assert max(map(max, lost)) > 20
 
 
-def test_all_that_is_lost_on_one_machine_is_lost_at_the_receive_buffer(
+def test_loss_on_one_machine_is_at_the_receive_buffer(
     result: tcp_vs_udp.TcpVsUdp,
 ) -> None:
     for server in ("bsd", "localhost"):
@@ -108,7 +108,7 @@ def test_all_that_is_lost_on_one_machine_is_lost_at_the_receive_buffer(
                 assert run.lost <= run.drops
 
 
-def test_the_texts_ratios_stand_beside_ours(result: tcp_vs_udp.TcpVsUdp) -> None:
+def test_published_ratios_are_shown_beside_measured(result: tcp_vs_udp.TcpVsUdp) -> None:
     rows = {row["claim"]: row["text"] for row in result.trial_table().rows}
     assert len(rows) == len(tcp_vs_udp.CLAIMS)
     assert rows["TCP to localhost, of bsd"] == pytest.approx(3.0, abs=0.02)
@@ -118,7 +118,7 @@ def test_the_texts_ratios_stand_beside_ours(result: tcp_vs_udp.TcpVsUdp) -> None
     assert rows["UDP of TCP, to sparc: what arrived"] == pytest.approx(1.12, abs=0.01)
 
 
-def test_the_text_counts_more_than_its_wire_can_carry() -> None:
+def test_published_rate_exceeds_the_wire() -> None:
     from tcplab.models import Encapsulation
 
     most = goodput_mbyte_s(10, around=Encapsulation("udp"), payload_bytes=1440)

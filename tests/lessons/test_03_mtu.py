@@ -52,7 +52,7 @@ def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
     assert sweep.of(16384, offload=False).mss_bytes == 16332
 
 
-def test_with_offload_a_capture_shows_super_segments_of_the_same_data(sweep: mtu.Mtu) -> None:
+def test_offload_shows_super_segments_of_the_same_data(sweep: mtu.Mtu) -> None:
     split, together = (sweep.of(1500, offload=offload) for offload in (False, True))
     assert together.largest_captured_bytes > 10 * 1448
     assert together.largest_captured_bytes <= 65_535
@@ -62,7 +62,7 @@ def test_with_offload_a_capture_shows_super_segments_of_the_same_data(sweep: mtu
     assert together.mss_bytes == split.mss_bytes == 1448
 
 
-def test_a_large_mtu_needs_fewer_segments_with_and_without_offload(sweep: mtu.Mtu) -> None:
+def test_large_mtu_needs_fewer_segments(sweep: mtu.Mtu) -> None:
     for offload in (False, True):
         small, large = (sweep.of(mtu, offload=offload) for mtu in (1500, 9000))
         few, many = (statistics.median(row.data_segments) for row in (large, small))
@@ -75,7 +75,7 @@ def test_without_offload_the_mtu_decides(sweep: mtu.Mtu) -> None:
     assert min(small.cpu_s_per_gb) > 2 * min(large.cpu_s_per_gb)
 
 
-def test_with_offload_it_hardly_does(sweep: mtu.Mtu) -> None:
+def test_with_offload_the_mtu_hardly_matters(sweep: mtu.Mtu) -> None:
     off, on = (min(sweep.of(576, offload=offload).cpu_s_per_gb) for offload in (False, True))
     assert off > 2 * on
     on, off = (
@@ -85,7 +85,7 @@ def test_with_offload_it_hardly_does(sweep: mtu.Mtu) -> None:
     assert on < off
 
 
-def test_the_wire_leaves_what_headers_leave(sweep: mtu.Mtu) -> None:
+def test_goodput_of_the_wire_is_rate_less_headers(sweep: mtu.Mtu) -> None:
     for row in each(sweep.wire):
         goodput = max(row.goodput_mb_per_s)
         assert 0.1 * row.model_mb_per_s < goodput < 1.03 * row.model_mb_per_s
@@ -94,14 +94,14 @@ def test_the_wire_leaves_what_headers_leave(sweep: mtu.Mtu) -> None:
     assert ethernet.header_percent == pytest.approx(100 * 90 / 1538)
 
 
-def test_maxseg_tells_the_truth_on_an_ethernet(answers: maxseg.MaxSeg) -> None:
+def test_maxseg_is_right_on_an_ethernet(answers: maxseg.MaxSeg) -> None:
     case = answers["an Ethernet"]
     assert (case.before_bytes, case.connected_bytes, case.end_bytes) == (536, 1448, 1448)
     assert (case.syn_bytes, case.sent_bytes, case.arrived_bytes) == (1460, 1448, 1448)
     assert case.verdict == "true"
 
 
-def test_a_wish_counts_and_so_does_the_peers(answers: maxseg.MaxSeg) -> None:
+def test_requested_mss_of_either_end_counts(answers: maxseg.MaxSeg) -> None:
     own, peers = answers["a wish of 1000"], answers["the peer's wish of 1000"]
     assert (own.before_bytes, own.syn_bytes, own.peer_syn_bytes) == (1000, 1000, 1460)
     assert (peers.before_bytes, peers.syn_bytes, peers.peer_syn_bytes) == (536, 1460, 1000)
@@ -109,20 +109,20 @@ def test_a_wish_counts_and_so_does_the_peers(answers: maxseg.MaxSeg) -> None:
         assert case.connected_bytes == case.end_bytes == case.arrived_bytes == 988
 
 
-def test_a_wish_that_is_too_large_is_ignored(answers: maxseg.MaxSeg) -> None:
+def test_too_large_mss_request_is_ignored(answers: maxseg.MaxSeg) -> None:
     case = answers["a wish of 9000"]
     assert (case.before_bytes, case.syn_bytes, case.connected_bytes) == (9000, 1460, 1448)
     assert case.verdict == "true, wish ignored"
 
 
-def test_on_localhost_the_first_answer_is_too_low(answers: maxseg.MaxSeg) -> None:
+def test_maxseg_is_too_low_on_localhost(answers: maxseg.MaxSeg) -> None:
     case = answers["localhost"]
     assert 30_000 < case.connected_bytes <= 32_768
     assert case.connected_bytes < case.arrived_bytes <= 65_483
     assert case.verdict == "too low"
 
 
-def test_behind_a_jumbo_card_it_is_too_high(answers: maxseg.MaxSeg) -> None:
+def test_maxseg_is_too_high_behind_a_jumbo_card(answers: maxseg.MaxSeg) -> None:
     case = answers["jumbo card, Ethernet in the middle"]
     assert (case.connected_bytes, case.sent_bytes) == (8948, 8948)
     assert (case.end_bytes, case.arrived_bytes) == (1448, 1448)
@@ -152,7 +152,7 @@ def test_in_a_black_hole_nothing_large_arrives(paths: path_mtu.PathMtu) -> None:
     assert case.dropped >= 3
 
 
-def test_each_cure_brings_the_data_through(paths: path_mtu.PathMtu) -> None:
+def test_each_cure_delivers_the_data(paths: path_mtu.PathMtu) -> None:
     for name in ("TCP_MAXSEG", "always probe", "probe in doubt"):
         case = paths[name]
         assert case.finished, name
@@ -165,7 +165,7 @@ def test_each_cure_brings_the_data_through(paths: path_mtu.PathMtu) -> None:
     assert paths["always probe"].sent[0].bytes == 1024
 
 
-def test_doubt_comes_after_several_retransmissions(paths: path_mtu.PathMtu) -> None:
+def test_probing_starts_after_several_retransmissions(paths: path_mtu.PathMtu) -> None:
     case = paths["probe in doubt"]
     first = next(each for each in case.sent if each.fits)
     vain = [each for each in case.sent if each.again and not each.fits]

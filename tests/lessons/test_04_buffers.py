@@ -21,7 +21,7 @@ def grants() -> buffers.Grants:
     return buffers.measure_grants((1, 32_768, 65_536, None), transfer_bytes=400_000)
 
 
-def test_a_request_is_doubled_and_what_is_too_small_is_raised(grants: buffers.Grants) -> None:
+def test_requested_buffer_is_doubled_or_raised_to_the_minimum(grants: buffers.Grants) -> None:
     for each in grants.variants[:-1]:
         assert each.sndbuf_bytes == each.model_sndbuf_bytes
         assert each.rcvbuf_bytes == each.model_rcvbuf_bytes
@@ -30,7 +30,7 @@ def test_a_request_is_doubled_and_what_is_too_small_is_raised(grants: buffers.Gr
     assert grants.variants[0].sndbuf_bytes > 2 * 1
 
 
-def test_a_window_is_less_than_the_buffer_and_an_untouched_buffer_grows(
+def test_window_is_less_than_the_buffer_and_may_grow(
     grants: buffers.Grants,
 ) -> None:
     _least, small, large, untouched = grants.variants
@@ -53,7 +53,7 @@ def order() -> buffers.Order:
     return buffers.measure_order(transfer_bytes=600_000)
 
 
-def test_the_scale_in_the_syn_ack_is_for_life(order: buffers.Order) -> None:
+def test_window_scale_of_the_syn_ack_never_changes(order: buffers.Order) -> None:
     before, after = order[262_144, None], order[None, 262_144]
     late = order[16_384, 262_144]
     assert before.window_scale >= 2
@@ -65,7 +65,7 @@ def test_the_scale_in_the_syn_ack_is_for_life(order: buffers.Order) -> None:
     assert before.largest_window_bytes > 65_535
 
 
-def test_an_offer_is_not_taken_back(order: buffers.Order) -> None:
+def test_offered_window_never_shrinks(order: buffers.Order) -> None:
     shrunk = order[262_144, 4096]
     assert shrunk.rcvbuf_bytes == 8192
     assert shrunk.largest_window_bytes > 5 * shrunk.rcvbuf_bytes
@@ -103,7 +103,7 @@ def test_throughput_follows_the_window_up_to_the_knee() -> None:
     assert small.model_mbit < middle.model_mbit < large.model_mbit
 
 
-def test_a_send_buffer_bounds_it_too() -> None:
+def test_send_buffer_bounds_throughput_too() -> None:
     sweep = unspoilt(lambda: buffers.measure([40], [8192, 131_072], 20, side="send"), rises)
     small, _large = sweep.variants
     assert rises(sweep)
@@ -111,7 +111,7 @@ def test_a_send_buffer_bounds_it_too() -> None:
     assert small.rwnd_share < 0.2
 
 
-def test_autotuning_beats_the_size_it_starts_with() -> None:
+def test_autotuning_beats_its_initial_size() -> None:
     def wins(result: buffers.Autotuning) -> bool:
         return result[40, None].mbit > 1.3 * result[40, 65_536].mbit
 
@@ -154,7 +154,7 @@ def test_tcp_info_names_the_limit() -> None:
 # ---- a window that closes ------------------------------------------------------------------------
 
 
-def test_a_receiver_that_does_not_read_closes_its_window() -> None:
+def test_receiver_that_does_not_read_closes_its_window() -> None:
     result = unspoilt(buffers.measure_zero_window, lambda result: bool(result.probes_ms()))
     rows = result.rows()
     assert rows[0]["variant"] == "the window is closed"
@@ -171,7 +171,7 @@ def test_a_receiver_that_does_not_read_closes_its_window() -> None:
 # ---- the send buffer -----------------------------------------------------------------------------
 
 
-def test_a_send_buffer_is_a_threshold_and_no_wall() -> None:
+def test_send_buffer_may_be_overshot() -> None:
     def soft(result: buffers.Held) -> bool:
         whole, odd = result.variants
         return odd.held_bytes > 2 * max(odd.granted_bytes, whole.held_bytes)
@@ -181,7 +181,7 @@ def test_a_send_buffer_is_a_threshold_and_no_wall() -> None:
     assert soft(result)
 
 
-def test_one_segment_in_the_send_buffer_stalls_before_a_receiver_that_delays() -> None:
+def test_one_segment_send_buffer_stalls_on_delayed_acks() -> None:
     def stalls(result: buffers.SmallBuffers) -> bool:
         one, three = result[1, "delaying", False], result[26_844, "delaying", False]
         return (
@@ -202,7 +202,7 @@ def test_one_segment_in_the_send_buffer_stalls_before_a_receiver_that_delays() -
 # ---- queues --------------------------------------------------------------------------------------
 
 
-def test_a_long_queue_costs_time_and_gains_nothing() -> None:
+def test_long_queue_adds_delay_and_no_throughput() -> None:
     short, long, cured = ((10, None), (1000, None), (1000, 24_576))
 
     def bloats(result: buffers.Queues) -> bool:

@@ -25,7 +25,7 @@ def test_two_cells_of_forty_wait_for_a_timer(matrix: write_patterns.WriteMatrix)
     assert matrix.provenance["capture_drops"] == 0
 
 
-def test_the_matrix_as_a_picture(matrix: write_patterns.WriteMatrix) -> None:
+def test_matrix_figure(matrix: write_patterns.WriteMatrix) -> None:
     picture = figures.write_matrix(matrix)
     assert "of 40 combinations wait for a timer" in picture.title
     assert "4 + 100 with default, receiver linux" in picture.alt
@@ -52,7 +52,7 @@ def sent() -> records.Records:
     return records.measure(unbuffered_count=40, segments=True)
 
 
-def test_unbuffered_stalls_only_before_the_delaying_receiver(sent: records.Records) -> None:
+def test_unbuffered_stalls_only_on_delayed_acks(sent: records.Records) -> None:
     # Every second one of 40 on a quiet machine. Before the receiver has read for the first time, up
     # to 16 records are acknowledged at once (TCP_MAX_QUICKACKS); a busy machine uses them up.
     late = sent.get("unbuffered", "delaying").send_ms()
@@ -66,13 +66,13 @@ def test_nodelay_does_not_help_an_application_that_waits(sent: records.Records) 
     assert sum(each > 25 for each in late) >= 5
 
 
-def test_with_the_kernels_buffer_nothing_stalls(sent: records.Records) -> None:
+def test_nothing_stalls_with_the_default_buffer(sent: records.Records) -> None:
     slow = sent.get("unbuffered", "delaying").result.records_per_s
     for way in ("default", "nodelay", "batch"):
         assert sent.get(way, "delaying").result.records_per_s > 10 * slow
 
 
-def test_the_kernel_makes_few_segments_of_many_records(sent: records.Records) -> None:
+def test_kernel_sends_few_segments_for_many_records(sent: records.Records) -> None:
     plain, alone = sent.get("default"), sent.get("unbuffered")
     assert plain.result.sends == 10_000
     assert plain.segments_per_record < 0.5
@@ -92,7 +92,7 @@ def test_a_read_of_200_bytes_is_not_a_record(sent: records.Records) -> None:
     assert plain.one_record_reads < plain.reads / 2
 
 
-def test_five_records_a_second_is_one_over_the_timer_of_windows() -> None:
+def test_five_records_per_second_is_windows_200_ms_timer() -> None:
     assert records.model_per_s("unbuffered", "windows") == pytest.approx(5, rel=0.01)
     assert records.model_per_s("unbuffered", "delaying") == pytest.approx(45, rel=0.1)
     assert records.model_per_s("unbuffered", "linux") is None
@@ -106,7 +106,7 @@ def asked() -> quotes.Quotes:
     return quotes.measure(count=40, segments=True)
 
 
-def test_two_connections_stall_only_before_the_delaying_server(asked: quotes.Quotes) -> None:
+def test_two_connections_stall_only_on_delayed_acks(asked: quotes.Quotes) -> None:
     assert asked.get("two", "delaying").stalled_share >= 0.15  # half, on a quiet machine
     assert asked.get("two").stalled_share <= 0.25
 
@@ -125,7 +125,7 @@ def test_over_one_connection_the_quote_carries_the_ack(asked: quotes.Quotes) -> 
     assert single.pure_acks_per_quote < two.pure_acks_per_quote / 2
 
 
-def test_five_quotes_a_second_and_what_cures_windows() -> None:
+def test_five_quotes_per_second_and_the_cures_on_windows() -> None:
     assert quotes.model_per_s("two", "windows") == pytest.approx(5, rel=0.01)
     assert quotes.model_per_s("two, batch", "windows", 20) == pytest.approx(100, rel=0.01)
     assert quotes.model_per_s("two+nodelay", "windows") is None

@@ -99,7 +99,7 @@ def test_four_modes_make_one_segment(small: cork.Cork) -> None:
     assert small.provenance["capture_drops"] == 0
 
 
-def test_what_they_cost_in_system_calls(small: cork.Cork) -> None:
+def test_system_calls_per_message(small: cork.Cork) -> None:
     calls = {each["variant"]: each["calls_per_message"] for each in small.rows()}
     assert calls == {
         "default": 16,
@@ -116,20 +116,18 @@ def test_only_default_waits_for_a_timer(small: cork.Cork) -> None:
     assert slower(small) > 2
 
 
-def test_the_texts_figures_stand_beside_its_own_message_only(
-    small: cork.Cork, web: cork.Cork
-) -> None:
+def test_published_times_only_for_the_published_message(small: cork.Cork, web: cork.Cork) -> None:
     assert row(small, "cork")["published_ms_per_message"] == pytest.approx(0.0850796)
     assert row(web, "cork")["published_ms_per_message"] is None
 
 
-def test_a_small_header_costs_default_a_round_trip(web: cork.Cork) -> None:
+def test_small_header_costs_default_a_round_trip(web: cork.Cork) -> None:
     assert {each.mode: each.usual_sizes() for each in web.variants} == WEB_SIZES
     assert row(web, "default")["ms_per_message"] > 38
     assert slower(web) > 1.2
 
 
-def test_the_timeline_knows_why(web: cork.Cork) -> None:
+def test_timeline_names_the_reasons(web: cork.Cork) -> None:
     held = {hold.reason for hold in web["default"].timeline().holds}
     assert Reason.HELD_BY_NAGLE in held
     assert Reason.CORKED not in held
@@ -143,7 +141,7 @@ def test_the_timeline_knows_why(web: cork.Cork) -> None:
 # ---- a cork that nobody pulls --------------------------------------------------------------------
 
 
-def test_a_forgotten_cork_waits_for_the_retransmission_timeout() -> None:
+def test_forgotten_cork_waits_for_the_rto() -> None:
     def grows(result: cork.Forgotten) -> bool:
         near, far = result.rows()
         return all(far[name] > 1.4 * near[name] for name in ("cork_ms", "more_ms"))
@@ -162,7 +160,7 @@ def test_a_forgotten_cork_waits_for_the_retransmission_timeout() -> None:
 # ---- scripts -------------------------------------------------------------------------------------
 
 
-def test_the_segments_are_those_of_the_model(scripts: cork.Scenarios) -> None:
+def test_segments_agree_with_the_model(scripts: cork.Scenarios) -> None:
     for scenario in each(scripts.variants):
         found = [segment.payload_bytes for segment in scenario.segments()]
         assert found == [size for size, _reason in scenario.model], scenario.name
@@ -172,14 +170,14 @@ def reasons(scripts: cork.Scenarios, name: str) -> list[Reason]:
     return [segment.reason for segment in scripts[name].segments()]
 
 
-def test_setting_nodelay_flushes_and_leaves_the_cork_in(scripts: cork.Scenarios) -> None:
+def test_setting_nodelay_flushes_but_keeps_the_cork(scripts: cork.Scenarios) -> None:
     name = "cork, then TCP_NODELAY"
     assert reasons(scripts, name) == [Reason.NODELAY_SET, Reason.UNCORKED]
     first, second = scripts[name].played.left_ms
     assert 10 < first < second - 10
 
 
-def test_a_cork_is_stronger_than_nodelay(scripts: cork.Scenarios) -> None:
+def test_cork_overrides_nodelay(scripts: cork.Scenarios) -> None:
     played = scripts["TCP_NODELAY, then cork"].played
     assert played.sizes == [300]
     assert played.left_ms[0] > 60
@@ -214,7 +212,7 @@ def test_a_cork_does_not_hold_a_full_segment(scripts: cork.Scenarios) -> None:
 # ---- by itself -----------------------------------------------------------------------------------
 
 
-def test_autocorking_joins_what_would_stand_in_line() -> None:
+def test_autocorking_joins_queued_writes() -> None:
     for _ in range(5):  # again if the writes came too late to find the interface busy
         try:
             on, off = cork.measure_autocorking(writes=20).variants

@@ -15,7 +15,7 @@ def fast() -> send_file.SendFiles:
     return send_file.measure(parts=["loopback"], sizes_mb=[64], runs=3)
 
 
-def test_the_wire_explains_the_texts_times() -> None:
+def test_published_times_are_the_wires() -> None:
     assert goodput_mbyte_s(100) == pytest.approx(11.77, abs=0.005)
     # Its clock stopped when the last bytes were in the send buffer: a few per cent earlier.
     for (way, size_mb), (fastest, _slowest) in send_file.TEXT_S.items():
@@ -28,7 +28,7 @@ def test_31250_system_calls_or_one(fast: send_file.SendFiles) -> None:
     assert (fast.find("loopback", B).system_calls or 0) < 100
 
 
-def test_the_cpu_works_several_times_less(fast: send_file.SendFiles) -> None:
+def test_sendfile_uses_several_times_less_cpu(fast: send_file.SendFiles) -> None:
     # 10 to 15 times on a quiet machine.
     read, sendfile = (fast.find("loopback", name).cpu_s_per_gb for name in (A, B))
     assert read
@@ -44,7 +44,7 @@ def test_more_calls_cost_more_cpu(fast: send_file.SendFiles) -> None:
     assert small > 1.5 * large  # 4 to 5 times on a quiet machine
 
 
-def test_over_a_slow_wire_only_the_cpu_sees_a_difference() -> None:
+def test_over_a_slow_wire_only_cpu_time_differs() -> None:
     wire = send_file.measure(parts=["wire"], sizes_mb=[4], blocks=[4096], wire_runs=3)
     read, sendfile = (wire.find("wire", name) for name in (A, B))
     assert read.wall_s
@@ -54,7 +54,7 @@ def test_over_a_slow_wire_only_the_cpu_sees_a_difference() -> None:
     assert (read.cpu_s_per_gb or 0) > (sendfile.cpu_s_per_gb or 0)
 
 
-def test_copies() -> None:
+def test_copies_per_method() -> None:
     count = {name: copies_per_byte(name) for name in ("read+send", "mmap+send", "sendfile")}
     assert [each.sender for each in count.values()] == [2, 1, 0]
     assert copies_per_byte("zerocopy", path="same machine").transit == 1

@@ -37,7 +37,7 @@ CORK = 'set_option(fd, IPPROTO_TCP, TCP_CORK, {on}, "TCP_CORK");'
 # ---- the first program ----
 
 
-def test_request_is_two_segments_and_the_second_waits_for_an_ack() -> None:
+def test_second_segment_of_the_request_waits_for_an_ack() -> None:
     request = diagnosis.measure("request")
     assert request.payload_bytes == diagnosis.REQUESTS * diagnosis.REQUEST_BYTES
     assert request.segments_per_unit == 2
@@ -64,7 +64,7 @@ def test_nodelay_alone_does_not_make_one_segment_of_it(mend: Mend) -> None:
 # ---- the second program ----
 
 
-def test_the_backup_s_window_is_smaller_than_what_the_wire_holds() -> None:
+def test_window_of_the_backup_is_below_the_bdp() -> None:
     backup = diagnosis.measure("backup")
     assert backup.payload_bytes == diagnosis.BACKUP_BYTES
     assert backup.bdp_bytes == 125_000
@@ -76,13 +76,13 @@ def test_the_backup_s_window_is_smaller_than_what_the_wire_holds() -> None:
     assert window_limit_mbit(backup.window_bytes, 20) < 50 / 3
 
 
-def test_a_buffer_that_nobody_sets_mends_the_backup(mend: Mend) -> None:
+def test_automatic_buffer_mends_the_backup(mend: Mend) -> None:
     unused = ("static void size_buffer", "__attribute__((unused)) static void size_buffer")
     verdict = diagnosis.check(mend("backup", ("    size_buffer(fd);\n", ""), unused))
     assert verdict.passed, str(verdict)
 
 
-def test_a_larger_block_is_not_yet_a_window(mend: Mend) -> None:
+def test_larger_blocks_do_not_mend_the_backup(mend: Mend) -> None:
     verdict = diagnosis.check(mend("backup", ("BLOCK_BYTES = 16384", "BLOCK_BYTES = 32768")))
     assert verdict.passed is False
     assert "the wire holds 125,000" in verdict.message
@@ -107,14 +107,14 @@ WHOLE_LINE = (
 )
 
 
-def test_the_ticker_sends_many_segments_a_line() -> None:
+def test_ticker_sends_many_segments_per_line() -> None:
     ticker = diagnosis.measure("ticker")
     assert ticker.payload_bytes == diagnosis.LINES * diagnosis.LINE_BYTES
     assert ticker.segments_per_unit > 5
     assert ticker.report["system_calls"] == ticker.payload_bytes
 
 
-def test_a_write_a_line_mends_the_ticker(mend: Mend) -> None:
+def test_one_write_per_line_mends_the_ticker(mend: Mend) -> None:
     verdict = diagnosis.check(mend("ticker", WHOLE_LINE))
     assert verdict.passed, str(verdict)
 
@@ -124,7 +124,7 @@ def test_nagle_does_not_mend_the_ticker(mend: Mend) -> None:
     assert verdict.passed is False
 
 
-def test_lines_that_wait_for_each_other_do_not_pass(mend: Mend) -> None:
+def test_lines_that_wait_for_acks_do_not_pass(mend: Mend) -> None:
     """All lines in one write would be few segments, and too late."""
     hoard = [
         ("char line[80]", "char line[8000]"),

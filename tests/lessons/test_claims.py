@@ -44,7 +44,7 @@ def test_every_claim_has_a_verdict_evidence_and_a_reason() -> None:
         assert "`tcplab run " in row[3], row
 
 
-def test_the_commands_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
     """By the command line's parser; nothing is measured."""
     parser = cli._parser(experiments=True)
     for command in commands():
@@ -57,7 +57,7 @@ def test_the_commands_are_understood(capsys: pytest.CaptureFixture[str]) -> None
     assert len(commands()) >= 40
 
 
-def test_the_sections_exist() -> None:
+def test_sections_named_by_the_claims_exist() -> None:
     headings = {}
     for path in (ROOT / "lessons").glob("0*.ipynb"):
         cells = json.loads(path.read_text())["cells"]

@@ -45,7 +45,7 @@ def test_one_title_and_headings_in_order(notebook: Any) -> None:
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
-def test_it_has_the_parts_of_every_lesson(notebook: Any) -> None:
+def test_lesson_has_every_part(notebook: Any) -> None:
     titles = {title for _level, title in headings(notebook)}
     assert {"Predict", "Measure", "On trial", "Try it", "Recap", "Further reading"} <= titles
     assert "In this lesson we" in "\n".join(cells(notebook, "markdown"))
@@ -73,7 +73,7 @@ def runs() -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("path", "mode"), runs())
-def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(
+def test_lesson_runs_with_nothing_on_stderr(
     path: Path, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", mode)
@@ -92,7 +92,7 @@ def test_it_runs_from_top_to_bottom_with_nothing_on_stderr(
         assert "Recorded on" not in html
 
 
-def test_the_recordings_are_small_and_tell_where_they_come_from() -> None:
+def test_recordings_are_small_and_name_their_machine() -> None:
     files = sorted(recordings.DIRECTORY.rglob("*.json.gz"))
     assert files
     assert sum(path.stat().st_size for path in files) <= 5_000_000

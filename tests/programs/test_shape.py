@@ -43,7 +43,7 @@ def test_a_program_is_one_short_file(program: str) -> None:
     assert max(functions(path).values()) <= 60
 
 
-def test_functions_are_short_on_the_whole() -> None:
+def test_median_function_is_short() -> None:
     paths = [*(ROOT / "src/programs" / f"{program}.c" for program in PROGRAMS), *shared_sources()]
     lengths = [length for path in paths for length in functions(path).values()]
     assert len(lengths) > 150
@@ -52,14 +52,14 @@ def test_functions_are_short_on_the_whole() -> None:
 
 
 @pytest.mark.parametrize("path", shared_sources(), ids=lambda path: path.name)
-def test_what_is_shared_is_in_short_files_of_one_subject(path: Path) -> None:
+def test_shared_files_are_short_and_have_one_subject(path: Path) -> None:
     header = path.with_suffix(".h").read_text()
     assert header.startswith(f"/*\n * {path.stem}.h - ")
     assert path.read_text().startswith(f"/* {path.name} - see {path.stem}.h. */\n")
     assert path.read_text().count("\n") <= 300
 
 
-def test_net_h_says_what_is_where() -> None:
+def test_net_h_lists_the_shared_headers() -> None:
     text = source_path("net.h").read_text()
     manual = text[: text.index("*/")]
     said = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
