@@ -51,7 +51,7 @@ QUICK: Mapping[str, Settings] = {
     "tcp_vs_udp": {"Runs of each": "1"},
     "wire": {"Lasts for (s)": "3"},
 }
-#: With which a run goes on for seconds, so that it has a middle.
+#: Settings with which a run takes seconds, so that it can be stopped.
 LONG: Mapping[str, Settings] = {
     "buffers": {"RTT (ms)": "200"},
     "pipes": {"Data (MB)": "512"},
@@ -126,12 +126,12 @@ def button(panel: Locator, name: str) -> Locator:
 
 
 def press(panel: Locator, name: str) -> None:
-    """Presses a button by keyboard."""
+    """Presses a button, by keyboard."""
     button(panel, name).focus()
     panel.page.keyboard.press("Enter")
 
 
-#: The page itself keeps what a run goes through: between two looks from here all of it may be over.
+#: The page itself records a run's phases: between two looks from here all of them may be over.
 WATCH = """panel => {
     panel.watcher?.disconnect();
     panel.phases = [];
@@ -149,7 +149,7 @@ def start(panel: Locator) -> None:
 
 
 def end_of(panel: Locator) -> str:
-    """Waits for the end of what `start` began, and says which it was."""
+    """Waits for the end of the run that `start` began; returns its phase."""
     handle = panel.element_handle()
     panel.page.wait_for_function(HAS_ENDED, arg=handle, timeout=2 * WAIT_MS)
     return panel.get_attribute("data-phase") or ""
@@ -163,7 +163,7 @@ def run(panel: Locator) -> None:
 
 @contextmanager
 def set_to(panel: Locator, settings: Settings) -> Iterator[None]:
-    """Other settings, and those before it again."""
+    """Other settings for a while, then those before it again."""
     fields = {label: panel.get_by_label(label, exact=True) for label in settings}
     before = {label: field.input_value() for label, field in fields.items()}
     try:
@@ -302,7 +302,7 @@ def _kill_what_measures(panel: Locator) -> None:
 
 
 def _see_updates(panel: Locator, number: int) -> None:
-    """Waits until the strip chart has got so many readings."""
+    """Waits until the strip chart has so many readings."""
     panel.locator("canvas.strips").wait_for()
     panel.page.wait_for_function(
         "([panel, number]) => Number(panel.querySelector('canvas')?.dataset.updates) >= number",
@@ -386,10 +386,10 @@ def test_stepper_goes_forward_and_back(page: Page) -> None:
     keep_panel(panel, "stepper")
 
 
-# ---- for everybody's eyes and hands ----
+# ---- accessibility ----
 
 
-def test_every_control_has_a_name(page: Page) -> None:
+def test_every_control_has_an_accessible_name(page: Page) -> None:
     nameless = page.locator(".tcplab-panel").evaluate_all(
         """panels => panels.flatMap(panel => [...panel.querySelectorAll('input, select, button')])
             .filter(one => !(one.labels?.length || one.getAttribute('aria-label')
@@ -432,7 +432,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def serious(page: Page, axe: str) -> list[str]:
-    """What axe-core finds in our own markup that is serious or critical."""
+    """The serious and critical findings of axe-core in our own markup."""
     page.evaluate(axe)
     found = page.evaluate("() => axe.run('.tcplab-panel', { resultTypes: ['violations'] })")
     return [
@@ -506,7 +506,7 @@ def test_dark_theme(page: Page) -> None:
 # ---- demos ----
 
 
-def test_each_demo_has_a_page() -> None:
+def test_each_demo_has_a_notebook() -> None:
     assert set(DEMO_NAMES) == {demo.name for demo in demos.every()}
 
 
@@ -544,7 +544,7 @@ def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
 
 
 def _run_step(panel: Locator, demo: Demo, number: int) -> None:
-    """From the votes to the answer, which nobody is to see before."""
+    """From the votes to the answer, which is hidden until then."""
     step = demo.steps[number]
     for votes, option in zip((17, 3, 5, 0, 1), step.options, strict=False):
         panel.get_by_label(f"Votes for {option.label}", exact=True).fill(str(votes))

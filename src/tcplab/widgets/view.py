@@ -99,26 +99,21 @@ class PanelView(anywidget.AnyWidget):
             self._panel.predict(change["new"])
 
     def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        action = message.get("do")
-        if action == "warm":
-            self._panel.warm()
-        elif action == "run":
-            self._run(message)
-        elif action == "stop":
-            self._panel.stop()
-        elif action == "capture":
-            self._send_capture(message["number"])
-
-    def _run(self, message: Any) -> None:
         try:
-            self._panel.set(**message["values"]).predict(message["prediction"]).start()
+            self._act(message)
         except ParameterError as error:
             self.send({"refused": str(error)})
 
-    def _send_capture(self, number: int) -> None:
-        try:
-            data = self._panel.capture(number)
-        except ParameterError as error:
-            self.send({"refused": str(error)})
-        else:
-            self.send({"capture": f"{self._panel.spec.name}-{number}.pcapng"}, buffers=[data])
+    def _act(self, message: Any) -> None:
+        panel = self._panel
+        match message.get("do"):
+            case "warm":
+                panel.warm()
+            case "run":
+                panel.set(**message["values"]).predict(message["prediction"]).start()
+            case "stop":
+                panel.stop()
+            case "capture":
+                number = message["number"]
+                packets = panel.capture(number)
+                self.send({"capture": f"{panel.spec.name}-{number}.pcapng"}, buffers=[packets])

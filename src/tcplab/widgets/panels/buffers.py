@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tcplab.experiments import buffers, table
-from tcplab.experiments.buffers import MSS_BYTES, SEND_OVERHEAD_BYTES
+from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
 from tcplab.experiments.declaration import declared
 from tcplab.models import (
     receive_buffer_grant,
@@ -16,13 +15,10 @@ from tcplab.models import (
     throughput_mbit,
     window_from_buffer,
 )
-from tcplab.tables import Table
 from tcplab.widgets.chart import chart, picture
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-if TYPE_CHECKING:
-    from tcplab.figures import Picture
 __all__ = ["PANEL"]
 
 LOW_BYTES: Final = 4096
@@ -43,18 +39,11 @@ def _requests(values: Values) -> list[int]:
 
 def _model_mbit(request_bytes: int, values: Values) -> float:
     if values["side"] == "receive":
-        granted = receive_buffer_grant(request_bytes, _limit("rmem_max")).granted_bytes
-        window = window_from_buffer(granted)
+        granted = receive_buffer_grant(request_bytes, core_limit("rmem_max")).granted_bytes
+        window = window_from_buffer(granted, kernel_version())
     else:
-        granted = send_buffer_grant(request_bytes, _limit("wmem_max")).granted_bytes
-        # A new segment may begin while those before are charged less than the limit.
-        window = -(-granted // (MSS_BYTES + SEND_OVERHEAD_BYTES)) * MSS_BYTES
+        window = send_window(send_buffer_grant(request_bytes, core_limit("wmem_max")).granted_bytes)
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
-
-
-def _limit(name: str) -> int:
-    """net.core.rmem_max or wmem_max, of the whole machine."""
-    return int(Path("/proc/sys/net/core", name).read_text())
 
 
 def _knee(values: Values) -> int:
@@ -97,17 +86,19 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     values = job.values
-    points = [(float(each.requested_bytes), each.mbit) for each in result.variants]
-    mine = [each for each in result.variants if each.requested_bytes == values["request_bytes"]]
+    settings = f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s"
+    measured = {each.requested_bytes: each.mbit for each in result.variants}
+    points = [(float(size), mbit) for size, mbit in measured.items()]
     numbers = table(result)
-    label = (
-        f"{values['side']}, {values['request_bytes']:,} B, {values['rtt_ms']:g} ms,"
-        f" {values['rate_mbit']:g} Mbit/s"
-    )
+    shown_picture = None
+    if job.wants_picture:
+        size, best = max(measured.items(), key=lambda item: item[1])
+        title = f"RTT {settings}: {best:.3g} Mbit/s with {size:,} bytes"
+        shown_picture = picture(_chart(values), points, title, numbers)
     return Shown.of(
-        label,
-        mine[0].mbit if mine else None,
-        _picture(values, result, points, numbers) if job.wants_picture else None,
+        f"{values['side']}, {values['request_bytes']:,} B, {settings}",
+        measured.get(values["request_bytes"]),
+        shown_picture,
         numbers,
         result.provenance,
         points=points,
@@ -123,17 +114,6 @@ def _shortfalls(points: Sequence[buffers.Transfer]) -> list[str]:
         for each in points
         if each.mbit < each.model_mbit / 2
     ]
-
-
-def _picture(
-    values: Values, result: buffers.Sweep, points: Sequence[tuple[float, float]], table: Table
-) -> Picture:
-    best = max(result.variants, key=lambda each: each.mbit)
-    title = (
-        f"RTT {values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s: {best.mbit:.3g} Mbit/s"
-        f" with {best.requested_bytes:,} bytes"
-    )
-    return picture(_chart(values), points, title, table)
 
 
 _PARAMETERS: Final = declared(buffers.measure).parameters
