@@ -37,7 +37,7 @@ LESSON: Final = LESSONS / "05-small-writes.ipynb"
 PANELS: Final[Mapping[str, Mapping[str, Any]]] = {
     "small_writes": {},
     "cork": {},
-    "send_file": {"part": "header"},
+    "sendfile": {"part": "header"},
     "stepper": {},
     "buffers": {"sweep": "one"},
 }
