@@ -12,8 +12,16 @@ from tests.nonempty import each
 
 from tcplab import Lab, LabError
 from tcplab.cli import main
-from tcplab.experiments import as_json, datagrams, recordings, table, tcp_vs_udp
+from tcplab.experiments import (
+    as_json,
+    recordings,
+    table,
+    tcp_vs_udp,
+    udp_batching,
+    udp_receive_buffers,
+)
 from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.tcp_vs_udp import networks
 from tcplab.lab import Network
 from tcplab.programs import udp_bulk
 
@@ -21,14 +29,14 @@ from tcplab.programs import udp_bulk
 @pytest.fixture(scope="module")
 def small() -> tcp_vs_udp.TcpVsUdp:
     """Every row, with little data."""
-    return tcp_vs_udp.measure(runs=1, blocks=40)
+    return tcp_vs_udp.measure(runs=1, count=40)
 
 
-@pytest.mark.parametrize("key", tcp_vs_udp.TEXT)
+@pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
 def test_the_texts_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
     """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would stand out."""
-    text = tcp_vs_udp.TEXT[key]
-    megabytes = key[2] * tcp_vs_udp.TEXT_BLOCKS / 1e6
+    text = tcp_vs_udp.PUBLISHED[key]
+    megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
     assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)
     assert text.user_s + text.system_s < text.wall_s
     assert (text.lost is None) == (key[1] == "tcp")
@@ -37,24 +45,24 @@ def test_the_texts_figures_agree_with_themselves(key: tuple[str, str, int]) -> N
 def test_the_tables_are_whole(small: tcp_vs_udp.TcpVsUdp) -> None:
     rows = {row["variant"]: row for row in small.rows()}
     assert len(rows) == 4 * 2 * 2
-    for server, protocol, size in tcp_vs_udp.TEXT:
+    for server, protocol, size in tcp_vs_udp.PUBLISHED:
         row = rows[f"{server} {protocol} {size}"]
-        text = tcp_vs_udp.TEXT[server, protocol, size]
-        assert row["text_wall_s"] == text.wall_s
-        assert row["text_mb_per_s"] == text.mb_per_s
-        assert row["text_lost"] == text.lost
-        assert row["text_lost_percent"] == (text.lost and text.lost / 50)
-    assert rows["localhost tcp 300"]["text_mb_per_s"] is None  # the text has no such row
+        text = tcp_vs_udp.PUBLISHED[server, protocol, size]
+        assert row["published_wall_s"] == text.wall_s
+        assert row["published_mb_per_s"] == text.mb_per_s
+        assert row["published_lost"] == text.lost
+        assert row["published_lost_percent"] == (text.lost and text.lost / 50)
+    assert rows["localhost tcp 300"]["published_mb_per_s"] is None  # the text has no such row
     assert "2.8800" in table(small).text()
     for size in (1440, 300):
-        assert len(small.text_table(size).rows) == 8
+        assert len(small.published_table(size).rows) == 8
         assert f"Blocks of {size} bytes, 1 runs" in small.spread_table(size).caption
 
 
 def test_what_was_sent_is_accounted_for(small: tcp_vs_udp.TcpVsUdp) -> None:
-    for series in each(small.series):
+    for series in each(small.variants):
         (run,) = series.runs
-        assert series.blocks == 40
+        assert series.count == 40
         assert run.wall_s > 0
         if series.protocol == "udp":
             assert run.lost is not None
@@ -68,17 +76,17 @@ def test_what_was_sent_is_accounted_for(small: tcp_vs_udp.TcpVsUdp) -> None:
 
 def test_provenance_tells_how_much_a_run_sends(small: tcp_vs_udp.TcpVsUdp) -> None:
     origin = small.provenance
-    assert origin["blocks"]["sparc tcp 1440"] == 40
-    assert origin["text_blocks"] == 5000
+    assert origin["count"]["sparc tcp 1440"] == 40
+    assert origin["published_count"] == 5000
     assert origin["lo_mtu"] == {"bsd": 1500, "localhost": 16384}
     assert (origin["wire_mbit"], origin["congestion"], origin["runs"]) == (10, "cubic", 1)
     assert origin["interrupted"] is False
 
 
 def test_on_the_slow_wire_a_run_is_shorter_than_the_texts() -> None:
-    assert tcp_vs_udp._blocks("bsd", "tcp", 1440) == 5000
-    assert tcp_vs_udp._blocks("sparc", "tcp", 1440) == 100
-    assert tcp_vs_udp._blocks("sparc", "udp", 300) == 1440
+    assert tcp_vs_udp._count("bsd", "tcp", 1440) == 5000
+    assert tcp_vs_udp._count("sparc", "tcp", 1440) == 100
+    assert tcp_vs_udp._count("sparc", "udp", 300) == 1440
 
 
 def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +107,11 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
         inside.remove(interface)
         return done
 
-    monkeypatch.setattr(tcp_vs_udp, "udp_bulk", seen)
-    done = tcp_vs_udp.measure(runs=2, rows=["bsd", "sparc"], protocols=["udp"], blocks=20)
+    monkeypatch.setattr(networks, "udp_bulk", seen)
+    done = tcp_vs_udp.measure(runs=2, servers=["bsd", "sparc"], protocols=["udp"], count=20)
     assert most == {"lo": 1, "eth0": 2}
     assert len(labs) == 2
-    assert [len(series.runs) for series in done.series] == [2, 2, 2, 2]
+    assert [len(series.runs) for series in done.variants] == [2, 2, 2, 2]
 
 
 def test_json_and_recording(small: tcp_vs_udp.TcpVsUdp) -> None:
@@ -123,9 +131,11 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyboardInterrupt
         return udp_bulk(*args, **kwargs)
 
-    monkeypatch.setattr(tcp_vs_udp, "udp_bulk", interrupted)
-    done = tcp_vs_udp.measure(runs=50, rows=["bsd", "localhost"], sizes=[300], protocols=["udp"])
-    assert [len(series.runs) for series in done.series] == [2, 2]
+    monkeypatch.setattr(networks, "udp_bulk", interrupted)
+    done = tcp_vs_udp.measure(
+        runs=50, servers=["bsd", "localhost"], write_bytes=[300], protocols=["udp"]
+    )
+    assert [len(series.runs) for series in done.variants] == [2, 2]
     assert done.provenance["runs"] == 2
     assert done.provenance["interrupted"] is True
 
@@ -134,18 +144,24 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
     ("call", "message"),
     [
         (lambda: tcp_vs_udp.measure(runs=0), "runs=0 must be a whole number from 1 to 10000"),
-        (lambda: tcp_vs_udp.measure(sizes=[15]), "size=15 must be a whole number from 16 to 65507"),
-        (lambda: tcp_vs_udp.measure(sizes=[65508]), "size=65508 must be a whole number from 16"),
-        (lambda: tcp_vs_udp.measure(sizes=[]), "sizes is empty"),
-        (lambda: tcp_vs_udp.measure(sizes=[300, 300]), "sizes: 300 is given twice"),
-        (lambda: tcp_vs_udp.measure(blocks=0), "blocks=0 must be a whole number from 1 to 1000000"),
-        (lambda: tcp_vs_udp.measure(rows=["vax"]), "rows='vax' is not known"),  # type: ignore[list-item]
+        (
+            lambda: tcp_vs_udp.measure(write_bytes=[15]),
+            "write_bytes=15 must be a whole number from 16 to 65507",
+        ),
+        (
+            lambda: tcp_vs_udp.measure(write_bytes=[65508]),
+            "write_bytes=65508 must be a whole number from 16",
+        ),
+        (lambda: tcp_vs_udp.measure(write_bytes=[]), "write_bytes is empty"),
+        (lambda: tcp_vs_udp.measure(write_bytes=[300, 300]), "write_bytes: 300 is given twice"),
+        (lambda: tcp_vs_udp.measure(count=0), "count=0 must be a whole number from 1 to 1000000"),
+        (lambda: tcp_vs_udp.measure(servers=["vax"]), "servers='vax' is not known"),  # type: ignore[list-item]
         (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "protocols='sctp' is not known"),  # type: ignore[list-item]
-        (lambda: datagrams.measure_batching(size_bytes=32001), "size_bytes=32001 must be"),
-        (lambda: datagrams.measure_batching(runs=0), "runs=0 must be"),
-        (lambda: datagrams.measure_receive_buffers([]), "buffers_bytes is empty"),
-        (lambda: datagrams.measure_receive_buffers([0]), "buffer=0 must be a whole number from 1"),
-        (lambda: datagrams.measure_receive_buffers(datagrams=0), "datagrams=0 must be"),
+        (lambda: udp_batching.measure(datagram_bytes=32001), "datagram_bytes=32001 must be"),
+        (lambda: udp_batching.measure(runs=0), "runs=0 must be"),
+        (lambda: udp_receive_buffers.measure([]), "requests is empty"),
+        (lambda: udp_receive_buffers.measure([0]), "requests=0 must be a whole number from 1"),
+        (lambda: udp_receive_buffers.measure(count=0), "count=0 must be"),
     ],
 )
 def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
@@ -154,11 +170,11 @@ def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "tcp-vs-udp", "--runs", "1", "--rows", "localhost", "--sizes", "300"]
-    assert main([*command, "--blocks", "20", "--json"]) == 0
+    command = ["run", "tcp-vs-udp", "--runs", "1", "--servers", "localhost", "--write-bytes", "300"]
+    assert main([*command, "--count", "20", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["variant"] for row in data["rows"]] == ["localhost tcp 300", "localhost udp 300"]
-    assert {row["blocks"] for row in data["rows"]} == {20}
+    assert {row["count"] for row in data["rows"]} == {20}
 
 
 def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +184,8 @@ def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pyroute2.NetlinkError(2, "Specified qdisc kind is unknown")
 
     monkeypatch.setattr(pyroute2.IPRoute, "tc", refuse, raising=False)
-    with pytest.raises(LabError, match=r"no queue of a given rate .*leave the row 'sparc' out"):
-        tcp_vs_udp.measure(runs=1, rows=["sparc"], sizes=[300], blocks=1)
+    with pytest.raises(LabError, match=r"no queue of a given rate .*leave the server 'sparc' out"):
+        tcp_vs_udp.measure(runs=1, servers=["sparc"], write_bytes=[300], count=1)
 
 
 # ---- datagrams ----
@@ -178,9 +194,9 @@ def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sleeping_socket_holds_what_its_buffer_has_room_for() -> None:
     with Lab() as lab:
         host = LabLoopback(lab).client
-        small = datagrams.fill_receive_buffer(host, 32_768)
-        double = datagrams.fill_receive_buffer(host, 65_536)
-        shorter = datagrams.fill_receive_buffer(host, 32_768, 300)
+        small = udp_receive_buffers.fill_receive_buffer(host, 32_768)
+        double = udp_receive_buffers.fill_receive_buffer(host, 65_536)
+        shorter = udp_receive_buffers.fill_receive_buffer(host, 32_768, 300)
     assert (small[0], double[0]) == (65_536, 131_072)
     assert 10 <= small[1] <= 65_536 // 1440
     assert 1.8 <= double[1] / small[1] <= 2.2
@@ -190,8 +206,8 @@ def test_a_sleeping_socket_holds_what_its_buffer_has_room_for() -> None:
 def test_where_all_have_room_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """On plain loopback, with the least that any system grants: 212992 bytes, doubled."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    result = datagrams.measure_receive_buffers([2304, 212_992], runs=2, datagrams=120)
-    tiny, large = result.buffers
+    result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
+    tiny, large = result.variants
     assert tiny.room_datagrams < 10
     assert large.room_datagrams >= 120
     assert list(large.lost) == [0, 0]
@@ -202,7 +218,7 @@ def test_where_all_have_room_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    result = datagrams.measure_batching(runs=1, datagrams=2000, size_bytes=1000)
+    result = udp_batching.measure(runs=1, count=2000, datagram_bytes=1000)
     rows = {row["variant"]: row for row in result.rows()}
     assert list(rows) == ["udp", "udp-gso", "udp-gso-gro", "tcp", "tcp-large"]
     assert rows["udp"]["calls"] == 2000

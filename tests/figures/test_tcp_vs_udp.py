@@ -6,35 +6,36 @@ import pytest
 from tests.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments.datagrams import Batching, BatchingVariant, ReceiveBuffer, ReceiveBuffers
 from tcplab.experiments.tcp_vs_udp import (
     PROTOCOLS,
     SERVERS,
-    SIZES,
+    WRITE_BYTES,
     Protocol,
     Run,
-    Series,
     Server,
+    TableRow,
     TcpVsUdp,
 )
+from tcplab.experiments.udp_batching import Batching, BatchingVariant
+from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 
 RATES = {"bsd": 400.0, "localhost": 1200.0, "sparc": 1.17, "router": 1.17}
 
 
-def series(server: Server, protocol: Protocol, size: int, times: float = 1) -> Series:
+def table_row(server: Server, protocol: Protocol, size: int, times: float = 1) -> TableRow:
     udp = protocol == "udp"
     rate = times * (RATES["bsd"] if udp and server != "sparc" else RATES[server])
     runs = [
         Run(0.01, 0.001, 0.008, rate * part, rate / 2, 700 if udp else None, 700, 5000)
         for part in (0.5, 1, 2)
     ]
-    return Series(server, protocol, size, 5000, runs)
+    return TableRow(server, protocol, size, 5000, runs)
 
 
 def tables(times: float = 1) -> TcpVsUdp:
     rows = [
-        series(server, protocol, size, times)
-        for size in SIZES
+        table_row(server, protocol, size, times)
+        for size in WRITE_BYTES
         for protocol in PROTOCOLS
         for server in SERVERS
     ]
@@ -52,11 +53,13 @@ def buffers() -> ReceiveBuffers:
 
 def batches() -> Batching:
     rows = [
-        BatchingVariant("udp", "UDP, 1440 bytes a call", 1440, 50_000, [700, 690], [1.5, 1.4], [0]),
+        BatchingVariant(
+            "udp", "UDP, 1440 bytes per call", 1440, 50_000, [700, 690], [1.5, 1.4], [0]
+        ),
         BatchingVariant(
             "udp-gso-gro", "UDP, batched by both (and UDP_GRO)", 64_800, 1112, [7000], [0.2], [9]
         ),
-        BatchingVariant("tcp", "TCP, 1440 bytes a call", 1440, 50_000, [2000, 2600], [0.5], []),
+        BatchingVariant("tcp", "TCP, 1440 bytes per call", 1440, 50_000, [2000, 2600], [0.5], []),
     ]
     return Batching(rows, {})
 
@@ -81,21 +84,21 @@ def test_the_title_compares_with_the_text() -> None:
         " UDP is 1.0 × (the text: 1.0 ×)"
     )
     assert picture.title in picture.alt
-    rows = {(row["protocol"], row["server"], row["size_bytes"]): row for row in picture.table.rows}
+    rows = {(row["protocol"], row["server"], row["write_bytes"]): row for row in picture.table.rows}
     assert len(rows) == 16
-    assert rows["TCP", "bsd", 1440]["text_mb_per_s"] == 2.5
+    assert rows["TCP", "bsd", 1440]["published_mb_per_s"] == 2.5
     assert rows["TCP", "bsd", 1440]["mb_per_s_max"] == 800
 
 
 def test_some_rows_make_a_picture_too() -> None:
-    picture = figures.tcp_vs_udp(TcpVsUdp([series("sparc", "tcp", 1440)], {}))
+    picture = figures.tcp_vs_udp(TcpVsUdp([table_row("sparc", "tcp", 1440)], {}))
     assert picture.title == (
         "Over a wire of 10 Mbit/s TCP hands over blocks of 1,440 bytes at 1.17 MB/s"
     )
 
 
 def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
-    rows = [series("bsd", "tcp", 1440), series("bsd", "udp", 1440, 2)]
+    rows = [table_row("bsd", "tcp", 1440), table_row("bsd", "udp", 1440, 2)]
     picture = figures.tcp_vs_udp(TcpVsUdp(rows, {}))
     assert picture.title == (
         "On one machine (MTU 1500) UDP hands over blocks of 1,440 bytes 2.0 times as fast as TCP"
@@ -103,12 +106,12 @@ def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
     )
     assert "The fastest row is UDP bsd, 1440 bytes, with 800 MB/s" in picture.alt
     assert_readable(picture)
-    equal = [series("bsd", "tcp", 300), series("bsd", "udp", 300)]
+    equal = [table_row("bsd", "tcp", 300), table_row("bsd", "udp", 300)]
     assert figures.tcp_vs_udp(TcpVsUdp(equal, {})).title == (
         "On one machine (MTU 1500) both hand over blocks of 300 bytes equally fast"
         " (the text: UDP 0.65 times as fast): 400 and 400 MB/s"
     )
-    other = [series("router", "tcp", 64), series("router", "udp", 64, 0.001)]
+    other = [table_row("router", "tcp", 64), table_row("router", "udp", 64, 0.001)]
     assert figures.tcp_vs_udp(TcpVsUdp(other, {})).title == (
         "Through a router to a wire of 10 Mbit/s TCP hands over blocks of 64 bytes 2.9 times as"
         " fast as UDP: 1.17 and 0.4 MB/s"
@@ -129,5 +132,5 @@ def test_the_loss_and_where_it_was_counted() -> None:
 
 def test_the_gain_of_batches() -> None:
     picture = figures.batching(batches())
-    assert picture.title.startswith("UDP with 64,800 bytes a call carries 10.1 times")
+    assert picture.title.startswith("UDP with 64,800 bytes per call carries 10.1 times")
     assert [row["calls"] for row in picture.table.rows] == [50_000, 1112, 50_000]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.nonempty import each
 
-from tcplab.experiments import datagrams, routes, tcp_vs_udp
+from tcplab.experiments import routes, tcp_vs_udp, udp_batching, udp_receive_buffers
 from tcplab.models import goodput_mbyte_s
 
 
@@ -22,12 +22,14 @@ def result() -> tcp_vs_udp.TcpVsUdp:
 def long_runs() -> tcp_vs_udp.TcpVsUdp:
     """72 MB a run, where the text sends 7.2."""
     rows: list[tcp_vs_udp.Server] = ["bsd", "localhost"]
-    return tcp_vs_udp.measure(runs=4, rows=rows, sizes=[1440], protocols=["tcp"], blocks=50_000)
+    return tcp_vs_udp.measure(
+        runs=4, servers=rows, write_bytes=[1440], protocols=["tcp"], count=50_000
+    )
 
 
 @pytest.fixture(scope="module")
-def batches() -> datagrams.Batching:
-    return datagrams.measure_batching(runs=3)
+def batches() -> udp_batching.Batching:
+    return udp_batching.measure(runs=3)
 
 
 def test_lesson_shows_both_tables_with_fifty_runs(
@@ -35,21 +37,21 @@ def test_lesson_shows_both_tables_with_fifty_runs(
 ) -> None:
     """As it was recorded: the lesson's own call."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    shown = tcp_vs_udp.measure(runs=50, rows=["bsd", "localhost", "sparc"])
-    for server, protocol, size in tcp_vs_udp.TEXT:
+    shown = tcp_vs_udp.measure(runs=50, servers=["bsd", "localhost", "sparc"])
+    for server, protocol, size in tcp_vs_udp.PUBLISHED:
         series = shown[server, protocol, size]
         assert len(series.runs) == 50
         row = series.row()
         assert row["mb_per_s_min"] <= row["mb_per_s"] <= row["mb_per_s_max"]
-        assert row["text_mb_per_s"] == tcp_vs_udp.TEXT[server, protocol, size].mb_per_s
-    assert "50 runs; the text: 50 runs" in shown.text_table(1440).caption
+        assert row["published_mb_per_s"] == tcp_vs_udp.PUBLISHED[server, protocol, size].mb_per_s
+    assert "50 runs; published: 50 runs" in shown.published_table(1440).caption
 
 
-def best(series: tcp_vs_udp.Series) -> float:
+def best(series: tcp_vs_udp.TableRow) -> float:
     return max(run.sent_mb_per_s for run in series.runs)
 
 
-def least_cpu_s(series: tcp_vs_udp.Series) -> float:
+def least_cpu_s(series: tcp_vs_udp.TableRow) -> float:
     return min(run.user_s + run.system_s for run in series.runs)
 
 
@@ -68,13 +70,13 @@ def test_tcp_to_localhost_is_faster_than_udp(long_runs: tcp_vs_udp.TcpVsUdp) -> 
 
 def test_udp_sends_each_block_by_itself(result: tcp_vs_udp.TcpVsUdp) -> None:
     for server in tcp_vs_udp.SERVERS:
-        for size in each(tcp_vs_udp.SIZES):
+        for size in each(tcp_vs_udp.WRITE_BYTES):
             assert result[server, "udp", size].bytes_per_segment == size
 
 
 def test_cost_of_a_datagram_does_not_depend_on_its_size() -> None:
     datagrams_only: list[tcp_vs_udp.Protocol] = ["udp"]
-    done = tcp_vs_udp.measure(runs=3, rows=["bsd"], protocols=datagrams_only, blocks=50_000)
+    done = tcp_vs_udp.measure(runs=3, servers=["bsd"], protocols=datagrams_only, count=50_000)
     small, large = (least_cpu_s(done["bsd", "udp", size]) for size in (300, 1440))
     assert small > 0.5 * large  # by the byte it would be a fifth
     assert len(done.block_table("bsd").rows) == 2
@@ -92,7 +94,7 @@ def test_own_card_holds_udp_back_and_a_router_does_not(
     card, router = (result[server, "udp", 1440] for server in ("sparc", "router"))
     assert best(card) < 2  # MB/s; what the send buffer holds besides what the wire carried
     assert best(router) > 2 * best(card)
-    lost = [result["router", "udp", size].lost_percent or [] for size in tcp_vs_udp.SIZES]
+    lost = [result["router", "udp", size].lost_percent or [] for size in tcp_vs_udp.WRITE_BYTES]
     assert max(map(max, lost)) > 20
 
 
@@ -100,7 +102,7 @@ def test_loss_on_one_machine_is_at_the_receive_buffer(
     result: tcp_vs_udp.TcpVsUdp,
 ) -> None:
     for server in ("bsd", "localhost"):
-        for size in tcp_vs_udp.SIZES:
+        for size in tcp_vs_udp.WRITE_BYTES:
             for run in each(result[server, "udp", size].runs):
                 assert run.lost is not None
                 assert run.drops is not None
@@ -109,7 +111,7 @@ def test_loss_on_one_machine_is_at_the_receive_buffer(
 
 
 def test_published_ratios_are_shown_beside_measured(result: tcp_vs_udp.TcpVsUdp) -> None:
-    rows = {row["claim"]: row["text"] for row in result.trial_table().rows}
+    rows = {row["claim"]: row["published"] for row in result.claims_table().rows}
     assert len(rows) == len(tcp_vs_udp.CLAIMS)
     assert rows["TCP to localhost, of bsd"] == pytest.approx(3.0, abs=0.02)
     assert rows["UDP to localhost, of bsd"] == pytest.approx(1.0, abs=0.02)
@@ -123,7 +125,7 @@ def test_published_rate_exceeds_the_wire() -> None:
 
     most = goodput_mbyte_s(10, around=Encapsulation("udp"), payload_bytes=1440)
     assert most == pytest.approx(1.195, abs=0.001)
-    text = tcp_vs_udp.TEXT["sparc", "udp", 1440]
+    text = tcp_vs_udp.PUBLISHED["sparc", "udp", 1440]
     assert text.mb_per_s > most > text.arrived_mb_per_s
 
 
@@ -133,19 +135,19 @@ def test_on_linux_every_own_address_leads_through_loopback() -> None:
 
 
 def test_a_buffer_with_room_for_all_loses_none() -> None:
-    buffers = datagrams.measure_receive_buffers(runs=2, datagrams=1000)
-    book = buffers.buffers[1]
+    buffers = udp_receive_buffers.measure(runs=2, count=1000)
+    book = buffers.variants[1]
     assert book.granted_bytes == 65_536
     assert 10 <= book.room_datagrams <= 45
-    rooms = [each.room_datagrams for each in buffers.buffers]
+    rooms = [each.room_datagrams for each in buffers.variants]
     assert rooms == sorted(rooms)
-    for buffer in buffers.buffers:
+    for buffer in buffers.variants:
         assert all(lost <= drops for lost, drops in zip(buffer.lost, buffer.drops, strict=True))
         if buffer.room_datagrams >= 1000:  # where the system grants so much
             assert set(buffer.lost) == {0}
 
 
-def test_batches_make_udp_as_fast_as_tcp(batches: datagrams.Batching) -> None:
+def test_batches_make_udp_as_fast_as_tcp(batches: udp_batching.Batching) -> None:
     udp, both = batches["udp"], batches["udp-gso-gro"]
     assert (udp.calls, both.calls) == (50_000, 1112)
     assert max(both.mb_per_s) > 2 * max(udp.mb_per_s)
@@ -154,10 +156,8 @@ def test_batches_make_udp_as_fast_as_tcp(batches: datagrams.Batching) -> None:
 
 def test_the_challenge_can_be_solved() -> None:
     """Four times the data asked for is room enough for datagrams of 200 bytes."""
-    tried = datagrams.measure_receive_buffers(
-        [200_000, 800_000], runs=1, datagrams=1000, size_bytes=200
-    )
-    first, solved = tried.buffers
+    tried = udp_receive_buffers.measure([200_000, 800_000], runs=1, count=1000, datagram_bytes=200)
+    first, solved = tried.variants
     assert first.room_datagrams < 1000
     if solved.granted_bytes == 1_600_000:  # where the system grants so much
         assert solved.room_datagrams >= 1000

@@ -136,7 +136,10 @@ def test_a_missing_argument_is_said(programs: Programs, program: str) -> None:
         (["tcp_nodelay_server", "--quickack", "yes", "0", "1"], "'yes' is none of on, off, always"),
         (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
         (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
-        (["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"], "none of read, mmap, sendfile"),
+        (
+            ["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"],
+            "none of read, mmap, sendfile",
+        ),
         (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
         (["sendfile_server", "--sha256", "0" * 64], "--sha256 needs -o FILE"),
         (["sendfile_server", "-o", "/dev/null", "--sha256", "xyz"], "is not 64 digits"),

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.datagrams import Batching, ReceiveBuffer, ReceiveBuffers
-from tcplab.experiments.tcp_vs_udp import TEXT, Series, Server, TcpVsUdp, text_ratio
+from tcplab.experiments.tcp_vs_udp import PUBLISHED, Server, TableRow, TcpVsUdp, published_ratio
+from tcplab.experiments.udp_batching import Batching
+from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 from tcplab.figures import style
 from tcplab.figures.style import SMALL, Picture
 from tcplab.figures.style import TEXT as TEXT_SIZE
@@ -20,7 +21,7 @@ __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
 _COLOURS: Final = {"tcp": style.BLUE, "udp": style.VERMILION}
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
-_WAYS: Final[Mapping[Server, str]] = {
+_PATHS: Final[Mapping[Server, str]] = {
     "bsd": "On one machine (MTU 1500)",
     "localhost": "On one machine (MTU 16384)",
     "sparc": "Over a wire of 10 Mbit/s",
@@ -37,12 +38,14 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     figure = style.new_figure()
     finding = _tables_finding(result)
     style.title(figure, finding)
-    sizes = list(dict.fromkeys(each.size_bytes for each in result.series))
+    sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
     width = 0.86 / len(sizes)
     for number, size in enumerate(sizes):
         left = 0.13 + number * width
         axes = figure.add_axes((left, 0.17, width - 0.02, 0.65))
-        _draw_rates(axes, [each for each in result.series if each.size_bytes == size], number == 0)
+        _draw_rates(
+            axes, [each for each in result.variants if each.write_bytes == size], number == 0
+        )
         axes.set_title(f"blocks of {size} bytes", fontsize=TEXT_SIZE, loc="left")
     named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
     labels = sorted(named, key=lambda label: not label.startswith("the text"))
@@ -56,9 +59,9 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     )
     columns = (
         Column("protocol", "protocol"),
-        Column("size_bytes", "bytes", "d"),
+        Column("write_bytes", "bytes", "d"),
         Column("server", "server"),
-        Column("text_mb_per_s", "the text (MB/s)", ".4g"),
+        Column("published_mb_per_s", "the text (MB/s)", ".4g"),
         Column("mb_per_s", "measured (MB/s)", ".4g"),
         Column("mb_per_s_min", "min", ".4g"),
         Column("mb_per_s_max", "max", ".4g"),
@@ -68,13 +71,13 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     alt = (
         f"Dot plot on a logarithmic axis, the text's rates beside those of this run. {finding}."
         f" The fastest row is {fastest['protocol']} {fastest['server']},"
-        f" {fastest['size_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
+        f" {fastest['write_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
     )
     return Picture(figure, finding, alt, Table(columns, rows, finding))
 
 
 def _tables_finding(result: TcpVsUdp) -> str:
-    size = max(each.size_bytes for each in result.series)
+    size = max(each.write_bytes for each in result.variants)
     found: list[str] = []
     for protocol in ("tcp", "udp"):
         over, under = ("localhost", protocol, size), ("bsd", protocol, size)
@@ -82,40 +85,40 @@ def _tables_finding(result: TcpVsUdp) -> str:
             ratio = result.ratio(over, under)
         except KeyError:
             continue
-        text = f" (the text: {text_ratio(over, under):.1f} ×)" if over in TEXT else ""
+        text = f" (the text: {published_ratio(over, under):.1f} ×)" if over in PUBLISHED else ""
         places = "" if found else " as fast to localhost as to bsd"
         found.append(f"{protocol.upper()} is {ratio:.1f} ×{places}{text}")
     return ", ".join(found) or _pair_finding(result, size)
 
 
-def _pair_finding(result: TcpVsUdp, size_bytes: int) -> str:
+def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
     """Of a run that does not compare two ways on one machine: the protocols on one way."""
-    best = max(result.series, key=lambda each: each.mb_per_s)
-    blocks = f"blocks of {size_bytes:,} bytes"
+    best = max(result.variants, key=lambda each: each.mb_per_s)
+    blocks = f"blocks of {write_bytes:,} bytes"
     try:
-        tcp, udp = (result[best.server, each, size_bytes] for each in ("tcp", "udp"))
+        tcp, udp = (result[best.server, each, write_bytes] for each in ("tcp", "udp"))
     except KeyError:
         return (
-            f"{_WAYS[best.server]} {best.protocol.upper()} hands over blocks of"
-            f" {best.size_bytes:,} bytes at {_digits(best.mb_per_s)} MB/s"
+            f"{_PATHS[best.server]} {best.protocol.upper()} hands over blocks of"
+            f" {best.write_bytes:,} bytes at {_digits(best.mb_per_s)} MB/s"
         )
     fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
     times = fast.mb_per_s / slow.mb_per_s
-    keys = [(each.server, each.protocol, size_bytes) for each in (fast, slow)]
+    keys = [(each.server, each.protocol, write_bytes) for each in (fast, slow)]
     rates = f"{_digits(fast.mb_per_s)} and {_digits(slow.mb_per_s)} MB/s"
     names = [each.protocol.upper() for each in (fast, slow)]
-    text = text_ratio(*keys) if set(keys) <= set(TEXT) else None
+    text = published_ratio(*keys) if set(keys) <= set(PUBLISHED) else None
     if f"{times:.1f}" == "1.0":
         said = f" (the text: {names[0]} {text:.2g} times as fast)" if text else ""
-        return f"{_WAYS[fast.server]} both hand over {blocks} equally fast{said}: {rates}"
+        return f"{_PATHS[fast.server]} both hand over {blocks} equally fast{said}: {rates}"
     said = f" (the text: {text:.2g} times)" if text else ""
     return (
-        f"{_WAYS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
+        f"{_PATHS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
         f" {names[1]}{said}: {rates}"
     )
 
 
-def _draw_rates(axes: Axes, series: Sequence[Series], named: bool) -> None:
+def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
     from matplotlib.ticker import FuncFormatter
 
     drawn = list(reversed(series))
@@ -137,7 +140,7 @@ def _draw_rates(axes: Axes, series: Sequence[Series], named: bool) -> None:
         axes.text(
             1.25 * max(rates), y, _digits(each.mb_per_s), ha="left", va="center", fontsize=SMALL
         )
-        text = TEXT.get((each.server, each.protocol, each.size_bytes))
+        text = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
         if text is None:
             continue
         label = "the text's mean of 50"
@@ -158,7 +161,7 @@ def _draw_rates(axes: Axes, series: Sequence[Series], named: bool) -> None:
         )
     axes.set_xscale("log")
     rates = [run.sent_mb_per_s for each in drawn for run in each.runs]
-    rates += [figures.mb_per_s for figures in TEXT.values()]
+    rates += [figures.mb_per_s for figures in PUBLISHED.values()]
     axes.set_xlim(min(rates) / 6, 10 * max(rates))  # with room for the numbers
     axes.set_ylim(-0.65, len(drawn) - 0.3)
     names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in drawn]
@@ -184,10 +187,10 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
     """How many datagrams were lost with each size of the receive buffer.
 
     Args:
-        result: of experiments.datagrams.measure_receive_buffers.
+        result: of experiments.udp_receive_buffers.measure.
     """
     figure = style.new_figure()
-    buffers = result.buffers
+    buffers = result.variants
     smallest, largest = buffers[0], buffers[-1]
     finding = (
         f"Lost on one machine: {_worst(smallest)} of the datagrams with room for"
@@ -251,7 +254,7 @@ def batching(result: Batching) -> Picture:
     """What arrived a second, by how much one system call hands over.
 
     Args:
-        result: of experiments.datagrams.measure_batching.
+        result: of experiments.udp_batching.measure.
     """
     figure = style.new_figure()
     rows = result.rows()
@@ -259,8 +262,8 @@ def batching(result: Batching) -> Picture:
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]
     )
     finding = (
-        f"UDP with {best['bytes_per_call']:,} bytes a call carries {best['times_plain']:.1f} times"
-        f" what it carries with {rows[0]['bytes_per_call']:,}"
+        f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
+        f" times what it carries with {rows[0]['bytes_per_call']:,}"
     )
     style.title(figure, finding)
     axes = figure.add_axes((0.335, 0.12, 0.62, 0.74))

@@ -22,8 +22,8 @@ OFFLOADS: Final = {"off": "off, as published", "on": "on"}
 def _call(values: Values) -> Call:
     arguments = {
         "runs": values["runs"],
-        "rows": (values["path"],),
-        "sizes": (values["block_bytes"],),
+        "servers": (values["path"],),
+        "write_bytes": (values["block_bytes"],),
         "offload": values["offload"] == "on",
     }
     return Call(tcp_vs_udp, arguments, ("table(result)",))

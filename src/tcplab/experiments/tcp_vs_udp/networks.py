@@ -1,0 +1,154 @@
+"""The laboratories in which the rows of the tables run, and one round of runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tcplab.errors import LabError
+from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offload
+from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.tcp_vs_udp.published import Key, Protocol
+from tcplab.lab import Host, Lab, Network
+from tcplab.models import Encapsulation, mss_bytes
+from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
+
+__all__ = ["LO_MTU", "ROUTER_QUEUE_PACKETS", "WIRE_MBIT", "Networks", "Run"]
+
+WIRE_MBIT: Final = 10
+#: Of the servers that are the client's own machine.
+LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
+#: 50 packets are 60 ms of full ones at 10 Mbit/s, and more than TCP's window.
+ROUTER_QUEUE_PACKETS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the source and the sink.
+
+    Attributes:
+        wall_s: from the source's first write to the end: with TCP until the sink has read all, with
+            UDP until the last datagram was handed over.
+        user_s, system_s: of the source.
+        sent_mb_per_s: bytes sent over wall_s, 10^6 bytes/s, as published.
+        arrived_mb_per_s: bytes that the sink's program got, over its own time.
+        lost: datagrams that did not arrive; None for TCP.
+        drops: of these, thrown away by the sink's host for want of room in the receive buffer.
+        data_segments: segments or datagrams that the source's kernel sent with data.
+    """
+
+    wall_s: float
+    user_s: float
+    system_s: float
+    sent_mb_per_s: float
+    arrived_mb_per_s: float
+    lost: int | None
+    drops: int | None
+    data_segments: int
+
+
+class Networks:
+    """The laboratories of the rows.
+
+    Args:
+        stack: closes them.
+        keys: of the rows.
+        offload: TSO, GSO and GRO of the client's own loopback interface.
+
+    Attributes:
+        any: one of the laboratories.
+    """
+
+    def __init__(self, stack: ExitStack, keys: Sequence[Key], offload: bool) -> None:
+        self._networks: dict[Key, Network] = {}
+        labs: list[Lab] = []
+
+        def lab(**wire: Any) -> Lab:
+            labs.append(stack.enter_context(Lab(**wire)))
+            return labs[-1]
+
+        servers = {server for server, _protocol, _bytes in keys}
+        if not servers.isdisjoint(LO_MTU):
+            localhost = LabLoopback(lab())
+            set_offload(localhost.client, offload)
+            self._networks |= {key: localhost for key in keys if key[0] in LO_MTU}
+        if "router" in servers:
+            slow = lab(rate_mbit=WIRE_MBIT, queue_packets=ROUTER_QUEUE_PACKETS)
+            self._networks |= {key: slow for key in keys if key[0] == "router"}
+        self._side_by_side = [key for key in keys if key[0] == "sparc"]
+        for key in self._side_by_side:
+            _server, protocol, size = key
+            self._networks[key] = card = lab(rate_mbit=WIRE_MBIT)
+            payload_bytes = mss_bytes(1500) if protocol == "tcp" else size
+            _slow_card(card.client, WIRE_MBIT, payload_bytes, protocol)
+        self.any = labs[0]
+        self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
+
+    def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
+        """Every row once: one after the other, and then those behind the slow card together.
+
+        The latter wait for their wires nearly all of the time, and each has a wire of its own.
+
+        Args:
+            counts: blocks to send.
+        """
+        alone = [key for key in counts if key not in self._side_by_side]
+        finished = {key: self._run(key, counts[key]) for key in alone}
+        runs = self._threads.map(lambda key: self._run(key, counts[key]), self._side_by_side)
+        return finished | dict(zip(self._side_by_side, runs, strict=True))
+
+    def _run(self, key: Key, count: int) -> Run:
+        server, protocol, write_bytes = key
+        network = self._networks[key]
+        if server in LO_MTU:
+            set_mtu(network.client, LO_MTU[server])
+        # The programs' own defaults are the published ones: both buffers 32 KiB.
+        if protocol == "tcp":
+            tcp = tcp_bulk(network, write_bytes=write_bytes, count=count)
+            return _measured(tcp, data_segments=int(tcp.source.tcp_info["data_segs_out"]))
+        udp = udp_bulk(network, datagram_bytes=write_bytes, count=count)
+        return _measured(udp, udp.sink.lost, udp.sink.drops, data_segments=udp.source.datagrams)
+
+
+def _measured(
+    done: TcpBulkResult | UdpBulkResult,
+    lost: int | None = None,
+    drops: int | None = None,
+    *,
+    data_segments: int,
+) -> Run:
+    used = done.source.usage
+    return Run(
+        wall_s=used.wall_s,
+        user_s=used.user_s,
+        system_s=used.system_s,
+        sent_mb_per_s=done.source.mb_per_s,
+        arrived_mb_per_s=done.sink.mb_per_s,
+        lost=lost,
+        drops=drops,
+        data_segments=data_segments,
+    )
+
+
+def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
+    """The host's own network card is slow: what it has not sent yet fills the send buffer.
+
+    The token bucket counts what the kernel knows of a frame; a card is busy with preamble, FCS and
+    gap as well.
+    """
+    around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
+    on_the_wire, known = (each.wire_bytes(payload_bytes) for each in around)
+    rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
+
+    from pyroute2 import NetlinkError
+
+    try:
+        put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency="50ms")
+    except NetlinkError as error:
+        raise LabError(
+            f"this kernel has no queue of a given rate (tbf: {error}): 'sudo modprobe sch_tbf', or"
+            " leave the server 'sparc' out"
+        ) from None

@@ -1,0 +1,87 @@
+"""Tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming, and what the text concludes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = [
+    "CLAIMS",
+    "PUBLISHED",
+    "PUBLISHED_COUNT",
+    "Key",
+    "Protocol",
+    "Published",
+    "Server",
+    "published_ratio",
+]
+
+Server = Literal["bsd", "localhost", "sparc", "router"]
+Protocol = Literal["tcp", "udp"]
+#: Server, protocol, bytes per block.
+Key = tuple[Server, Protocol, int]
+
+PUBLISHED_COUNT: Final = 5000  # blocks in a run
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A row of the text's tables, a mean of 50 runs of 5000 blocks.
+
+    Attributes:
+        wall_s: by the clock, from the client's start to its end.
+        user_s: of that in the program itself.
+        system_s: of that in the kernel on its behalf.
+        mb_per_s: bytes sent over wall_s, 10^6 bytes/s.
+        lost: datagrams of 5000; None for TCP.
+    """
+
+    wall_s: float
+    user_s: float
+    system_s: float
+    mb_per_s: float
+    lost: int | None = None
+
+    @property
+    def lost_percent(self) -> float | None:
+        """Of the datagrams; None for TCP."""
+        return None if self.lost is None else 100 * self.lost / PUBLISHED_COUNT
+
+    @property
+    def arrived_mb_per_s(self) -> float:
+        """The part of mb_per_s that arrived."""
+        return self.mb_per_s * (1 - (self.lost or 0) / PUBLISHED_COUNT)
+
+
+#: Tables 2.2 and 2.3 whole, by (server, protocol, bytes per block).
+PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
+    ("bsd", "tcp", 1440): Published(2.88, 0.0292, 1.4198, 2.5),
+    ("localhost", "tcp", 1440): Published(0.9558, 0.0096, 0.6316, 7.53),
+    ("sparc", "tcp", 1440): Published(7.1882, 0.016, 1.6226, 1.002),
+    ("bsd", "udp", 1440): Published(1.9618, 0.0316, 1.1934, 3.67, 336),
+    ("localhost", "udp", 1440): Published(1.9748, 0.031, 1.1906, 3.646, 272),
+    ("sparc", "udp", 1440): Published(5.8284, 0.0564, 0.844, 1.235, 440),
+    ("bsd", "tcp", 300): Published(1.059, 0.0124, 0.445, 1.416),
+    ("sparc", "tcp", 300): Published(1.5552, 0.0084, 1.2442, 0.965),
+    ("bsd", "udp", 300): Published(1.6324, 0.0324, 0.9998, 0.919, 212),
+    ("sparc", "udp", 300): Published(1.9118, 0.0278, 1.4352, 0.785, 306),
+}
+
+
+#: Conclusions of the text: how many times as fast the first row is as the second.
+CLAIMS: Final[Sequence[tuple[str, Key, Key]]] = (
+    ("TCP to localhost, of bsd", ("localhost", "tcp", 1440), ("bsd", "tcp", 1440)),
+    ("UDP to localhost, of bsd", ("localhost", "udp", 1440), ("bsd", "udp", 1440)),
+    ("TCP of UDP, to localhost", ("localhost", "tcp", 1440), ("localhost", "udp", 1440)),
+    ("UDP of TCP, to bsd", ("bsd", "udp", 1440), ("bsd", "tcp", 1440)),
+    ("UDP of TCP, to sparc", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
+    ("UDP of TCP, to sparc: what arrived", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
+    ("TCP of UDP, 300 bytes to bsd", ("bsd", "tcp", 300), ("bsd", "udp", 300)),
+    ("TCP of UDP, 300 bytes to sparc", ("sparc", "tcp", 300), ("sparc", "udp", 300)),
+)
+
+
+def published_ratio(over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
+    """The published rate of one row over that of another."""
+    return PUBLISHED[over].mb_per_s / PUBLISHED[under].mb_per_s

@@ -1,0 +1,226 @@
+"""The result of tcp-vs-udp: the rows of the tables, run by run, beside the published figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from tcplab.experiments import Result, Variant, spread
+from tcplab.experiments.tcp_vs_udp.networks import Run
+from tcplab.experiments.tcp_vs_udp.published import (
+    CLAIMS,
+    PUBLISHED,
+    PUBLISHED_COUNT,
+    Key,
+    Protocol,
+    Server,
+    published_ratio,
+)
+from tcplab.tables import Column, Table
+
+__all__ = ["TableRow", "TcpVsUdp"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow(Variant):
+    """All runs of one row of the tables.
+
+    Attributes:
+        server: the name by which the sink is reached.
+        protocol: "tcp" or "udp".
+        write_bytes: of a block: a write or a datagram.
+        count: blocks in a run.
+        runs: in order of time.
+    """
+
+    server: Server
+    protocol: Protocol
+    write_bytes: int
+    count: int
+    runs: Sequence[Run]
+
+    @property
+    def key(self) -> Key:
+        """Server, protocol and bytes per block."""
+        return self.server, self.protocol, self.write_bytes
+
+    @property
+    def mb_per_s(self) -> float:
+        """Bytes sent over time by the clock, the median run: the published column "MB/s"."""
+        return statistics.median(each.sent_mb_per_s for each in self.runs)
+
+    @property
+    def arrived_mb_per_s(self) -> float:
+        """Bytes that arrived over the sink's time, the median run."""
+        return statistics.median(each.arrived_mb_per_s for each in self.runs)
+
+    @property
+    def blocks_per_s(self) -> float:
+        """Blocks handed over in a second, the median run."""
+        return self.mb_per_s * 1e6 / self.write_bytes
+
+    @property
+    def cpu_us_per_block(self) -> float:
+        """CPU time of the source for a block, of the median run; a busy machine changes it less."""
+        times_s = [each.user_s + each.system_s for each in self.runs]
+        return 1e6 * statistics.median(times_s) / self.count
+
+    @property
+    def bytes_per_segment(self) -> float:
+        """Data in a segment or datagram, the mean of the median run."""
+        segments = statistics.median(each.data_segments for each in self.runs)
+        return self.write_bytes * self.count / segments
+
+    @property
+    def lost_percent(self) -> Sequence[float] | None:
+        """Datagrams lost, of those sent, run by run; None for TCP, which sends again."""
+        if self.protocol == "tcp":
+            return None
+        return [100 * (each.lost or 0) / self.count for each in self.runs]
+
+    def row(self) -> dict[str, Any]:
+        """One row of plain data, the published figures beside ours.
+
+        Times are of a run; those that end in _5000 are scaled to the published 5000 blocks.
+        """
+        rates = spread(each.sent_mb_per_s for each in self.runs)
+        lost = self.lost_percent
+        published = PUBLISHED.get(self.key)
+        seconds = {
+            "wall_s": statistics.median(each.wall_s for each in self.runs),
+            # The kernel splits a few milliseconds of CPU time roughly; the mean evens it out.
+            "user_s": statistics.fmean(each.user_s for each in self.runs),
+            "system_s": statistics.fmean(each.system_s for each in self.runs),
+        }
+        return {
+            "variant": f"{self.server} {self.protocol} {self.write_bytes}",
+            "server": self.server,
+            "protocol": self.protocol.upper(),
+            "write_bytes": self.write_bytes,
+            "count": self.count,
+            "runs": len(self.runs),
+            **seconds,
+            **{
+                f"{key}_5000": value * PUBLISHED_COUNT / self.count
+                for key, value in seconds.items()
+            },
+            "published_wall_s": published and published.wall_s,
+            "published_user_s": published and published.user_s,
+            "published_system_s": published and published.system_s,
+            "mb_per_s": rates["median"],
+            "mb_per_s_min": rates["min"],
+            "mb_per_s_max": rates["max"],
+            "published_mb_per_s": published and published.mb_per_s,
+            "blocks_per_s": self.blocks_per_s,
+            "cpu_us_per_block": self.cpu_us_per_block,
+            "published_blocks_per_s": published and published.mb_per_s * 1e6 / self.write_bytes,
+            "arrived_mb_per_s": self.arrived_mb_per_s,
+            "bytes_per_segment": self.bytes_per_segment,
+            "lost_percent": statistics.median(lost) if lost else None,
+            "lost_percent_min": min(lost) if lost else None,
+            "lost_percent_max": max(lost) if lost else None,
+            "published_lost_percent": published and published.lost_percent,
+            "published_lost": published and published.lost,
+        }
+
+
+class TcpVsUdp(Result[TableRow]):
+    """Both tables, run by run; the key is (server, protocol, bytes per block)."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("protocol", "protocol"),
+        Column("write_bytes", "bytes", "d"),
+        Column("server", "server"),
+        Column("wall_s_5000", "clock (s)", ".4f"),
+        Column("published_wall_s", "published", ".4f"),
+        Column("user_s_5000", "user (s)", ".4f"),
+        Column("published_user_s", "published", ".4f"),
+        Column("system_s_5000", "system (s)", ".4f"),
+        Column("published_system_s", "published", ".4f"),
+        Column("mb_per_s_min", "MB/s min", ".4g"),
+        Column("mb_per_s", "median", ".4g"),
+        Column("mb_per_s_max", "max", ".4g"),
+        Column("published_mb_per_s", "published", ".4g"),
+        Column("arrived_mb_per_s", "arrived", ".4g"),
+        Column("bytes_per_segment", "bytes/segment", ".0f"),
+        Column("lost_percent_min", "lost (%) min", ".1f"),
+        Column("lost_percent", "median", ".1f"),
+        Column("lost_percent_max", "max", ".1f"),
+        Column("published_lost_percent", "published", ".1f"),
+    )
+
+    def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
+        """Rate of one row over that of another."""
+        return self[over].mb_per_s / self[under].mb_per_s
+
+    def published_table(self, write_bytes: int) -> Table:
+        """The rows of one block size under the columns of the published table, its figures beside.
+
+        Times are scaled to the published 5000 blocks.
+        """
+        keys = """protocol server wall_s_5000 published_wall_s user_s_5000 published_user_s
+            system_s_5000 published_system_s mb_per_s published_mb_per_s lost_percent
+            published_lost_percent"""
+        return self._of_size(write_bytes, keys.split())
+
+    def spread_table(self, write_bytes: int) -> Table:
+        """The rows of one block size: least, median and most over the runs, and what arrived."""
+        keys = """protocol server mb_per_s_min mb_per_s mb_per_s_max arrived_mb_per_s
+            bytes_per_segment lost_percent_min lost_percent lost_percent_max"""
+        return self._of_size(write_bytes, keys.split())
+
+    def block_table(self, server: Server) -> Table:
+        """The cost of a block by its size: MB/s, and blocks per second."""
+        keys = """protocol write_bytes mb_per_s blocks_per_s published_blocks_per_s
+            bytes_per_segment cpu_us_per_block"""
+        chosen = [each for each in self.variants if each.server == server]
+        chosen.sort(key=lambda each: (each.protocol, each.write_bytes))
+        return self._part(chosen, keys.split(), f"To {server}")
+
+    def claims_table(self) -> Table:
+        """Conclusions of the text from its tables, as ratios: published, and ours."""
+        rows = []
+        for claim, over, under in CLAIMS:
+            try:
+                ours = self.ratio(over, under)
+            except KeyError:  # not measured
+                continue
+            published = published_ratio(over, under)
+            if claim.endswith("what arrived"):
+                ours = self[over].arrived_mb_per_s / self[under].arrived_mb_per_s
+                published = PUBLISHED[over].arrived_mb_per_s / PUBLISHED[under].arrived_mb_per_s
+            rows.append({"claim": claim, "published": published, "ours": ours})
+        columns = (
+            Column("claim", "how many times as fast"),
+            Column("published", "published", ".2f"),
+            Column("ours", "this run", ".2f"),
+        )
+        return Table(columns, rows)
+
+    def _of_size(self, write_bytes: int, keys: Sequence[str]) -> Table:
+        chosen = [each for each in self.variants if each.write_bytes == write_bytes]
+        runs = max((len(each.runs) for each in self.variants), default=0)
+        caption = f"Blocks of {write_bytes} bytes, {runs} runs; published: 50 runs"
+        return self._part(chosen, keys, caption)
+
+    def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
+        """The columns with these keys, each with a heading that needs no neighbour."""
+        alone = {
+            "mb_per_s": "MB/s",
+            "mb_per_s_max": "MB/s max",
+            "arrived_mb_per_s": "arrived, MB/s",
+            "lost_percent": "lost (%)",
+            "lost_percent_max": "lost (%) max",
+        }
+        known = {each.key: each for each in (*self.columns, *_BLOCK_COLUMNS)}
+        columns = [replace(known[key], heading=alone.get(key, known[key].heading)) for key in keys]
+        return Table(columns, [each.row() for each in chosen], caption)
+
+
+_BLOCK_COLUMNS: Final = (
+    Column("blocks_per_s", "blocks per second", ",.0f"),
+    Column("published_blocks_per_s", "published", ",.0f"),
+    Column("cpu_us_per_block", "CPU of the source (µs/block)", ".2f"),
+)

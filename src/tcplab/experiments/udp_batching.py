@@ -1,0 +1,200 @@
+"""Batches: the same bytes by TCP and UDP, with few and with many bytes per system call.
+
+The text behind tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming, puts TCP's speed down
+to joining several small blocks into one segment, which UDP does not: here UDP may do it as well.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread
+from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.progress import in_rounds
+from tcplab.lab import Network
+from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
+from tcplab.tables import Column
+
+__all__ = ["Batching", "BatchingVariant", "measure"]
+
+_MAX_DATAGRAM_BYTES: Final = 65_507
+_MAX_BATCH: Final = 64  # datagrams in one call with UDP_SEGMENT
+_LARGE_BUFFER_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingVariant(Variant):
+    """A method of handing the same bytes over.
+
+    Attributes:
+        name: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large".
+        how: the same in words.
+        bytes_per_call: handed over in one system call of the source.
+        calls: system calls that hand it over, in one run.
+        mb_per_s: bytes that arrived over the sink's time, run by run.
+        cpu_s_per_gb: CPU time of both ends for 10^9 bytes that arrived, run by run.
+        lost_percent: of the datagrams, run by run; empty for TCP.
+    """
+
+    name: str
+    how: str
+    bytes_per_call: int
+    calls: int
+    mb_per_s: Sequence[float]
+    cpu_s_per_gb: Sequence[float]
+    lost_percent: Sequence[float]
+
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        rates = spread(self.mb_per_s)
+        return {
+            **Variant.row(self),
+            "mb_per_s": rates["median"],
+            "mb_per_s_min": rates["min"],
+            "mb_per_s_max": rates["max"],
+            "cpu_s_per_gb": statistics.median(self.cpu_s_per_gb),
+            "lost_percent": statistics.median(self.lost_percent) if self.lost_percent else None,
+        }
+
+
+class Batching(Result[BatchingVariant]):
+    """TCP and UDP with few and with many bytes per call; the key is the name."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("how", "how"),
+        Column("bytes_per_call", "bytes per call", ",d"),
+        Column("calls", "calls", ",d"),
+        Column("mb_per_s_min", "MB/s min", ",.0f"),
+        Column("mb_per_s", "median", ",.0f"),
+        Column("mb_per_s_max", "max", ",.0f"),
+        Column("times_plain", "× plain UDP", ".1f"),
+        Column("cpu_s_per_gb", "CPU s/GB", ".2f"),
+        Column("lost_percent", "lost (%)", ".1f"),
+    )
+
+    def times_plain(self, name: str) -> float:
+        """Rate of arrival over that of plain UDP, of the median runs."""
+        return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per method; rates are of what arrived."""
+        return [
+            {**each.row(), "times_plain": self.times_plain(each.name)} for each in self.variants
+        ]
+
+
+@experiment("udp-batching", on_loopback=True)
+def measure(
+    runs: Annotated[int, Between(1, 10_000)] = 5,
+    count: Annotated[int, Between(1, 1_000_000)] = 50_000,
+    # So that two of them and more fit in a call.
+    datagram_bytes: Annotated[int, Between(16, 32_000, "bytes")] = 1440,
+) -> Batching:
+    """TCP and UDP on one machine, with few and with many bytes per system call.
+
+    UDP_SEGMENT lets a program hand over up to 64 datagrams with one call, which pass through the
+    stack as one packet until the last moment; UDP_GRO lets the receiver take them so. TCP does both
+    for everybody. All of it on one machine through loopback, with large receive buffers.
+
+    Args:
+        runs: rounds of all methods.
+        count: datagrams in a run.
+        datagram_bytes: size of a datagram, and of TCP's small writes.
+
+    Raises:
+        ParameterError: a number is out of range.
+        LabError: a program failed.
+    """
+    with open_loopback() as network:
+        methods = _methods(network, count, datagram_bytes)
+        results, done = in_rounds(
+            "udp-batching", runs, list(methods), lambda name: methods[name][1]()
+        )
+        return Batching(
+            [_variant(name, how, results[name]) for name, (how, _run) in methods.items()],
+            provenance(
+                network,
+                count=count,
+                datagram_bytes=datagram_bytes,
+                rcvbuf_bytes=_LARGE_BUFFER_BYTES,
+                congestion=network.congestion,
+                **done,
+            ),
+        )
+
+
+_Run = Callable[[], TcpBulkResult | UdpBulkResult]
+
+
+def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, tuple[str, _Run]]:
+    """By name: the method in words, and a run of it."""
+
+    def udp(gso: bool, gro: bool) -> _Run:
+        return lambda: udp_bulk(
+            network,
+            datagram_bytes=datagram_bytes,
+            count=count,
+            sndbuf_bytes=None,
+            rcvbuf_bytes=_LARGE_BUFFER_BYTES,
+            gso=gso,
+            gro=gro,
+        )
+
+    def tcp(write_bytes: int) -> _Run:
+        return lambda: tcp_bulk(
+            network,
+            write_bytes=write_bytes,
+            count=max(1, count * datagram_bytes // write_bytes),
+            sndbuf_bytes=None,
+            rcvbuf_bytes=None,
+        )
+
+    batch_bytes = _batch(datagram_bytes) * datagram_bytes
+    return {
+        "udp": (f"UDP, {datagram_bytes} bytes per call", udp(False, False)),
+        "udp-gso": ("UDP, batched by the sender (UDP_SEGMENT)", udp(True, False)),
+        "udp-gso-gro": ("UDP, batched by both (and UDP_GRO)", udp(True, True)),
+        "tcp": (f"TCP, {datagram_bytes} bytes per call", tcp(datagram_bytes)),
+        "tcp-large": (f"TCP, {batch_bytes} bytes per call", tcp(batch_bytes)),
+    }
+
+
+def _batch(datagram_bytes: int) -> int:
+    """The most datagrams that one call with UDP_SEGMENT takes."""
+    return min(_MAX_BATCH, _MAX_DATAGRAM_BYTES // datagram_bytes)
+
+
+def _variant(
+    name: str, how: str, results: Sequence[TcpBulkResult | UdpBulkResult]
+) -> BatchingVariant:
+    per_call, calls = _calls(results[0])
+    return BatchingVariant(
+        name,
+        how,
+        bytes_per_call=per_call,
+        calls=calls,
+        mb_per_s=[each.sink.mb_per_s for each in results],
+        cpu_s_per_gb=[
+            (each.source.usage.cpu_s + each.sink.usage.cpu_s) * 1e9 / max(each.sink.bytes, 1)
+            for each in results
+        ],
+        lost_percent=[
+            100 * each.sink.lost / each.sink.sent
+            for each in results
+            if isinstance(each, UdpBulkResult)
+        ],
+    )
+
+
+def _calls(result: TcpBulkResult | UdpBulkResult) -> tuple[int, int]:
+    """Bytes in a call of the source, but perhaps the last, and how many it made."""
+    if isinstance(result, TcpBulkResult):
+        return result.source.write_bytes, result.source.system_calls
+    source = result.source
+    batch = _batch(source.datagram_bytes) if source.gso else 1
+    # The end markers are calls too, and carry no data.
+    calls = source.system_calls - source.end_markers
+    return min(batch * source.datagram_bytes, source.bytes), calls
