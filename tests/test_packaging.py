@@ -1,4 +1,4 @@
-"""The set-up: what is asked for, pinned, built and said, and what the tree may not hold."""
+"""The set-up: requirements, locks, wheel and containers; and what the tree may not hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-# What is no program of its own, but linked with every one.
 #: Each .c in these folders is a program, and each folder in them.
 PROGRAMS = {
     path.stem
@@ -227,17 +226,8 @@ def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
 
     # The archive keeps the permission to execute, and an installer honours it.
     site = tmp_path / "site"
-    install = [
-        uv,
-        "pip",
-        "install",
-        "--quiet",
-        "--offline",
-        "--no-deps",
-        "--python",
-        sys.executable,
-    ]
-    run_checked([*install, "--target", str(site), str(wheel)])
+    install = [uv, "pip", "install", "--quiet", "--offline", "--no-deps"]
+    run_checked([*install, "--python", sys.executable, "--target", str(site), str(wheel)])
     assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
     assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
     c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # without those of tcplab itself
@@ -252,162 +242,6 @@ def run_checked(command: list[str]) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-# ---- what is said of a machine that lacks something ----
-
-
-class Machine:
-    """A machine that has only the commands given to it: a directory to be the whole PATH."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        for name in ("bash", "cat", "ln", "tail"):
-            directory.joinpath(name).symlink_to(shutil.which(name) or name)
-        self.command("id", "echo 1000")
-
-    def become_root(self, *, others_cannot_run: str = "no command") -> None:
-        self.command("id", "echo 0")
-        options = "--reuid 65534 --regid 65534 --clear-groups"
-        self.command(
-            "setpriv",
-            f"""[ "${{*%% [!-6]*}}" = "{options}" ] || exit 2
-            shift 5
-            [ "$1" != "{others_cannot_run}" ] && exec "$@" """,
-        )
-
-    def command(self, name: str, script: str) -> None:
-        path = self.directory / name
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-
-    def python(self, name: str = "python3", *, version: str = "3.12.1", venv: bool = True) -> None:
-        """A Python that answers what tools/check-machine asks of one."""
-        minor = int(version.split(".")[1])
-        answers = {
-            "*version_info*": f"exit {int(not 11 <= minor < 15)}",
-            "*ensurepip*": f"exit {int(not venv)}",
-            "*executable*": f"echo /opt/{name}",
-            "*python_version*": f"echo {version}",
-        }
-        cases = "\n".join(f"{pattern}) {answer} ;;" for pattern, answer in answers.items())
-        self.command(name, f"case $2 in\n{cases}\nesac")
-
-    def check(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        # PYTHON, or else /usr/bin/python3 would be looked at too.
-        return subprocess.run(
-            [str(ROOT / "tools" / "check-machine")],
-            env={"PATH": str(self.directory), "PYTHON": "python3", **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-def install_lines(ran: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-    """The commands for Debian and for Fedora."""
-    assert ran.returncode == 1
-    assert ran.stdout == ""
-    debian = re.search(r"^Debian, Ubuntu: +sudo (.*)$", ran.stderr, re.MULTILINE)
-    fedora = re.search(r"^Fedora: +sudo (.*)$", ran.stderr, re.MULTILINE)
-    assert debian
-    assert fedora
-    return debian[1], fedora[1]
-
-
-def test_complete_machine_prints_its_python(machine: Machine) -> None:
-    machine.python()
-    machine.command("cc", "exit 0")
-    ran = machine.check()
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "/opt/python3\ncc\n", "")
-
-
-def test_missing_compiler_is_named_with_its_package(machine: Machine) -> None:
-    machine.python()
-    ran = machine.check()
-    assert "a C compiler" in ran.stderr
-    assert install_lines(ran) == (
-        "apt-get install gcc libc6-dev",
-        "dnf install gcc glibc-devel kernel-headers",
-    )
-
-
-def test_missing_headers_are_named_with_their_package(machine: Machine) -> None:
-    machine.python()
-    machine.command("cc", "exit 1")
-    ran = machine.check()
-    assert "<linux/tcp.h>" in ran.stderr
-    assert install_lines(ran) == (
-        "apt-get install libc6-dev",
-        "dnf install glibc-devel kernel-headers",
-    )
-
-
-def test_cc_of_the_environment_is_used_with_options(machine: Machine) -> None:
-    machine.python()
-    machine.command("cc", "exit 1")
-    machine.command("mycc", 'test "$1" = --quiet')
-    assert machine.check(CC="mycc --quiet").stdout == "/opt/python3\nmycc --quiet\n"
-
-
-def test_missing_venv_module_is_named_with_its_package(machine: Machine) -> None:
-    machine.python(venv=False)
-    machine.command("cc", "exit 0")
-    ran = machine.check()
-    assert "venv module" in ran.stderr
-    assert install_lines(ran) == ("apt-get install python3-venv", "dnf install python3")
-
-
-def test_old_python_is_named_with_its_version(machine: Machine) -> None:
-    machine.python(version="3.10.4")
-    machine.command("cc", "exit 0")
-    machine.command("apt-cache", 'test "$2" = python3.11-venv')
-    ran = machine.check()
-    assert "python3 is 3.10.4" in ran.stderr
-    assert install_lines(ran)[1] == "dnf install python3.13"
-    if Path("/usr/bin/python3").exists():
-        assert install_lines(ran)[0] == "apt-get install python3.11 python3.11-venv"
-
-
-def test_missing_python_is_named(machine: Machine) -> None:
-    machine.command("cc", "exit 0")
-    assert "there is no python3" in machine.check().stderr
-
-
-def test_everything_missing_is_named_at_once(machine: Machine) -> None:
-    machine.python(venv=False)
-    debian, fedora = install_lines(machine.check())
-    assert debian == "apt-get install python3-venv gcc libc6-dev"
-    assert fedora == "dnf install python3 gcc glibc-devel kernel-headers"
-
-
-def test_root_picks_a_python_that_others_can_run(machine: Machine) -> None:
-    machine.become_root(others_cannot_run="python3")
-    machine.command("cc", "exit 0")
-    machine.python("python3")
-    machine.python("python3.12")
-    assert machine.check(PYTHON="").stdout == "/opt/python3.12\ncc\n"
-
-
-def test_root_on_debian_gets_packages_installed(machine: Machine, tmp_path: Path) -> None:
-    machine.become_root()
-    machine.python()
-    asked = tmp_path / "asked"
-    machine.command(
-        "apt-get",
-        f"""echo "$@" >>'{asked}'
-        case $1 in install) ln -s true '{tmp_path}/cc' ;; esac""",
-    )
-    machine.command("true", "exit 0")
-    ran = machine.check()
-    assert ran.returncode == 0, ran.stderr
-    assert "installing gcc libc6-dev" in ran.stderr
-    assert asked.read_text().splitlines()[-1].endswith("gcc libc6-dev")
-
-
 # ---- what the tree holds ----
 
 
@@ -415,23 +249,10 @@ def tracked_files() -> Iterator[Path]:
     """Every file that is, or is about to be, in the repository."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("this is not a git repository: what belongs to the course cannot be told")
-    listing = subprocess.run(
-        # The clone may belong to another user, in a container for one.
-        [
-            "git",
-            "-c",
-            "safe.directory=*",
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    # The clone may belong to another user, in a container for one.
+    git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    words = [*git, "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listing.stdout.split("\0"):
         if name and (ROOT / name).is_file():
             yield ROOT / name
@@ -461,15 +282,10 @@ def test_no_machine_paths_and_no_registry_hosts(pattern: re.Pattern[str]) -> Non
 def test_notebooks_hold_no_outputs() -> None:
     for path in each(path for path in tracked_files() if path.suffix == ".ipynb"):
         notebook = json.loads(path.read_text())
-        name = path.relative_to(ROOT)
-        assert "widgets" not in notebook["metadata"], (
-            f"{name} holds the state of widgets: make format"
-        )
-        for cell in notebook["cells"]:
-            assert not cell.get("outputs"), f"{name} holds outputs: make format"
-            assert cell.get("execution_count") is None, (
-                f"{name} holds execution counts: make format"
-            )
+        kept = [cell for cell in notebook["cells"] if cell.get("outputs")]
+        counted = [cell for cell in notebook["cells"] if cell.get("execution_count") is not None]
+        widgets = notebook["metadata"].get("widgets", [])
+        assert [*kept, *counted, *widgets] == [], f"{path.relative_to(ROOT)}: make format"
 
 
 # ---- containers ----
