@@ -4,7 +4,7 @@
 
 Set up as README.md beside this file says. The parts are JupyterHub's own; what is of this course:
 every learner gets a copy of the lessons, laboratories are namespaces of the learner alone (nobody
-sees another's packets), measurements take turns (TCPLAB_INSTRUMENT), or twenty learners on two
+sees another's packets), one measures at a time (TCPLAB_INSTRUMENT), or twenty learners on two
 cores would measure each other, and assignments go through nbgrader's exchange.
 """
 
@@ -20,11 +20,9 @@ c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821
 HERE = Path(__file__).resolve().parent
 #: The course's directory, where `make setup` was run, readable by all.
 COURSE = Path(os.environ.get("TCPLAB_COURSE", "/opt/tcplab"))
-#: The queue for the instrument, and nbgrader's exchange: both of mode 1777.
+#: The directory that who measures locks, and nbgrader's exchange: both of mode 1777.
 INSTRUMENT = Path(os.environ.get("TCPLAB_INSTRUMENT", "/run/tcplab-instrument"))
 EXCHANGE = Path(os.environ.get("TCPLAB_EXCHANGE", "/srv/nbgrader/exchange"))
-#: An experiment keeps up to four processors busy: two ends, the wire, the recorders.
-QUARTER = str(max(1, len(os.sched_getaffinity(0)) // 4))
 
 # Learners have accounts on this machine, and the history holds the solutions too.
 for secret in ("solutions", ".git"):
@@ -72,7 +70,6 @@ c.Spawner.environment = {
     "TCPLAB_COURSE": str(COURSE),
     "TCPLAB_EXCHANGE": str(EXCHANGE),
     "TCPLAB_INSTRUMENT": str(INSTRUMENT),
-    "TCPLAB_INSTRUMENT_PLACES": os.environ.get("TCPLAB_INSTRUMENT_PLACES", QUARTER),
 }
 
 for directory in (INSTRUMENT, EXCHANGE):

@@ -20,7 +20,7 @@ from tests.widgets.processes import processes_with, until
 from tcplab import widgets
 from tcplab.capture import open_capture
 from tcplab.errors import LabError
-from tcplab.experiments.instrument import turn
+from tcplab.experiments.exclusive import exclusive
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import KEPT_RUNS, load
 from tcplab.widgets.worker import Run
@@ -166,10 +166,10 @@ def test_waiting_for_a_turn_does_not_count_as_run_time(
     monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
     waiting = widgets.small_writes(writes=2, write_bytes=2)
     try:
-        with turn():
+        with exclusive(lambda: None):
             waiting.start()
             until(lambda: waiting._is_queued or waiting.phase != "running")
-            assert waiting.message.startswith("Waiting for the instrument, 1 before you")
+            assert waiting.message.startswith("Waiting for another measurement")
             waited = threading.Thread(target=waiting.wait, args=[2.5])
             waited.start()
             waited.join(5)

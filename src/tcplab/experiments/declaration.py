@@ -35,7 +35,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args, get_
 from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments import recordings
-from tcplab.experiments.instrument import turn
+from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, mode, recorded
 
 __all__ = [
@@ -226,7 +226,7 @@ def experiment(
                 return cast(R, _named(function(*args, **kwargs), name))
             if why := _why_not_live(on_loopback, arguments):
                 return cast(R, recorded(name, arguments, why))
-            with turn(lambda before: announce(f"Waiting for the instrument: {before} before you.")):
+            with exclusive(lambda: announce("Waiting for another measurement on this machine.")):
                 result = _named(function(*args, **kwargs), name)
             if directory := os.environ.get("TCPLAB_RECORD"):
                 recordings.save(directory, name, arguments, result)

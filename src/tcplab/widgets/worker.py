@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import CaptureError, LabError, TcplabError
-from tcplab.experiments.instrument import turn
+from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import mode
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
@@ -99,7 +99,7 @@ class Run:
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None
             return
-        with turn(self._wait_for_turn), Lab(**parameters) as lab:
+        with exclusive(self._say_that_it_waits), Lab(**parameters) as lab:
             self.stage("measuring")
             recording = lab.client.capture()
             path = Path(recording.start().path)
@@ -115,8 +115,8 @@ class Run:
             os.ftruncate(self._capture_fd, 0)
             self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
 
-    def _wait_for_turn(self, before: int) -> None:
-        self.stage(f"waiting for the instrument, {before} before you", waits=True)
+    def _say_that_it_waits(self) -> None:
+        self.stage("waiting for another measurement on this machine", waits=True)
 
     def _end_in_time(self, recording: Recording, path: Path, over: threading.Event) -> None:
         start = time.monotonic()

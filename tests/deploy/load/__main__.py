@@ -419,13 +419,13 @@ def report(
     for phase in ("log in", "lesson", "homework"):
         row(f"{phase} (s)", [each.seconds[phase] for each in learners if phase in each.seconds])
     by_learner = [
-        [ticket for ticket in watch.tickets if ticket.uid == each.account.uid] for each in learners
+        [turn for turn in watch.turns if turn.uid == each.account.uid] for each in learners
     ]
-    row("turns at the instrument", [len(each) for each in by_learner], 0)
-    row("one wait for it (s)", [each.waited_s for each in watch.tickets])
-    row("one turn (s)", [each.held_s for each in watch.tickets])
+    row("measurements", [len(each) for each in by_learner], 0)
+    row("one wait (s)", [each.waited_s for each in watch.turns])
+    row("one measurement (s)", [each.held_s for each in watch.turns])
     row("all waits of a learner (s)", [sum(t.waited_s for t in each) for each in by_learner])
-    row("all turns of a learner (s)", [sum(t.held_s for t in each) for each in by_learner])
+    row("all measurements of a learner (s)", [sum(t.held_s for t in each) for each in by_learner])
     memory_mb = [watch.memory_mb[each.account.uid] for each in learners]
     row("memory of a learner (MB, PSS)", memory_mb, 0)
     for step in ("collect", "tcplab grade", "release feedback"):

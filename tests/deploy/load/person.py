@@ -32,7 +32,7 @@ class CellRun:
     Attributes:
         text: standard output and plain-text results.
         complaints: errors, and what it wrote to standard error.
-        waited: whether it said that it waits for the instrument.
+        waited: whether it said that it waits for another measurement.
     """
 
     text: str = ""
@@ -189,6 +189,6 @@ class Kernel:
                 run.text += said["text"]
             elif kind in ("display_data", "execute_result"):
                 run.text += said["data"].get("text/plain", "")
-                run.waited |= "Waiting for the instrument" in json.dumps(said["data"])
+                run.waited |= "Waiting for another measurement" in json.dumps(said["data"])
             elif kind == "status" and said["execution_state"] == "idle":
                 return run

@@ -1,4 +1,4 @@
-"""Looks on while a class works: who waits for the instrument, and how much memory everybody takes.
+"""Looks on while a class works: who waits to measure, and how much memory everybody takes.
 
 As root, from outside: nothing of it runs in a learner's server.
 """
@@ -20,13 +20,14 @@ MEMORY_EVERY_S = 10.0
 
 
 @dataclass
-class Ticket:
-    """One learner's turn at the instrument, in seconds of CLOCK_MONOTONIC."""
+class Turn:
+    """One measurement of one learner, in seconds of CLOCK_MONOTONIC."""
 
     uid: int
     came_s: float
+    #: When the lock was its own; when it left if it never was.
+    began_s: float
     left_s: float
-    began_s: float = 0.0
 
     @property
     def waited_s(self) -> float:
@@ -43,20 +44,19 @@ class Watch:
     """Looks on within a with statement.
 
     Attributes:
-        tickets: of the queue, in the order in which they were taken.
+        turns: of those who measured or wanted to, in the order in which they left.
         memory_mb: user id -> the most that the user's processes took at a time.
     """
 
-    def __init__(self, queue: Path, uids: set[int]) -> None:
-        self._queue = queue
+    def __init__(self, directory: Path, uids: set[int]) -> None:
+        self._directory = directory
         self._uids = uids
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=each, daemon=True)
-            for each in (self._look_at_queue, self._look_at_memory)
+            for each in (self._look_at_lock, self._look_at_memory)
         ]
-        self._seen: dict[str, Ticket] = {}
-        self.tickets: list[Ticket] = []
+        self.turns: list[Turn] = []
         self.memory_mb: dict[int, float] = defaultdict(float)
 
     def __enter__(self) -> Self:
@@ -70,24 +70,14 @@ class Watch:
         self._over.set()
         for thread in self._threads:
             thread.join()
-        self.tickets = in_turn([self._seen[name] for name in sorted(self._seen)])
 
-    def _look_at_queue(self) -> None:
+    def _look_at_lock(self) -> None:
+        present: dict[int, Turn] = {}
         while not self._over.wait(LOOK_S):
-            if not self._queue.is_dir():  # the hub is still starting
-                continue
-            now_s = time.monotonic()
-            for path in self._queue.iterdir():
-                if path.name in self._seen:
-                    self._seen[path.name].left_s = now_s
-                    continue
-                try:
-                    uid = path.stat().st_uid
-                except FileNotFoundError:
-                    continue
-                # A ticket's name begins with the time when it was taken.
-                came_s = int(path.name.partition("-")[0]) / 1e9
-                self._seen[path.name] = Ticket(uid, came_s, now_s)
+            if self._directory.is_dir():  # else the hub is still starting
+                found = holders(Path("/proc/locks").read_text(), self._directory.stat().st_ino)
+                self.turns += follow(present, found, time.monotonic())
+        self.turns += follow(present, {}, time.monotonic())
 
     def _look_at_memory(self) -> None:
         while not self._over.wait(MEMORY_EVERY_S):
@@ -95,13 +85,31 @@ class Watch:
                 self.memory_mb[uid] = max(self.memory_mb[uid], megabytes)
 
 
-def in_turn(tickets: list[Ticket]) -> list[Ticket]:
-    """Sets when each began: when it came, or when all who came before it had left."""
-    free_s = 0.0
-    for ticket in tickets:
-        ticket.began_s = min(max(ticket.came_s, free_s), ticket.left_s)
-        free_s = max(free_s, ticket.left_s)
-    return tickets
+def holders(locks: str, inode: int) -> dict[int, bool]:
+    """Process -> whether it holds the lock on an inode, or waits for it (see proc_locks(5))."""
+    found = {}
+    for line in locks.splitlines():
+        words = line.split()
+        waits = words[1] == "->"
+        pid, place = words[4 + waits], words[5 + waits]
+        if place.endswith(f":{inode}"):
+            found[int(pid)] = not waits
+    return found
+
+
+def follow(present: dict[int, Turn], found: dict[int, bool], now_s: float) -> list[Turn]:
+    """Bring the turns of the processes that are present up to date; return those that ended."""
+    for pid, holds in found.items():
+        if pid not in present:
+            try:
+                present[pid] = Turn(Path(f"/proc/{pid}").stat().st_uid, now_s, now_s, now_s)
+            except FileNotFoundError:
+                continue
+        turn = present[pid]
+        turn.left_s = now_s
+        if not holds:
+            turn.began_s = now_s
+    return [present.pop(pid) for pid in present.keys() - found.keys()]
 
 
 def memory_mb(uids: set[int]) -> dict[int, float]:

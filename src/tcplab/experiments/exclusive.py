@@ -1,0 +1,58 @@
+"""One measurement at a time on a machine that many learners share.
+
+Twenty learners on two cores disturb each other's times. Where ``TCPLAB_INSTRUMENT`` names a
+directory, each experiment holds a lock on it (flock(2)) while it measures. The kernel takes the
+lock from whoever is killed, and hands it on in the order in which processes came.
+
+The directory belongs to the machine's administrator and can be read by all; see deploy/jupyterhub.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tcplab.errors import LabError
+
+__all__ = ["exclusive"]
+
+_mine = threading.local()
+
+
+@contextmanager
+def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
+    """Hold the machine's lock within the with statement; an experiment within another has it.
+
+    Args:
+        waiting: called once if another measurement has to end first.
+
+    Raises:
+        LabError: the directory cannot be used.
+    """
+    directory = os.environ.get("TCPLAB_INSTRUMENT")
+    if not directory or getattr(_mine, "holds", False):
+        yield
+        return
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LabError(
+            f"TCPLAB_INSTRUMENT={directory} cannot be used ({error.strerror}); the administrator"
+            f" makes it with: install -d -m 755 {directory}"
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        _mine.holds = True
+        try:
+            yield
+        finally:
+            _mine.holds = False
+    finally:
+        os.close(lock)

@@ -1,0 +1,135 @@
+"""On a shared machine one experiment measures at a time, whoever is killed."""
+
+from __future__ import annotations
+
+import itertools
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tcplab import LabError
+from tcplab.experiments.exclusive import exclusive
+
+# Waits for the lock, writes what happens to it as a line each, and measures until a line arrives.
+LEARNER = """
+import sys
+from tcplab.experiments.exclusive import exclusive
+with exclusive(lambda: print("waits", flush=True)):
+    print("measures", flush=True)
+    sys.stdin.readline()
+print("done", flush=True)
+"""
+
+Learner = subprocess.Popen[str]
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "instrument"
+    directory.mkdir()
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(directory))
+    return directory
+
+
+@pytest.fixture
+def learners(directory: Path) -> Iterator[list[Learner]]:
+    """Four who came one after the other; the first measures."""
+    people: list[Learner] = []
+    for number in range(4):
+        learner = subprocess.Popen(
+            [sys.executable, "-c", LEARNER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        people.append(learner)
+        assert said(learner) == ("waits" if number else "measures")
+        while number and not blocked(learner):
+            time.sleep(0.01)
+    yield people
+    for learner in people:
+        learner.kill()
+        learner.communicate()
+    assert list(directory.iterdir()) == []
+
+
+def said(learner: Learner) -> str:
+    assert learner.stdout is not None
+    return learner.stdout.readline().strip()
+
+
+def blocked(learner: Learner) -> bool:
+    """Whether the kernel has it in the queue of a lock."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and str(learner.pid) in line.split() for line in lines)
+
+
+def finish(learner: Learner) -> None:
+    assert learner.stdin is not None
+    learner.stdin.write("\n")
+    learner.stdin.flush()
+    assert said(learner) == "done"
+
+
+def kill(learner: Learner) -> None:
+    learner.kill()
+    learner.wait()
+
+
+def waits(learner: Learner) -> bool:
+    """Whether nothing is heard of it for a while."""
+    assert learner.stdout is not None
+    return select.select([learner.stdout], [], [], 0.3) == ([], [], [])
+
+
+def test_one_measures_at_a_time_in_the_order_of_coming(learners: list[Learner]) -> None:
+    for learner, following in itertools.pairwise(learners):
+        assert waits(following)
+        finish(learner)
+        assert said(following) == "measures"
+
+
+def test_killed_waiter_does_not_block_the_others(learners: list[Learner]) -> None:
+    first, second, third, _fourth = learners
+    kill(second)
+    assert waits(third)
+    finish(first)
+    assert said(third) == "measures"
+
+
+def test_killed_holder_does_not_block_the_others(learners: list[Learner]) -> None:
+    first, second, third, _fourth = learners
+    kill(first)
+    assert said(second) == "measures"
+    assert waits(third)
+
+
+@pytest.mark.usefixtures("directory")
+def test_an_experiment_within_another_does_not_wait() -> None:
+    told: list[str] = []
+    with exclusive(lambda: told.append("outer")), exclusive(lambda: told.append("inner")):
+        pass
+    with exclusive(lambda: told.append("next")):
+        pass
+    assert told == []
+
+
+def test_without_a_directory_nothing_is_locked(
+    learners: list[Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TCPLAB_INSTRUMENT")
+    told: list[str] = []
+    with exclusive(lambda: told.append("waits")):
+        assert waits(learners[1])
+    assert told == []
+
+
+def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path / "missing"))
+    with pytest.raises(LabError, match="install -d -m 755"), exclusive(lambda: None):
+        pass
