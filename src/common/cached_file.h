@@ -1,8 +1,7 @@
 /*
  * cached_file.h - a file to be sent, and how much of it is in the page cache.
  */
-#ifndef TCPLAB_CACHED_FILE_H
-#define TCPLAB_CACHED_FILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ extern const char *const cache_names[];
  * that is there (mincore(2)), 0 to 1; a failure if that isn't what was asked for.
  */
 double prepare_cache(int file, const char *path, int cache);
-
-#endif

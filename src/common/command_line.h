@@ -1,8 +1,7 @@
 /*
  * command_line.h - options and arguments: a table says what a program takes, and --help shows it.
  */
-#ifndef TCPLAB_COMMAND_LINE_H
-#define TCPLAB_COMMAND_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int64_t whole_number(const char *name, const char *text, int64_t min, int64_t ma
 
 /* Runs the process on the CPU of --cpu, if any. */
 void pin_to_cpu(void);
-
-#endif

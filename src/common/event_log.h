@@ -3,8 +3,7 @@
  *
  * The file has a line of "#" comment, then lines of CLOCK_REALTIME ns, event, bytes.
  */
-#ifndef TCPLAB_EVENT_LOG_H
-#define TCPLAB_EVENT_LOG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -23,5 +22,3 @@ static inline void log_event(struct event_log *events, const char *event, size_t
     if (events->file)
         append_event(events, event, bytes);
 }
-
-#endif

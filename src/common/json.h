@@ -1,8 +1,7 @@
 /*
  * json.h - writes one JSON value to a stream, member by member; the commas look after themselves.
  */
-#ifndef TCPLAB_JSON_H
-#define TCPLAB_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 /* Ends the line and flushes; a closed or full output is a failure, not a silence. */
 void json_finish(struct json *j);
-
-#endif

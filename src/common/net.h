@@ -12,8 +12,7 @@
  *
  * Each NAME.h has its NAME.c, and whoever includes net.h is linked with them all.
  */
-#ifndef TCPLAB_NET_H
-#define TCPLAB_NET_H
+#pragma once
 
 #include "cached_file.h"
 #include "command_line.h"
@@ -89,5 +88,3 @@ struct zerocopy {
 };
 
 void await_zerocopy(int fd, struct zerocopy *z);
-
-#endif

@@ -4,8 +4,7 @@
  * Each function writes at `to`, where the caller has made room, and returns how many bytes the
  * block took. Times are nanoseconds of CLOCK_REALTIME. Source: draft-ietf-opsawg-pcapng.
  */
-#ifndef TCPLAB_PCAPNG_H
-#define TCPLAB_PCAPNG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ size_t pcapng_end(struct pcapng_block *block);
 /* Of a packet block in memory. */
 uint64_t pcapng_packet_time(const uint8_t *block);
 uint32_t pcapng_block_length(const uint8_t *block);
-
-#endif

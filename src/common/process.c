@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- starting ---- */
@@ -51,16 +52,15 @@ void start_program(void) {
 
 /* ---- failing ---- */
 
-/* When two threads fail at once, one has the word: two lines would be one too many, and two calls
- * of exit() are undefined. */
-static void be_the_only_one(void) {
+/* Of two threads that fail at once only the first reports: two calls of exit() are undefined. */
+static void ensure_single_instance(void) {
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     while (atomic_flag_test_and_set(&taken))
         pause();
 }
 
 static void complain(const char *format, va_list args) {
-    be_the_only_one();
+    ensure_single_instance();
     fflush(stdout);
     fprintf(stderr, "%s: ", program_invocation_short_name);
     vfprintf(stderr, format, args);
@@ -102,6 +102,31 @@ void *allocate(size_t count, size_t size) {
     if (!memory)
         fail("%zu x %zu bytes of memory", count, size);
     return memory;
+}
+
+/* ---- children ---- */
+
+int wait_for_child(pid_t child) {
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            fail("waitpid");
+    return status;
+}
+
+void close_standard_streams(void) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
+        dup2(null, fd);
+}
+
+/* ---- files ---- */
+
+void write_file(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        fail("writing %s", path);
+    close(fd);
 }
 
 /* ---- ending ---- */

@@ -4,16 +4,15 @@
  * Whatever goes wrong ends the program with one line on standard error: exit status 2 for a mistake
  * in the command line, 1 for anything that went wrong later.
  */
-#ifndef TCPLAB_PROCESS_H
-#define TCPLAB_PROCESS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /*
- * Every program starts here: a peer that is gone becomes EPIPE instead of a
- * silent death, Ctrl-C says so, and a socket never takes the place of a closed
- * standard stream.
+ * Every program starts here: a peer that is gone becomes EPIPE instead of a silent SIGPIPE, Ctrl-C
+ * is reported, and a socket never takes the number of a closed standard stream.
  */
 void start_program(void);
 
@@ -29,7 +28,17 @@ _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf
 /* calloc, or the end of the program. */
 void *allocate(size_t count, size_t size);
 
+/* What waitpid(2) tells of a child, once it has ended. */
+int wait_for_child(pid_t child);
+
+/*
+ * Puts /dev/null in the place of the standard streams: they belong to the child that was
+ * started, and a copy held here would hide that it closed its own.
+ */
+void close_standard_streams(void);
+
+/* Writes a whole file, as of /proc, in one write; made if it is not there. */
+void write_file(const char *path, const char *text);
+
 /* Flushes the result; a closed or full output is a failure, not a silence. */
 void finish_output(FILE *out);
-
-#endif

@@ -51,12 +51,13 @@ struct usage usage_since(const struct usage *start) {
     };
 }
 
-void print_usage(FILE *out, const struct usage *used) {
+/* "0.0095 s by the clock, 0.0010 user, 0.0079 system" */
+static void print_usage(FILE *out, const struct usage *used) {
     fprintf(out, "%.4f s by the clock, %.4f user, %.4f system", (double)used->wall_ns / 1e9,
             (double)used->user_ns / 1e9, (double)used->system_ns / 1e9);
 }
 
-double mb_per_s(int64_t bytes, const struct usage *used) {
+static double mb_per_s(int64_t bytes, const struct usage *used) {
     return (double)bytes * 1e3 / (double)used->wall_ns;
 }
 

@@ -2,8 +2,7 @@
  * result.h - clocks, what a program has used, and its result: a table of fields, printed as
  * sentences or as JSON.
  */
-#ifndef TCPLAB_RESULT_H
-#define TCPLAB_RESULT_H
+#pragma once
 
 #include "json.h"
 #include "socket_options.h"
@@ -25,12 +24,6 @@ struct usage {
 
 struct usage usage_now(void);
 struct usage usage_since(const struct usage *start);
-
-/* "0.0095 s by the clock, 0.0010 user, 0.0079 system" */
-void print_usage(FILE *out, const struct usage *used);
-
-/* Bytes over wall time, in 10^6 bytes per second. */
-double mb_per_s(int64_t bytes, const struct usage *used);
 
 /* Times of single steps, in the order in which they were taken. */
 struct samples {
@@ -89,5 +82,3 @@ void print_result(const struct result_field *fields, const char *text, const str
 void write_result_json(FILE *out, const struct result_field *fields, const struct measurement *m);
 void write_result_text(FILE *out, const struct result_field *fields, const char *text,
                        const struct measurement *m);
-
-#endif

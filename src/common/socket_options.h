@@ -1,8 +1,7 @@
 /*
  * socket_options.h - setting a socket's options, and reading back what the kernel granted.
  */
-#ifndef TCPLAB_SOCKET_OPTIONS_H
-#define TCPLAB_SOCKET_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void print_options(FILE *out, const struct socket_options *options);
 enum quickack { QUICKACK_ON, QUICKACK_OFF, QUICKACK_ALWAYS };
 extern const char *const quickack_names[];
 int set_quickack(int fd, int when);
-
-#endif

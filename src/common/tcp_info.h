@@ -1,8 +1,7 @@
 /*
  * tcp_info.h - what the kernel knows of a connection: TCP_INFO in tcp(7).
  */
-#ifndef TCPLAB_TCP_INFO_H
-#define TCPLAB_TCP_INFO_H
+#pragma once
 
 #include "json.h"
 
@@ -23,5 +22,3 @@ double tcp_info_number(const struct tcp_info *info, const char *name);
  */
 void start_sampler(int fd, double interval_ms);
 void stop_sampler(void);
-
-#endif

@@ -9,13 +9,13 @@
  * signal. The second form joins nothing: COMMAND runs on the real machine.
  *
  * Entering a user namespace gives all capabilities in it, and exec takes them away again, so that
- * COMMAND is as powerless as it would be outside; with --net-admin it keeps CAP_NET_RAW and
+ * COMMAND has no more rights than outside; with --net-admin it keeps CAP_NET_RAW and
  * CAP_NET_ADMIN over the laboratory's network (capabilities(7), "Ambient").
  *
  * Signals sent to lab_exec reach COMMAND. COMMAND leads a process group of its own, which ends with
  * it: when it exits, when OWNER_PID dies in any way, and when lab_exec is killed. The last needs a
- * third process, the guard between the two: a program that gets SIGKILL has no last word, but the
- * kernel tells its child (PR_SET_PDEATHSIG in prctl(2)).
+ * third process, the guard between the two: a program that gets SIGKILL can do nothing more, but
+ * the kernel tells its child (PR_SET_PDEATHSIG in prctl(2)).
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -37,7 +37,7 @@
 static volatile pid_t child_pid;
 static volatile sig_atomic_t orphaned;
 
-static void pass_on(int signal_number) {
+static void forward_signal(int signal_number) {
     if (child_pid > 0)
         kill(child_pid, signal_number);
 }
@@ -69,7 +69,7 @@ static void keep_capability(int capability) {
 
 static void forward_signals(void) {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
 }
@@ -80,10 +80,10 @@ static void block_signals(int how) {
     sigprocmask(how, &all, NULL);
 }
 
-static _Noreturn void become(char **command) {
+static _Noreturn void run_command(char **command) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
-    /* Shells start background jobs deaf to these, and a command would inherit that. */
+    /* Shells start background jobs with these ignored, and a command would inherit that. */
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     block_signals(SIG_UNBLOCK);
@@ -94,17 +94,8 @@ static _Noreturn void become(char **command) {
     _exit(error == ENOENT ? 127 : 126);
 }
 
-/* The pipes belong to COMMAND alone: a copy held here would hide that it closed its own. */
-static void let_go_of_standard_streams(void) {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0)
-        return;
-    for (int fd = 0; fd <= 2; fd++)
-        dup2(null, fd);
-    close(null);
-}
-
-static int end_like(int status) {
+/* Ends by the signal that ended the command, or returns its exit status. */
+static int exit_with_status(int status) {
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     signal(WTERMSIG(status), SIG_DFL);
@@ -121,26 +112,17 @@ static int open_process(pid_t pid, const char *who) {
     return fd;
 }
 
-static int wait_for(pid_t child) {
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            fail("waitpid");
-    return status;
-}
-
-/* Called with all signals blocked, so that none arrives before it is known whom to tell. */
-static void pass_signals_to(pid_t child) {
+/* Called with all signals blocked, until the child's pid is known. */
+static void forward_signals_to(pid_t child) {
     child_pid = child;
     forward_signals();
-    let_go_of_standard_streams();
+    close_standard_streams();
     block_signals(SIG_UNBLOCK);
 }
 
-/* Runs the command and sees to it that nothing of it is left when it, its owner or lab_exec ends.
- */
+/* Runs the command; kills what is left of it when it, its owner or lab_exec ends. */
 static _Noreturn void guard(char **command, int owner) {
-    /* SIGPWR is the message that lab_exec is gone; it may only interrupt the ppoll below. */
+    /* SIGPWR tells that lab_exec is gone; it may only interrupt the ppoll below. */
     struct sigaction action = {.sa_handler = note_orphaned};
     sigaction(SIGPWR, &action, NULL);
     prctl(PR_SET_PDEATHSIG, SIGPWR);
@@ -149,7 +131,7 @@ static _Noreturn void guard(char **command, int owner) {
     if (child < 0)
         fail("fork");
     if (child == 0)
-        become(command);
+        run_command(command);
     setpgid(child, child); /* in both, since either may be first */
     sigset_t just_power, none;
     sigemptyset(&none);
@@ -157,15 +139,15 @@ static _Noreturn void guard(char **command, int owner) {
     sigaddset(&just_power, SIGPWR);
     struct pollfd events[] = {{.fd = open_process(child, "the command"), .events = POLLIN},
                               {.fd = owner, .events = POLLIN}};
-    pass_signals_to(child);
+    forward_signals_to(child);
     sigprocmask(SIG_BLOCK, &just_power, NULL);
     while (!orphaned && ppoll(events, 2, NULL, &none) < 0 && errno == EINTR)
         ;
     kill(-child, SIGKILL); /* before the wait: until then the group's number is not reused */
-    _exit(end_like(wait_for(child)));
+    _exit(exit_with_status(wait_for_child(child)));
 }
 
-/* Joining a mount namespace moves to its root; the caller expects to stay where he is. */
+/* Joining a mount namespace moves to its root; the caller expects to stay in its directory. */
 static void join_all(char **fds) {
     char directory[PATH_MAX];
     if (!getcwd(directory, sizeof directory))
@@ -204,8 +186,8 @@ int main(int argc, char **argv) {
         fail("fork");
     if (child == 0)
         guard(command, owner);
-    pass_signals_to(child);
+    forward_signals_to(child);
     /* Not exit(): nothing is left to flush, and what a sanitizer does at exit needs a new task,
        which a PID namespace that has ended refuses for ever. */
-    _exit(end_like(wait_for(child)));
+    _exit(exit_with_status(wait_for_child(child)));
 }

@@ -5,9 +5,9 @@
  *
  * An ordinary user may not create network interfaces, but may create a user namespace and rule
  * inside it (user_namespaces(7)). lab_init does so once, then serves its owner, the Python process
- * that started it, over a SOCK_SEQPACKET socket. It makes no decisions of its own: what addresses,
- * links and settings a laboratory has is the owner's business, who configures them through the
- * sockets and files that lab_init opens for him *inside* a host's namespaces.
+ * that started it, over a SOCK_SEQPACKET socket. It makes no decisions: the owner configures
+ * addresses, links and settings, through the sockets and files that lab_init opens *inside* a
+ * host's namespaces.
  *
  *     request                      answer "ok" carries
  *     host NAME                    two descriptors: its network and its UTS namespace
@@ -62,7 +62,7 @@ static void send_message(const char *text, const int *fds, int count) {
         rights->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
     }
-    /* An owner who has gone shows up in the next poll. */
+    /* If the owner is gone, the next poll notices. */
     (void)sendmsg(control, &message, MSG_NOSIGNAL);
 }
 
@@ -175,14 +175,14 @@ static void serve(char *request) {
 static void mount_own_proc(void) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         fail("making the mounts private");
-    /* Containers that hide parts of /proc forbid a fresh one; the old one then serves: only `ps`
-       shows strangers, and those can be neither seen nor signalled in any other way. */
+    /* Containers that hide parts of /proc forbid a fresh one; the old one then remains: only `ps`
+       shows processes outside, which cannot be reached in any other way. */
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
         errno != EPERM)
         fail("mounting /proc");
 }
 
-static _Noreturn void be_process_one(int owner) {
+static _Noreturn void run_init(int owner) {
     static char request[MAX_REQUEST + 1];
     signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the kernel */
     mount_own_proc();
@@ -207,17 +207,10 @@ static _Noreturn void be_process_one(int owner) {
     }
 }
 
-/* ---- becoming root of a small world ---- */
+/* ---- the user namespace ---- */
 
-static void write_file(const char *path, const char *text) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-        fail("writing %s", path);
-    close(fd);
-}
-
-/* Inside, the user keeps his own uid and gid: files and `whoami` look the same as outside. */
-static void become_owner_of_user_namespace(void) {
+/* The user keeps uid and gid: files and `whoami` look the same as outside. */
+static void enter_user_namespace(void) {
     char map[64];
     uid_t uid = geteuid();
     gid_t gid = getegid();
@@ -245,7 +238,7 @@ int main(int argc, char **argv) {
     if (getppid() != owner_pid)
         exit(0);
 
-    become_owner_of_user_namespace();
+    enter_user_namespace();
     if (unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC) < 0)
         fail("unshare(CLONE_NEWPID | CLONE_NEWNS)");
 
@@ -255,11 +248,9 @@ int main(int argc, char **argv) {
     if (child == 0) {
         /* Whoever kills this program's outer half ends the laboratory too. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        be_process_one(owner);
+        run_init(owner);
     }
     close(control);
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    int status = wait_for_child(child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -1,8 +1,7 @@
 /*
  * answer.h - the answer to a command: one line of JSON.
  */
-#ifndef WIRE_ANSWER_H
-#define WIRE_ANSWER_H
+#pragma once
 
 #include "json.h"
 
@@ -14,5 +13,3 @@ void answer_ok(void);
 
 /* Always false, so that a parser can return it. */
 bool answer_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -14,8 +14,7 @@
  * segments but for the last, and correct checksums, since the kernel makes new
  * ones. Every other frame goes on its own, just as it came.
  */
-#ifndef WIRE_BUNDLE_H
-#define WIRE_BUNDLE_H
+#pragma once
 
 #include "frame.h"
 #include "packet.h"
@@ -35,5 +34,3 @@ unsigned bundle_size(struct frame *const *frames, unsigned count);
  */
 unsigned bundle_message(struct frame *const *frames, unsigned size, uint8_t headers[BUNDLE_HEADERS],
                         struct iovec *pieces);
-
-#endif

@@ -2,8 +2,7 @@
  * clocks.h - the wire runs on CLOCK_MONOTONIC; the kernel stamps arrivals with CLOCK_REALTIME,
  * which may be set meanwhile.
  */
-#ifndef WIRE_CLOCKS_H
-#define WIRE_CLOCKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ static inline int64_t max_ns(int64_t a, int64_t b) {
 static inline int64_t min_ns(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * commands.h - what the owner of the wire may say on standard input: one command per line, each
  * answered by one line of JSON.
  */
-#ifndef WIRE_COMMANDS_H
-#define WIRE_COMMANDS_H
+#pragma once
 
 void print_command_help(void);
 
@@ -12,5 +11,3 @@ void read_commands(void);
 
 /* However the program ends, what was recorded is in the file. */
 void finish_capture(void);
-
-#endif

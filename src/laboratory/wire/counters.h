@@ -1,8 +1,7 @@
 /*
  * counters.h - what happened in one direction of a link.
  */
-#ifndef WIRE_COUNTERS_H
-#define WIRE_COUNTERS_H
+#pragma once
 
 #include "json.h"
 
@@ -32,5 +31,3 @@ void count_lateness(struct counters *n, int64_t late_ns);
 
 /* The percentiles, as an object. */
 void lateness_write(struct json *j, const struct counters *n);
-
-#endif

@@ -2,8 +2,7 @@
  * frame.h - the frames in flight, and where they are kept: cells of one size in one reserved
  * region, so that no frame costs a malloc().
  */
-#ifndef WIRE_FRAME_H
-#define WIRE_FRAME_H
+#pragma once
 
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
@@ -83,5 +82,3 @@ void fifo_push(struct fifo *fifo, struct frame *frame);
 
 /* The frame at the head, or NULL. */
 struct frame *fifo_pop(struct fifo *fifo);
-
-#endif

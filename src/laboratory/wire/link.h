@@ -2,8 +2,7 @@
  * link.h - a link as arithmetic: a frame that arrives at one time leaves at another, or is dropped.
  * Nothing in here waits or does I/O but for the recording; time is an argument.
  */
-#ifndef WIRE_LINK_H
-#define WIRE_LINK_H
+#pragma once
 
 #include "counters.h"
 #include "frame.h"
@@ -71,5 +70,3 @@ bool link_is_transparent(const struct direction *d);
 /* A new rate also holds for the rest of the frame in the transmitter; a seed begins its sequence.
  */
 void link_change(struct direction *d, const struct settings *set, bool seeded);
-
-#endif

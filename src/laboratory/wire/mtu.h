@@ -5,8 +5,7 @@
  * Sources: RFC 791 (fragmentation), RFC 792 and 1191 (fragmentation needed), RFC 1812 4.3.2.7 (what
  * no ICMP error is sent about).
  */
-#ifndef WIRE_MTU_H
-#define WIRE_MTU_H
+#pragma once
 
 #include "frame.h"
 #include "packet.h"
@@ -28,5 +27,3 @@ struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net
 /* ICMP "fragmentation needed" about an IPv4 packet; NULL if none is to be sent, or the store full.
  */
 struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * packet.h - what is in a frame: numbers, checksums, headers.
  */
-#ifndef WIRE_PACKET_H
-#define WIRE_PACKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ struct headers {
 
 /* Never reads past `length` bytes, whatever they say. */
 struct headers parse_headers(const uint8_t *data, uint32_t length);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
-#ifndef WIRE_PORTS_H
-#define WIRE_PORTS_H
+#pragma once
 
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -79,5 +78,3 @@ void port_next_slot(struct port *port);
 /* With several ports on a side, an address is behind the port it last spoke from. */
 void side_learn(struct side *side, struct port *port, const uint8_t *address);
 struct port *side_find(struct side *side, const uint8_t *address); /* NULL: not known */
-
-#endif

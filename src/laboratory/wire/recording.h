@@ -16,8 +16,7 @@
  *
  * Source: draft-ietf-opsawg-pcapng.
  */
-#ifndef WIRE_RECORDING_H
-#define WIRE_RECORDING_H
+#pragma once
 
 #include "frame.h"
 
@@ -66,5 +65,3 @@ void recording_routine(int64_t now, int64_t safe_ns);
 
 /* When that will next be necessary; NEVER if nothing waits. */
 int64_t recording_due_ns(void);
-
-#endif

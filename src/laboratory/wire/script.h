@@ -1,8 +1,7 @@
 /*
  * script.h - rules that drop, duplicate or hold chosen frames, the same on every run.
  */
-#ifndef WIRE_SCRIPT_H
-#define WIRE_SCRIPT_H
+#pragma once
 
 #include "json.h"
 #include "packet.h"
@@ -43,5 +42,3 @@ unsigned script_strikes(struct script *script, const struct headers *h, int64_t 
 
 /* As an array of objects, with what each rule has seen and struck. */
 void script_write(struct json *j, const struct script *script);
-
-#endif

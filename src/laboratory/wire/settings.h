@@ -1,8 +1,7 @@
 /*
  * settings.h - the parameters of one direction of a link.
  */
-#ifndef WIRE_SETTINGS_H
-#define WIRE_SETTINGS_H
+#pragma once
 
 #include "json.h"
 
@@ -24,5 +23,3 @@ void settings_print_help(void);
 
 /* A whole number from 0 to max, with nothing behind it. */
 bool parse_whole(const char *text, int64_t max, int64_t *value);
-
-#endif

@@ -1,0 +1,26 @@
+/*
+ * watch.h - what a submission may use: limits of each process, and a watch over all of them.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct limits {
+    int64_t memory_bytes, processes, wall_s, cpu_s; /* of all processes together */
+    int64_t file_bytes, process_bytes;              /* of each: setrlimit(2) */
+};
+
+/* Limits this process and what it starts. */
+void set_limits(const struct limits *limits);
+
+/* What process 1 of a PID namespace sees of all the others. */
+struct watch {
+    int64_t start_ns;
+    int64_t bytes, processes; /* now; shared pages count as often as they are shared */
+    int64_t cpu_ms, peak_bytes, peak_processes;
+};
+
+void watch_look(struct watch *seen);
+
+/* Looks, and names the limit that was passed; NULL if none was. */
+const char *limit_passed(struct watch *seen, const struct limits *limits);
