@@ -58,7 +58,7 @@ exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
 test: tests setup-dev ## run all tests; the checks of the code are make lint
-	pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile $(ARGS)
+	pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2

@@ -57,6 +57,15 @@ def tool() -> Callable[[str], str]:
     return find
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: a worker takes whole files, and a long one would end last.
+
+    `make test` tells pytest-xdist to keep this order.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @functools.cache
 def _why_no_lab() -> str | None:
     return why_no_lab()
