@@ -44,6 +44,12 @@ calls: list[Any] = []
 
 @experiment("made", on_loopback=lambda size, **_: size < 10)
 def measure(size: int = 1, names: Sequence[str] = ("a", "b"), network: Any = None) -> Made:
+    """Measure nothing.
+
+    Args:
+        size: of each event.
+        names: of the events.
+    """
     calls.append(size if network is None else network)
     origin = {"measured_at": "2026-01-02T03:04:05+00:00", "kernel": "6.18"}
     return Made([Event(size, name, 0) for name in names], origin)
