@@ -1,4 +1,4 @@
-"""What the pages promise is there: links, commands, options' names, files; the README is short."""
+"""Promises of the pages are kept: links, commands, options' names, files; the README is short."""
 
 from __future__ import annotations
 

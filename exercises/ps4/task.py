@@ -170,7 +170,7 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
 
 
 def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int) -> Verdict:
-    """What the capture says of the buffer: the scale in the SYN-ACK, and the largest window."""
+    """Signs of the buffer in the capture: the scale in the SYN-ACK, and the largest window."""
     path = f"On a path of {rtt_ms} ms and {rate_mbit} Mbit/s"
     total = WRITES * WRITE_BYTES
     if not run.answered:

@@ -120,7 +120,7 @@ def _part_bytes(index: int) -> int:
 
 
 def wanted(file: bytes, answers: int) -> list[bytes]:
-    """What respond.c has to send, answer by answer."""
+    """The stream that respond.c has to send, answer by answer."""
     found, offset = [], 0
     for index in range(answers):
         size = _part_bytes(index)

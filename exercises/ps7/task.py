@@ -147,7 +147,7 @@ class Request:
 
     @property
     def wanted(self) -> bytes:
-        """What the receiver has to get: a header that is true, and the bytes."""
+        """The data due to the receiver: a true header, and the bytes."""
         part = self.file[self.offset : self.offset + self.count]
         return HEADER.pack(self.offset, len(part)) + part
 
@@ -187,7 +187,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """What is wrong with the bytes that arrived, in a sentence; "" when nothing is."""
+    """A sentence on the fault of the bytes that arrived; "" when there is none."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."

@@ -1,4 +1,4 @@
-"""What the three programs of problem set 8 talk to: one connection, then a report.
+"""The peer of the three programs of problem set 8: one connection, then a report.
 
     python peer.py answer                    reads requests of 104 bytes, answers each with 2 bytes
     python peer.py read                      reads to the end

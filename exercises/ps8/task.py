@@ -145,8 +145,8 @@ def check_q3(submission: Submission) -> Verdict:
     if not 0.5 < given[0] * given[1] / per_s < 2:
         return Verdict(
             0,
-            f"{given[0]:g} segments a second of {given[1]:g} bytes are {given[0] * given[1]:,.0f}"
-            f" bytes a second; the program writes {per_s:,}. Where is the difference?",
+            f"{given[0]:g} segments per second of {given[1]:g} bytes are {given[0] * given[1]:,.0f}"
+            f" bytes per second; the program writes {per_s:,}. Where is the difference?",
         )
     return Verdict(1, "All that is written is sent. Which event lets each segment go?")
 
@@ -207,7 +207,7 @@ TICKER_RTT_MS = 8
 
 
 def request_bytes(requests: int) -> bytes:
-    """What faulty_request sends: a header that tells the length, and the body."""
+    """The stream of faulty_request: a header that tells the length, and the body."""
     return b"".join(b"0100" + b"request %-92d" % number for number in range(requests))
 
 
@@ -264,7 +264,7 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 
 @compiled("faulty_request.c")
 def look_at_request(submission: Submission, requests: int) -> Verdict:
-    """One segment a request, at once, and not before the answer to the one before."""
+    """One segment per request, at once, and not before the answer to the one before."""
     run = submission.run_in_lab(
         submission.compile("faulty_request.c"),
         ["--json", "-c", str(requests), "-p", "{port}", SERVER],
@@ -298,7 +298,7 @@ def look_at_request(submission: Submission, requests: int) -> Verdict:
     if _lies_about(run):
         return Verdict(
             0.25,
-            "One segment a request, but each left more than two round trips after the answer"
+            "One segment per request, but each left more than two round trips after the answer"
             " before, though nothing was under way: what still holds it, and until when?",
         )
     return Verdict(1, f"{sent} segments for {requests} requests, each at once.")

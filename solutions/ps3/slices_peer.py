@@ -17,7 +17,7 @@ PATIENCE_S = 6.0
 
 
 def receive(listener: socket.socket) -> dict[str, object]:
-    """What came: bytes in all, their SHA-256, and the size of each datagram that was kept."""
+    """Received data: bytes in all, their SHA-256, and the size of each datagram that was kept."""
     file, sizes, ended = bytearray(), [], False
     try:
         while not ended:

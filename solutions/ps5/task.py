@@ -109,7 +109,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 
 def record_sizes(records: int) -> list[int]:
-    """What records.c sends: record i has 20 + 7 i modulo 81 bytes."""
+    """The stream of records.c: record i has 20 + 7 i modulo 81 bytes."""
     return [20 + 7 * i % 81 for i in range(records)]
 
 
@@ -144,7 +144,7 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
     return Verdict(
         0,
         f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} of them end"
-        " in the middle of one. TCP saw pieces: write a record at once, or cork.",
+        " in the middle of one. TCP saw parts of records: write each record at once, or cork.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a learner expected, written down before the measurement and shown beside it afterwards.
+"""A learner's predictions, stored before the measurement and shown beside it afterwards.
 
 A prediction that is made up after the fact teaches nothing, so it is stored on disk first: a small
 JSON file beside the lessons. Running the cell again before the measurement changes it; skipping is

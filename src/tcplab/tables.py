@@ -12,7 +12,7 @@ __all__ = ["Column", "Table"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How one column is shown.
+    """One column: its key, heading and format.
 
     Attributes:
         key: the row's key.

@@ -36,7 +36,7 @@ STAGES = {
 
 
 def q1(submission: Submission) -> Verdict:
-    """What the wire carries, in the units of dd and of pv."""
+    """The wire's capacity for data, in the units of dd and of pv."""
     rate, mtu = submission.numbers["rate_mbit"], submission.numbers["mtu_bytes"]
     right = goodput_mbyte_s(rate, mtu)
     hints = [
@@ -182,7 +182,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """What the server sent when the client's direction had ended."""
+    """Bytes that the server sent after the end of the client's direction."""
     rows = _facts(submission).rows
     fin_ns = rows[rows.from_client & rows.is_fin].first_time_ns
     answered = rows.data("server")

@@ -79,7 +79,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """What has room in a receive buffer, and how large it must be."""
+    """Datagrams that a receive buffer holds, and the size it needs."""
     asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
     granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30).granted_bytes
     burst = submission.numbers["burst"]
@@ -127,7 +127,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    """The answers for a capture: counted here, but for the cause, which made it."""
     records = open_capture(path).records
     data = records.data.tobytes()
     came = []

@@ -25,7 +25,7 @@ SNAPLEN = 64
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         cure: of the trouble.

@@ -24,7 +24,7 @@ TIMESTAMPS_OPTION = 12
 
 
 def q1(submission: Submission) -> Verdict:
-    """What to announce, and what is left for data, with a tunnel in the path."""
+    """The MSS to announce and the data per packet, with a tunnel in the path."""
     mtu = ETHERNET_MTU - submission.numbers["tunnel_bytes"]
     announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
     maxseg = count(
@@ -118,7 +118,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    """The answers for a capture: counted here, but for the cause, which made it."""
     facts = facts_of(path)
     end = again = 0
     for row in facts.data:

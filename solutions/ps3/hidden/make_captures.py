@@ -20,7 +20,7 @@ from tcplab.grading.captures import finish, make_captures, record_connection
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         reason: of the longest pause between data segments.

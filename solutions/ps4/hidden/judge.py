@@ -24,7 +24,7 @@ MOST_UNSCALED_BYTES = 65_535
 
 
 def q1(submission: Submission) -> Verdict:
-    """What the path holds, and what a window smaller than that lets through."""
+    """The bandwidth-delay product, and the throughput of a smaller window."""
     rtt_ms, rate_mbit = submission.numbers["rtt_ms"], submission.numbers["rate_mbit"]
     window = submission.numbers["window_bytes"]
     held = bdp_bytes(rate_mbit, rtt_ms)
@@ -122,7 +122,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
-    """What is to be found in a capture: counted here, but for the cause, which made it."""
+    """The answers for a capture: counted here, but for the cause, which made it."""
     facts = facts_of(path)
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0

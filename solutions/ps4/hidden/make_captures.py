@@ -21,7 +21,7 @@ MSS_BYTES = 1448
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         reason: of the longest pause between data segments.

@@ -134,7 +134,7 @@ def _found(submission: Submission) -> tuple[Facts, list[Event]]:
 
 
 def q4(submission: Submission) -> Verdict:
-    """How many writes became how many segments."""
+    """Writes and segments, counted."""
     facts, calls = _found(submission)
     names = [call.name for call in calls]
     writes = count(

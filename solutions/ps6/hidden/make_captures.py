@@ -22,7 +22,7 @@ REPLY = b"ok"
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         reason: for which the last message is slow.

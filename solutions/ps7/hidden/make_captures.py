@@ -24,7 +24,7 @@ RECEIPT = b"ok"
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         reason: of the longest pause.

@@ -33,7 +33,7 @@ def window_bytes(rcvbuf_bytes: int) -> int:
 
 
 def q1(submission: Submission) -> Verdict:
-    """What the wire holds, and what the receiver offers."""
+    """The bandwidth-delay product, and the receiver's window."""
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     asked = submission.numbers["rcvbuf_bytes"]
     right = bdp_bytes(rate, rtt)
@@ -107,7 +107,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Nagle: one small segment a round trip, with all that was written meanwhile."""
+    """Nagle: one small segment per round trip, with all that was written meanwhile."""
     rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
     rate = number(
         submission.answers["q3_segments_per_s"],

@@ -23,7 +23,7 @@ MSS_BYTES = 1448
 
 @dataclass(frozen=True)
 class Scene:
-    """What makes one capture.
+    """The ingredients of one capture.
 
     Attributes:
         cause: of what is to be seen.

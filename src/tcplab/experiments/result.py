@@ -21,7 +21,7 @@ class Variant:
 
     @property
     def key(self) -> Any:
-        """What the result finds it by."""
+        """The key under which the result finds it."""
         return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
 
     def row(self) -> dict[str, Any]:

@@ -159,11 +159,11 @@ def limited_share(source: TcpSource, name: str) -> float:
 
 
 def held_bytes(sample: Mapping[str, Any], mss: int = MSS_BYTES) -> int:
-    """What a sender keeps: sent and not acknowledged, and not sent yet."""
+    """Bytes that a sender keeps: in flight, and not sent yet."""
     return int(sample["unacked"] * mss + sample["notsent_bytes"])
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """What fits into a send buffer in segments of one MSS: a new one may begin while the charge of
+    """Bytes in segments of one MSS that a send buffer takes: a new one may begin while the charge of
     those before is less than the limit."""
     return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss

@@ -55,7 +55,7 @@ class Limit(Variant):
 
     @property
     def verdict(self) -> Verdict:
-        """Which bound is met: read off the numbers, without knowing the case."""
+        """The bound that is met, read off the numbers without knowing the case."""
         if self.rwnd_share > 0.5:
             return "receive window"
         if self.unsent_bytes > MSS_BYTES:

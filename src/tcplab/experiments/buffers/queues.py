@@ -96,7 +96,7 @@ class Queues(Result[Queue]):
 
     @property
     def bdp_packets(self) -> float:
-        """What fills the wire, in full packets."""
+        """The bandwidth-delay product, in full packets."""
         return bdp_bytes(self.rate_mbit, self.rtt_ms) / (MSS_BYTES + 90)
 
 

@@ -1,4 +1,4 @@
-"""How much a send buffer holds, and one that is too small for the receiver's delayed ACK.
+"""The data that a send buffer holds, and one too small for the receiver's delayed ACK.
 
 Source: net/ipv4/tcp.c of Linux 6.18 (tcp_sendmsg_locked: the limit is looked at only when a new
 packet buffer begins).
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Holding(Variant):
-    """How much of what one kind of write wrote was in the sender at most.
+    """The most data that the sender held, with writes of one size.
 
     Attributes:
         write_bytes: size of each write.

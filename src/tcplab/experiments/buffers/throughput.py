@@ -113,7 +113,7 @@ class Sweep(Result[Transfer]):
 
     @property
     def goodput_mbit(self) -> float:
-        """What the wire carries of the application's data."""
+        """The wire's rate for the application's data."""
         return 8 * goodput_mbyte_s(self.rate_mbit)
 
     @property

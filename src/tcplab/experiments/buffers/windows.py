@@ -1,4 +1,4 @@
-"""What is asked for, what the kernel grants, and what window comes of it; and when to ask.
+"""Buffers that are asked for, buffers that the kernel grants, and their windows; and when to ask.
 
 Sources: socket(7), RFC 7323 (the window scale is told in the SYN only).
 """
@@ -35,7 +35,7 @@ __all__ = ["Grant", "Grants", "Order", "Ordered", "measure_grants", "measure_ord
 
 @dataclass(frozen=True, slots=True)
 class Grant(Variant):
-    """What became of one request; the windows are those of a transfer into such a buffer.
+    """One request; the windows are those of a transfer into such a buffer.
 
     Attributes:
         requested_bytes: given to setsockopt(); None for a socket that nobody set.
@@ -270,7 +270,7 @@ def measure_order(
 def _ordered(
     lab: Lab, before: int | None, after: int | None, transfer_bytes: int
 ) -> tuple[Ordered, int]:
-    # A buffer of 8 KiB takes a few packets a round trip.
+    # A buffer of 8 KiB takes a few packets per round trip.
     size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
     with (
         lab.client.capture() as capture,

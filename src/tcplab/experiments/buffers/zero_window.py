@@ -60,7 +60,7 @@ class ZeroWindow:
 
     @property
     def accepted_bytes(self) -> int:
-        """How much the receiver's kernel took before the window closed."""
+        """Bytes that the receiver's kernel took before the window closed."""
         rows = self.segments
         closed = rows[rows["is_zero_window"]]
         return int(closed["ack"][0]) - 1 if len(closed) else 0

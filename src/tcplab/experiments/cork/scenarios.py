@@ -180,7 +180,7 @@ class Scenario(Variant):
 
     @property
     def late_ms(self) -> float:
-        """How far the last call was from its place in the script: a busy machine shifts calls."""
+        """Distance of the last call from its time in the script: a busy machine shifts calls."""
         log = self.played.log
         asked_ms = sum(call.delay_ms for call in SCENARIOS[self.name])
         return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - asked_ms)
