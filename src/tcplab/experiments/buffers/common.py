@@ -164,6 +164,8 @@ def held_bytes(sample: Mapping[str, Any], mss: int = MSS_BYTES) -> int:
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """Bytes in segments of one MSS that a send buffer takes: a new one may begin while the charge of
-    those before is less than the limit."""
+    """Bytes in segments of one MSS that a send buffer takes.
+
+    A new segment may begin while the charge of those before it is less than the limit.
+    """
     return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss
