@@ -1,7 +1,7 @@
 // The panel in the browser: native HTML controls on the left, the figure on the right.
 //
-// It mirrors the traits of tcplab.widgets.view.PanelView and decides nothing. Everything can be done
-// by keyboard, every control has a label, and what is told by colour is told in words too.
+// It mirrors the traits of tcplab.widgets.view.PanelView and decides nothing. Everything works by
+// keyboard, every control has a label, and nothing is shown by colour alone.
 
 const SVG = "http://www.w3.org/2000/svg";
 const KEPT = 3;
@@ -12,14 +12,14 @@ const STRIP_SECONDS = 20;
 /** An element with attributes and children; a string child is text, never markup. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
-  return dress(element, attributes, children);
+  return filled(element, attributes, children);
 }
 
 function draw(tag, attributes = {}, ...children) {
-  return dress(document.createElementNS(SVG, tag), attributes, children);
+  return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-function dress(element, attributes, children) {
+function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     element.setAttribute(name, value === true ? "" : value);
@@ -28,7 +28,7 @@ function dress(element, attributes, children) {
   return element;
 }
 
-/** Three digits that count: 0.0255, 44, 1,230. */
+/** Three significant digits: 0.0255, 44, 1,230. */
 function digits(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (value !== 0 && Math.abs(value) < 0.0005) return value.toExponential(1);
@@ -38,13 +38,13 @@ function digits(value) {
 
 const amount = (value, unit) => `${digits(value)}${unit ? ` ${unit}` : ""}`;
 
-/** "Time of a message" as it stands after a colon; "RTT" and "UDP's" stay as they are. */
+/** "Time per message" in lower case after a colon; "RTT" and "UDP's" stay as they are. */
 const withinSentence = (words) => (/^[A-Z][a-z]/.test(words) ? words[0].toLowerCase() + words.slice(1) : words);
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-/** Calls work at most once in so many ms, and once more at the end. */
-function calmly(work, ms) {
+/** A function that calls `work` at most once per `ms`, after a delay of `ms`. */
+function throttled(work, ms) {
   let timer = null;
   return () => {
     if (timer !== null) return;
@@ -57,7 +57,7 @@ function calmly(work, ms) {
 
 // ---- controls --------------------------------------------------------------------------------
 
-/** The whole and the part of a slider that stands for a value, on a linear or logarithmic scale. */
+/** Steps of a logarithmic slider; values become positions on it and back. */
 const SLIDER_STEPS = 1000;
 
 function toSlider(spec, value) {
@@ -72,7 +72,7 @@ function fromSlider(spec, position) {
   return clamp(Number((Math.round(value / fine) * fine).toPrecision(12)), spec.low, spec.high);
 }
 
-function complaint(spec, text) {
+function problemWith(spec, text) {
   const value = Number(text);
   const unit = spec.unit ? ` ${spec.unit}` : "";
   const limits = `from ${spec.low} to ${spec.high}${unit}`;
@@ -101,7 +101,7 @@ function makeControl(spec, id, changed, refused) {
     type: "range", name: `${spec.name}-slider`, "aria-label": `${spec.label}, slider`,
     min: log ? 0 : spec.low, max: log ? SLIDER_STEPS : spec.high, step: log ? "any" : spec.step,
   });
-  let typed = null; // a value lies exactly where it is, and is found there again: 65,536 stays that
+  let typed = null; // the exact value at this position of the slider: 65,536 stays that
   const bad = make("p", { class: "bad", id: `${id}-bad`, role: "alert" });
   const position = (value) => {
     slider.value = toSlider(spec, value);
@@ -115,7 +115,7 @@ function makeControl(spec, id, changed, refused) {
     return !words;
   };
   box.addEventListener("input", () => {
-    if (!judge(complaint(spec, box.value))) return;
+    if (!judge(problemWith(spec, box.value))) return;
     position(Number(box.value));
     changed(spec.name, Number(box.value));
   });
@@ -143,7 +143,7 @@ function makeControl(spec, id, changed, refused) {
   return {
     element: make("div", { class: "field" }, label, make("div", { class: "number" }, slider, box), bad),
     show: (value) => {
-      if (box.value !== "" && Number(box.value) === value) return; // it is where it was put
+      if (box.value !== "" && Number(box.value) === value) return;
       box.value = value;
       position(value);
       judge("");
@@ -218,7 +218,7 @@ function comparison(spec, runs, chosen, prediction, forecast, narrow) {
     const length = Math.max(axis.at(run.headline), 1);
     const words = amount(run.headline, spec.unit);
     let after = left + length + 6;
-    // A mark's line is not to go through the number.
+    // Keep a mark's line off the number.
     for (const mark of marks) {
       const x = left + (mark.value > 0 ? axis.at(mark.value) : 0);
       if (x > after - 4 && x < after + 9 * words.length) after = x + 6;
@@ -235,7 +235,7 @@ function comparison(spec, runs, chosen, prediction, forecast, narrow) {
 /** The model's curve, the runs' points over it, the prediction across. */
 function chart(spec, curve, runs, prediction) {
   const width = 960, height = 540, left = 84, right = 24, top = 22, bottom = 62;
-  // The legend has its place above the lines, also when all runs are there.
+  // Room for the legend above the lines, for all runs.
   const room = curve.y.scale === "log" ? 1 : 1 + 0.05 * (curve.lines.length + KEPT - 2);
   const xs = makeAxis(curve.x, width - left - right), ys = makeAxis({ ...curve.y, high: curve.y.high * room }, height - top - bottom);
   const X = (value) => left + clamp(xs.at(value), 0, width - left - right);
@@ -288,13 +288,13 @@ function chart(spec, curve, runs, prediction) {
   return svg;
 }
 
-/** A run is known by the shape of its points, too. */
+/** Runs differ in the shape of their points, too. */
 function marker(kind, x, y) {
   const shapes = [`M${x - 6} ${y - 6}h12v12h-12z`, `M${x} ${y - 8}l8 14h-16z`, `M${x - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0z`];
   return draw("path", { d: shapes[kind], class: `marker run${kind}` });
 }
 
-/** A strip chart of what is measured just now, drawn on one canvas: nothing is laid out anew. */
+/** A strip chart of the current readings on one canvas, so that the page is not laid out anew. */
 function strips(lanes) {
   const canvas = make("canvas", { class: "strips", role: "img", "aria-label": `Strip chart of ${lanes.map((lane) => lane.label).join(", ")}` });
   const samples = [];
@@ -397,7 +397,7 @@ function strips(lanes) {
 
 const ACTORS = { call: "application", segment: "segment leaves", ack: "ACK arrives", reply: "reply arrives", timer: "timer" };
 
-/** The model's events one by one, beside the segments of the kernel. */
+/** The model's events one by one, beside the kernel's. */
 function stepper() {
   let events = [], kernel = null, now = 0;
   const back = make("button", { type: "button" }, "◀ Back");
@@ -461,8 +461,8 @@ function stepper() {
 
 // ---- demos -----------------------------------------------------------------------------------
 
-/** The prepared steps of a demo: what to ask the room, its votes, and the result beside them. */
-function lectern(steps, choose) {
+/** The prepared steps of a demo: the question to the room, its votes, and the result beside them. */
+function makeDemo(steps, choose) {
   const votes = steps.map((step) => step.options.map(() => 0));
   let now = 0;
   const buttons = steps.map((step, index) => {
@@ -493,27 +493,26 @@ function lectern(steps, choose) {
     ask.textContent = step.ask;
     answer.textContent = run ? step.explain : "";
     const hit = run && run.headline !== null && step.options.length ? nearest(step, run.headline) : null;
-    const most = Math.max(1, ...votes[now]);
+    const share = (count) => `${(100 * count) / Math.max(1, ...votes[now])}%`;
+    const size = () => ballot.querySelectorAll(".bar").forEach((bar, index) => (bar.style.width = share(votes[now][index])));
     ballot.replaceChildren(...step.options.map((option, index) => {
       const count = make("input", { type: "number", min: 0, max: 999, value: votes[now][index], "aria-label": `Votes for ${option.label}` });
-      const bar = make("span", { class: "bar" });
-      const size = () => (bar.style.width = `${(100 * votes[now][index]) / Math.max(most, ...votes[now])}%`);
       count.addEventListener("input", () => {
         votes[now][index] = Math.max(0, Number(count.value) || 0);
-        ballot.querySelectorAll(".bar").forEach((each, number) => (each.style.width = `${(100 * votes[now][number]) / Math.max(1, ...votes[now])}%`));
+        size();
       });
-      size();
       return make("div", { class: `vote${option === hit ? " hit" : ""}` },
         make("span", { class: "option" }, option === hit ? `✔ ${option.label}` : option.label), count,
-        make("span", { class: "track" }, bar));
+        make("span", { class: "track" }, make("span", { class: "bar" })));
     }));
+    size();
   }
   return {
-    head: make("div", { class: "lectern" }, make("div", { class: "steps", role: "group", "aria-label": "Steps" }, ...buttons, full), ask),
+    head: make("div", { class: "demo-head" }, make("div", { class: "steps", role: "group", "aria-label": "Steps" }, ...buttons, full), ask),
     ballot,
     answer,
     show,
-    /** Whether a run was made with the settings of the step at hand. */
+    /** Whether a run has the settings of the chosen step. */
     fits: (run) => Object.entries(steps[now].settings).every(([name, value]) => run.values[name] === value),
   };
 }
@@ -522,18 +521,18 @@ function lectern(steps, choose) {
 
 function render({ model, el }) {
   const spec = model.get("spec");
-  // Each panel has this module to itself, so counting would give all of them the same number.
+  // Each panel has its own copy of this module, so a counter would give all the same number.
   const id = `tcplab-${Math.random().toString(36).slice(2)}`;
   const refusals = {};
   let chosen = null;
-  let clicked = null; // when Run was, until its picture is there
+  let clicked = null; // time of the click on Run, until its picture is there
   const pictures = []; // of the kept runs: number and url
   const waits = {}; // run's number -> seconds from the click to the picture, as seen in this page
 
   // Controls.
   const values = () => ({ ...model.get("values") });
   let pending = {};
-  const send = calmly(() => {
+  const send = throttled(() => {
     model.set("values", { ...values(), ...pending });
     pending = {};
     model.save_changes();
@@ -571,11 +570,11 @@ function render({ model, el }) {
   const compare = make("div", { class: "compare" });
   const fold = make("details", {}, make("summary", {}, "Settings"), ...fields);
   const demo = model.get("steps").length
-    ? lectern(model.get("steps"), (index) => {
+    ? makeDemo(model.get("steps"), (index) => {
         const step = model.get("steps")[index];
         model.set("values", { ...values(), ...step.settings });
         model.save_changes();
-        // A step that the room has seen shows its result again.
+        // A step that was run before shows its result again.
         chosen = model.get("runs").findLast((each) => demo.fits(each))?.number ?? null;
         fold.open = spec.live && !step.options.length; // sliders to be moved meanwhile
         all();
@@ -594,12 +593,12 @@ function render({ model, el }) {
     chosen = null;
     clicked = performance.now();
     strip?.clear();
-    // A change of state may still be on its way when this message arrives: so it carries its own.
+    // A change of state may arrive after this message, so the message carries the values.
     model.send({ do: "run", values: model.get("values"), prediction: model.get("prediction") });
   });
   stop.addEventListener("click", () => model.send({ do: "stop" }));
 
-  // What comes out.
+  // Output.
   const strip = spec.figure === "strip" ? strips(spec.lanes) : null;
   const steps = spec.figure === "stepper" ? stepper() : null;
   const frame = make("div", { class: "frame" });
@@ -681,7 +680,7 @@ function render({ model, el }) {
     compare.replaceChildren(comparison(spec, model.get("runs"), now?.number, prediction ?? last.prediction, demo && !demoFits(now) ? null : now ? last.forecast : null, demo !== null));
   }
 
-  // The room is to vote before it sees what the model says.
+  // The room votes before it sees the model's line.
   const demoFits = (now) => now !== null && demo.fits(now);
   const hidden = (curve) => ({ ...curve, lines: [], marks: [], alt: `${curve.y.label} against ${curve.x.label}: empty until Run` });
 
@@ -754,7 +753,7 @@ function render({ model, el }) {
     demo?.show(shown() && demo.fits(shown()) ? shown() : null);
   }
 
-  /** Takes the time when the new run's picture is on the screen. */
+  /** Measures the time until the new run's picture is on the screen. */
   async function timed() {
     const now = shown();
     if (clicked === null || now === null) return;
@@ -768,13 +767,13 @@ function render({ model, el }) {
     }));
   }
 
-  const hear = (words, buffers) => {
-    if (words.sample) strip?.add(words.sample);
-    else if (words.refused) status.textContent = words.refused;
-    else if (words.capture) save(words.capture, buffers[0]);
+  const onMessage = (message, buffers) => {
+    if (message.sample) strip?.add(message.sample);
+    else if (message.refused) status.textContent = message.refused;
+    else if (message.capture) save(message.capture, buffers[0]);
   };
 
-  // The worker is started when somebody comes near, so that Run finds it ready.
+  // The pointer or the focus starts the worker, so that Run finds it ready.
   const warm = () => {
     model.send({ do: "warm" });
     root.removeEventListener("pointerenter", warm);
@@ -791,7 +790,7 @@ function render({ model, el }) {
     "change:progress": state,
     "change:runs": () => { chosen = null; all(); timed(); },
     "change:model": figure,
-    "msg:custom": hear,
+    "msg:custom": onMessage,
   };
   for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);
   el.append(root);
