@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import tcp_vs_udp
+from tcplab.experiments.declaration import declared
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 __all__ = ["PANEL"]
 
-PATHS: Final = {
+SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
     "localhost": "one machine, MTU 16384",
     "sparc": "a wire of 10 Mbit/s",
@@ -22,8 +23,8 @@ OFFLOADS: Final = {"off": "off, as published", "on": "on"}
 def _call(values: Values) -> Call:
     arguments = {
         "runs": values["runs"],
-        "servers": (values["path"],),
-        "write_bytes": (values["block_bytes"],),
+        "servers": (values["server"],),
+        "write_bytes": (values["write_bytes"],),
         "offload": values["offload"] == "on",
     }
     return Call(tcp_vs_udp, arguments, ("table(result)",))
@@ -32,10 +33,10 @@ def _call(values: Values) -> Call:
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
 
-    path, size = job.values["path"], job.values["block_bytes"]
-    tcp, udp = result[path, "tcp", size], result[path, "udp", size]
+    server, size = job.values["server"], job.values["write_bytes"]
+    tcp, udp = result[server, "tcp", size], result[server, "udp", size]
     return Shown.of(
-        f"{PATHS[path]}, {size} B, offload {job.values['offload']}",
+        f"{SERVERS[server]}, {size} B, offload {job.values['offload']}",
         udp.mb_per_s / tcp.mb_per_s,
         figures.tcp_vs_udp(result),
         result.spread_table(size),
@@ -43,13 +44,15 @@ def _show(result: Any, job: Job) -> Shown:
     )
 
 
+_PARAMETERS: Final = declared(tcp_vs_udp.measure).parameters
+
 PANEL = PanelSpec(
     title="TCP against UDP",
     summary="The same blocks over both. The rate is the sender's, as in the source text.",
     controls=(
-        Choice("path", "Path to the sink", PATHS, "bsd"),
-        Number("block_bytes", "Bytes per block", 1440, 16, 65_507, unit="B", scale="log"),
-        Number("runs", "Runs of each", 5, 1, 50),
+        Choice.of(_PARAMETERS["servers"], "Path to the sink", SERVERS, "bsd", name="server"),
+        Number.of(_PARAMETERS["write_bytes"], "Block", 1440, scale="log"),
+        Number.of(_PARAMETERS["runs"], "Runs of each", 5, high=50),
         Choice("offload", "Offloads in the machine", OFFLOADS, "off"),
     ),
     predicts="UDP's rate over TCP's",
