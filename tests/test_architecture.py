@@ -34,12 +34,8 @@ KNOWN_LONG: Final[set[str]] = {
     "figures/buffers.py:zero_window",
     "figures/mtu.py:headers",
     "models/messages.py:message_cost",
-    "timeline/__init__.py:explain",
 }
-KNOWN_MANY_PARAMETERS: Final[set[str]] = {
-    "timeline/__init__.py:explain",
-    "timeline/evidence.py:gather",
-}
+KNOWN_MANY_PARAMETERS: Final[set[str]] = set()
 
 
 class Import(NamedTuple):

@@ -59,7 +59,11 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["explain", "cork", "--figure", "x.doc"], 2, "tcplab: --figure x.doc: the name must end"),
         (["explain", "cork", "--figure", "/no/such/x.svg"], 1, "/no/such/x.svg: No such file"),
-        (["explain", "cork", "--messages", "0"], 2, "tcplab: --messages 0: give 1 to 10000"),
+        (
+            ["explain", "cork", "--messages", "0"],
+            2,
+            "tcplab: --messages=0 must be a whole number from 1 to 10000",
+        ),
         (["explain", "cork", "--rtt-ms", "-1"], 2, "tcplab: rtt_ms=-1.0 must be a number"),
         (["explain", "cork", "--message", "2"], 2, "tcplab: --message says which message"),
         (
@@ -93,7 +97,8 @@ def test_usage_errors_are_one_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "status"), [(["segments", "/no/such"], 1), (["explain", "cork", "--size", "0"], 2)]
+    ("words", "status"),
+    [(["segments", "/no/such"], 1), (["explain", "cork", "--write-bytes", "0"], 2)],
 )
 def test_exit_status_without_traceback(words: Sequence[str], status: int) -> None:
     done = tcplab(*words)

@@ -124,7 +124,7 @@ _KINDS: Final = (".png", ".svg", ".pdf")
 
 
 def _add_explain(commands: Any) -> None:
-    from tcplab.timeline import command
+    from tcplab import explain as command
 
     drawing = argparse.ArgumentParser(add_help=False)
     figures = drawing.add_argument_group(f"figures, as {_one_of(_KINDS)}")
@@ -150,7 +150,7 @@ def _one_of(words: Sequence[str]) -> str:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from tcplab.timeline import command
+    from tcplab import explain as command
 
     wanted = {
         option: file

@@ -12,6 +12,7 @@ from tcplab.cli import main
 from tcplab.errors import LabError
 from tcplab.experiments import as_json, diagnosis, recordings
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
+from tcplab.timeline import Exchange
 
 
 def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Diagnosis:
             ack = seq
             row["ack"] = ack
             row["is_pure_ack"] = size == 0
-    return diagnosis.Diagnosis("request", "made up", {}, {}, [], [], rows, None, 0, {})
+    return diagnosis.Diagnosis("request", "made up", {}, {}, Exchange(None, None, rows), {})
 
 
 def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:

@@ -31,9 +31,9 @@ def test_a_row_a_way_and_server(result: quotes.Quotes) -> None:
 
 def test_each_quote_and_request_is_in_the_capture(result: quotes.Quotes) -> None:
     two = result.get("two")
-    assert two.segments is not None
-    assert int(two.segments["payload_bytes"].sum()) == 12 * (8 + 32)
-    assert len(set(two.segments["connection"])) == 2
+    segments = two.exchange.captured
+    assert int(segments["payload_bytes"].sum()) == 12 * (8 + 32)
+    assert len(set(segments["connection"])) == 2
     assert two.segments_per_quote is not None
     assert two.segments_per_quote >= 2
     assert len(two.exchange_ms()) == 12

@@ -63,7 +63,7 @@ def test_on_plain_loopback_the_kernel_counts() -> None:
             records.measure(segments=True, network=loop)
     (variant,) = result.variants
     assert variant.data_segments >= 1
-    assert variant.segments is None
+    assert variant.exchange.segments is None
     assert result.provenance["capture_drops"] is None
 
 

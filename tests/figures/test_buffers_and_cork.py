@@ -11,7 +11,8 @@ from tests.timeline.made_up import ack, capture, data, handshake, ns, row
 
 from tcplab import figures
 from tcplab.experiments import buffers, cork
-from tcplab.programs import Event, SocketOptions
+from tcplab.programs import Event, PatternResult, SocketOptions
+from tcplab.timeline import Exchange
 
 OPTIONS = SocketOptions(
     46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "cubic", 1448, False
@@ -96,7 +97,9 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
         offset += size
     rows.sort(key=lambda each: int(each["time_ns"]))
     segments = capture(rows)
-    return cork.Played(log, calls, OPTIONS, segments, segments)
+    result = PatternResult(0, 40000, 1448, ())
+    exchange = Exchange(result, log, segments, peer_segments=segments, options=OPTIONS)
+    return cork.Played(calls, exchange)
 
 
 def ways() -> cork.Cork:

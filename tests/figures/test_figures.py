@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from tests.nonempty import each
+from tests.timeline.explained import explain_evidence
 from tests.timeline.made_up import ack, capture, data, handshake, ns
 
 from tcplab import figures
@@ -27,7 +28,7 @@ from tcplab.figures.ladder import _Label, _spread
 from tcplab.figures.lanes import View
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.programs import Event, SocketOptions
-from tcplab.timeline import Reason, Timeline, explain
+from tcplab.timeline import Reason, Timeline
 
 OPTIONS = SocketOptions(
     46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "reno", 1448, False
@@ -49,7 +50,7 @@ def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
             ack(start + ack_ms + 0.03, offset + 30),
             ack(start + ack_ms + 0.12, offset + 30, payload_bytes=2, seq=2 * message),
         ]
-    return explain(log, capture(rows), OPTIONS)
+    return explain_evidence(log, capture(rows), OPTIONS)
 
 
 def corked() -> Timeline:
@@ -57,7 +58,7 @@ def corked() -> Timeline:
     log += [Event(ns(0.001 + 0.0006 * i), "write", 2) for i in range(15)]
     log += [Event(ns(0.012), "uncork", 0), Event(ns(0.05), "reply", 2)]
     rows = [*handshake(0.02), data(0.011, 0, 30), ack(0.04, 30, payload_bytes=2)]
-    return explain(log, capture(rows), OPTIONS)
+    return explain_evidence(log, capture(rows), OPTIONS)
 
 
 def nodelay() -> Timeline:
@@ -65,7 +66,7 @@ def nodelay() -> Timeline:
     rows = handshake(0.02) + [data(0.005 * i + 0.002, 2 * i, 2) for i in range(9)]
     rows += [ack(0.07 + 0.003 * i, 2 * i + 2) for i in range(9)]
     rows.append(ack(0.1, 18, payload_bytes=2))
-    return explain(log, capture(rows), OPTIONS, nodelay=True)
+    return explain_evidence(log, capture(rows), OPTIONS, nodelay=True)
 
 
 def lost() -> Timeline:
@@ -83,7 +84,7 @@ def lost() -> Timeline:
     for row in peer:
         row["time_ns"] += 2_000_000 if row["direction"] == 0 else -2_000_000
     peer.sort(key=lambda each: int(each["time_ns"]))
-    return explain(log, capture(rows), OPTIONS, peer_segments=capture(peer))
+    return explain_evidence(log, capture(rows), OPTIONS, peer_segments=capture(peer))
 
 
 def bulk() -> Timeline:
@@ -93,7 +94,7 @@ def bulk() -> Timeline:
         for i in range(3)
     ]
     log = [Event(ns(0), "write", 70 * 1448)]
-    return explain(log, capture(bulk_rows()), OPTIONS, samples=samples)
+    return explain_evidence(log, capture(bulk_rows()), OPTIONS, samples=samples)
 
 
 def bulk_rows() -> Rows:
@@ -197,7 +198,7 @@ def clocked(*, sent_again: bool = False) -> Timeline:
     if sent_again:
         rows.append(data(300, 69 * mss, mss, is_retransmission=True))
     rows.append(ack(310, 70 * mss))
-    return explain([Event(ns(0), "write", 70 * mss)], capture(rows), OPTIONS)
+    return explain_evidence([Event(ns(0), "write", 70 * mss)], capture(rows), OPTIONS)
 
 
 def test_waits_that_the_eye_cannot_tell_apart_are_one_bar() -> None:
@@ -231,7 +232,7 @@ def test_the_rate_is_that_of_the_data_whenever_the_connection_ends() -> None:
     title = figures.time_sequence(bulk()).title
     rows = bulk_rows()
     rows.append(ack(5000, 101_361, flags=17))  # of a FIN, much later
-    later = explain([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
+    later = explain_evidence([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
     assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
 
 
@@ -464,12 +465,12 @@ def test_mistakes_are_named() -> None:
         figures.timeline(timeline, messages=4)
     with pytest.raises(ValueError, match="first_message=3 must be from 1 to 2"):
         figures.timeline(timeline, first_message=3, messages=2)
-    blind = explain(None, capture([*handshake(), data(1, 0, 1448)]))
+    blind = explain_evidence(None, capture([*handshake(), data(1, 0, 1448)]))
     for draw in (figures.timeline, figures.ladder):
         with pytest.raises(ValueError, match="without the application's log"):
             draw(blind)
     assert figures.time_sequence(blind).title
-    empty = explain(None, capture(handshake()))
+    empty = explain_evidence(None, capture(handshake()))
     with pytest.raises(ValueError, match="no data segment"):
         figures.in_flight(empty)
 
@@ -479,7 +480,7 @@ def test_too_much_for_one_picture_is_refused() -> None:
     for i in range(1600):
         log.append(Event(ns(i), "write", 1448))
         rows += [data(i + 0.01, 1448 * i, 1448), ack(i + 0.5, 1448 * (i + 1))]
-    timeline = explain(log, capture(rows), OPTIONS)
+    timeline = explain_evidence(log, capture(rows), OPTIONS)
     with pytest.raises(ValueError, match=r"events are too many to draw .*figures\.time_sequence"):
         figures.timeline(timeline)
     assert figures.time_sequence(timeline).png()

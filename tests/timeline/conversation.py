@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from tests.timeline.explained import explain_evidence
 
 from tcplab import Lab
 from tcplab.programs import Event, SocketOptions
 from tcplab.segments import DTYPE, SegmentArray
-from tcplab.timeline import Timeline, explain
+from tcplab.timeline import Timeline
 from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
 TCP = socket.IPPROTO_TCP
@@ -114,7 +115,7 @@ class Conversation:
         log = None if "log" in without else self.log
         for name in without:
             evidence.pop(name, None)
-        return explain(log, self.segments, **evidence)
+        return explain_evidence(log, self.segments, **evidence)
 
 
 @contextmanager

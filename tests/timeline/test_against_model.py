@@ -10,11 +10,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.timeline.explained import explain_evidence
 from tests.timeline.made_up import ack, capture, data, handshake, ns
 
 from tcplab.models import Call, Path, Peer, Prediction, predict
 from tcplab.programs import Event, SocketOptions
-from tcplab.timeline import Reason, Timeline, explain
+from tcplab.timeline import Reason, Timeline
 
 RTT_MS = 4.0
 TOGGLES = ("cork", "nodelay")
@@ -49,7 +50,7 @@ def played(schedule: list[Call]) -> tuple[Prediction, Timeline]:
     options = SocketOptions(
         65536, 65536, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 1.0, "reno", 1448, False
     )
-    return prediction, explain(log, capture(rows), options)
+    return prediction, explain_evidence(log, capture(rows), options)
 
 
 def _event(call: Call) -> str:

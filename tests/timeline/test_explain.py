@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 import pytest
+from tests.timeline.explained import explain_evidence
 from tests.timeline.made_up import MS, capture, data, handshake, ns, row
 from tests.timeline.made_up import ack as ack_row
 
 from tcplab.programs import Event, SocketOptions
 from tcplab.segments import FIN
-from tcplab.timeline import Reason, Timeline, explain
+from tcplab.timeline import Reason, Timeline
 
 MSS = 1448
 
@@ -49,7 +50,7 @@ def stalled() -> tuple[list[Event], list[dict[str, Any]]]:
 
 
 def explained(events: list[Event], rows: list[dict[str, Any]], **more: Any) -> Timeline:
-    return explain(events, capture(rows), more.pop("options", options()), **more)
+    return explain_evidence(events, capture(rows), more.pop("options", options()), **more)
 
 
 # ---- the whole, from the sender's side alone -----------------------------------------------------
@@ -178,7 +179,7 @@ def test_without_syns_the_options_tell_the_mss_and_without_both_nothing_does() -
     known = explained(events, rows[3:])
     assert known.mss_bytes == MSS
     assert known.segments[1].reason is Reason.RELEASED_BY_ACK
-    unknown = explain(events, capture(rows[3:]))
+    unknown = explain_evidence(events, capture(rows[3:]))
     assert unknown.mss_bytes is None
     assert {each.reason for each in unknown.segments} == {Reason.UNKNOWN}
     assert "the MSS" in unknown.segments[0].missing
@@ -188,10 +189,10 @@ def test_without_syns_the_options_tell_the_mss_and_without_both_nothing_does() -
 def test_the_server_may_be_the_sender() -> None:
     events = log((1, "write", 2))
     rows = [*handshake(), data(0.01, 0, 4), row(1.01, False, ack=4, payload_bytes=2)]
-    timeline = explain(events, capture(rows), sender="server")
+    timeline = explain_evidence(events, capture(rows), sender="server")
     assert [each.payload_bytes for each in timeline.segments] == [2]
     swapped = options(local="10.0.0.2 port 5001", peer="10.0.0.1 port 40000")
-    assert explain(events, capture(rows), swapped).segments == timeline.segments
+    assert explain_evidence(events, capture(rows), swapped).segments == timeline.segments
 
 
 def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
@@ -219,7 +220,7 @@ def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
 
 def test_an_empty_capture() -> None:
     with pytest.raises(ValueError, match="holds no TCP segment"):
-        explain(log((0, "write", 4)), capture([]))
+        explain_evidence(log((0, "write", 4)), capture([]))
 
 
 def test_a_log_without_events() -> None:
@@ -273,10 +274,10 @@ def test_several_connections_need_a_choice() -> None:
     events, rows = stalled()
     other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
     with pytest.raises(ValueError, match=r"holds 2 connections; say which, with .*: 0, 1"):
-        explain(events, capture([*rows, *other]))
-    assert len(explain(events, capture([*rows, *other]), connection=1).segments) == 2
+        explain_evidence(events, capture([*rows, *other]))
+    assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
     with pytest.raises(ValueError, match="connection 7 is not in the capture"):
-        explain(events, capture(rows), connection=7)
+        explain_evidence(events, capture(rows), connection=7)
 
 
 def test_the_ports_of_the_options_choose_the_connection() -> None:
@@ -289,7 +290,7 @@ def test_the_ports_of_the_options_choose_the_connection() -> None:
 
 def test_a_sender_that_is_neither() -> None:
     with pytest.raises(ValueError, match="sender='both' must be 'client' or 'server'"):
-        explain(None, capture(stalled()[1]), sender="both")
+        explain_evidence(None, capture(stalled()[1]), sender="both")
 
 
 def test_every_message_is_one_line() -> None:
@@ -403,7 +404,7 @@ def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() ->
         events, rows = exchanges(count)
         segments = capture(rows)
         start = time.process_time()
-        timeline = explain(events, segments, options(), peer_segments=segments)
+        timeline = explain_evidence(events, segments, options(), peer_segments=segments)
         timeline.sentences()
         took.append(time.process_time() - start)
         assert len(timeline.segments) == 2 * count

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from tests.nonempty import each
 from tests.timeline.conversation import Conversation, conversation
+from tests.timeline.explained import explain_evidence
 
 from tcplab import Lab
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.programs import Event, SmallWritesMode, read_log, small_writes
-from tcplab.timeline import Reason, Segment, Timeline, explain
+from tcplab.timeline import Reason, Segment, Timeline
 
 pytestmark = pytest.mark.needs_lab
 
@@ -98,7 +99,7 @@ def _variant(network: Lab, mode: SmallWritesMode, path: Path) -> Timeline:
     for _ in range(10):
         with network.client.capture() as capture:
             result = small_writes(network, mode, 6, log=path)
-        timeline = explain(
+        timeline = explain_evidence(
             _log(path, mode), capture.segments, result.options, tcp_info=result.tcp_info
         )
         again = any(each.reason is Reason.RETRANSMISSION for each in timeline.segments)
@@ -547,9 +548,9 @@ def test_a_log_of_another_run_is_refused(lab: Lab) -> None:
 
     first, second = (recorded(lab, scenario) for _ in range(2))
     with pytest.raises(ValueError, match="the log does not belong to the capture: it is from"):
-        explain(first.log, second.segments, second.options)
+        explain_evidence(first.log, second.segments, second.options)
     with pytest.raises(ValueError, match="no connection between ports"):
-        explain(first.log, second.segments, first.options)
+        explain_evidence(first.log, second.segments, first.options)
     with pytest.raises(ValueError, match="peer_segments do not belong"):
         second.timeline(peer_segments=first.peer_segments)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.timeline.explained import explain_evidence
 from tests.timeline.made_up import capture, handshake, ns, row
 
 from tcplab.programs import Event
-from tcplab.timeline import Reason, Timeline, explain
+from tcplab.timeline import Reason, Timeline
 
 times = st.floats(-1, 500, allow_nan=False)
 offsets = st.integers(-1, 6000)
@@ -79,7 +80,7 @@ def test_a_story_or_one_line(
         log = sorted(log)
     complaint = ""
     try:
-        timeline = explain(
+        timeline = explain_evidence(
             log,
             capture(rows),
             peer_segments=None if peer is None else capture(sorted(peer, key=_time)),

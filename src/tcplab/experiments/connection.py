@@ -14,13 +14,13 @@ from tcplab.experiments import Between, experiment, provenance
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.tables import Column
+from tcplab.timeline import Exchange, Timeline
 from tcplab.timeline.sockets import read_tcp_info
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
     from tcplab.segments import SegmentArray
-    from tcplab.timeline import Timeline
 
 __all__ = ["Connection", "converse", "describe", "measure", "watch"]
 
@@ -36,10 +36,7 @@ class Connection:
         dissected: the first packet with all its fields, as scapy's ``show()`` prints them.
         sniffed: packets that scapy was shown.
         sniff_drops: packets that it missed.
-        log: what the client's application did.
-        tcp_info: what the client's kernel said of the connection, before its end.
-        segments: recorded on the client's interface (see tcplab.segments).
-        server_segments: the same on the server's interface.
+        exchange: the client's log and TCP_INFO, and the segments at both hosts.
         provenance: the laboratory and what the numbers depend on.
     """
 
@@ -57,11 +54,13 @@ class Connection:
     dissected: str
     sniffed: int
     sniff_drops: int
-    log: Sequence[Event]
-    tcp_info: Mapping[str, Any]
-    segments: SegmentArray
-    server_segments: SegmentArray
+    exchange: Exchange[None]
     provenance: Mapping[str, Any]
+
+    @property
+    def segments(self) -> SegmentArray:
+        """Recorded on the client's interface."""
+        return self.exchange.captured
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per packet on the client's interface, in order; times from the first on."""
@@ -83,15 +82,7 @@ class Connection:
 
     def timeline(self) -> Timeline:
         """Writes, segments and ACKs on one clock."""
-        from tcplab.timeline import explain
-
-        return explain(
-            self.log,
-            self.segments,
-            peer_segments=self.server_segments,
-            tcp_info=self.tcp_info,
-            nodelay=False,
-        )
+        return self.exchange.timeline()
 
 
 def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
@@ -161,10 +152,14 @@ def measure(
                 dissected=str(near.packets[0].show(dump=True)),
                 sniffed=live.received,
                 sniff_drops=live.drops,
-                log=log,
-                tcp_info=info,
-                segments=near.segments,
-                server_segments=far.segments,
+                exchange=Exchange(
+                    None,
+                    log,
+                    near.segments,
+                    peer_segments=far.segments,
+                    tcp_info=info,
+                    nodelay=False,
+                ),
                 provenance=provenance(
                     lab, capture_drops=(near.drops or 0) + (far.drops or 0), snaplen=2048
                 ),

@@ -25,14 +25,14 @@ from tcplab.experiments.mode import mode, recorded_note
 from tcplab.lab import Lab, program_path, why_no_lab
 from tcplab.listings import source_path
 from tcplab.models import bdp_bytes, goodput_mbyte_s
-from tcplab.programs import Event, SocketOptions, read_log, run_pair
+from tcplab.programs import SocketOptions, read_log, run_pair
 from tcplab.programs.compile import compile_program
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
 from tcplab.tables import Column, Table
+from tcplab.timeline import Exchange, Timeline
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
-    from tcplab.timeline import Timeline
 
 __all__ = [
     "PROGRAMS",
@@ -138,11 +138,7 @@ class Diagnosis:
         source: "as shipped", or the name of the learner's file.
         report: what the program said of itself (its JSON).
         peer_report: what the program at the other end said: TCP_INFO is in there.
-        log: its writes and replies, of those that keep a log.
-        peer_log: the same of the other end, where that keeps one.
-        segments: on the interface of the end that sends the data.
-        peer_segments: on the other end's interface; None of the ticker, for brevity.
-        drops: packets that the recorders lost.
+        exchange: as the end that sends the data saw it.
         provenance: the laboratory and what the numbers depend on.
     """
 
@@ -164,14 +160,15 @@ class Diagnosis:
     source: str
     report: Mapping[str, Any]
     peer_report: Mapping[str, Any]
-    log: Sequence[Event]
-    peer_log: Sequence[Event]
-    segments: SegmentArray
-    peer_segments: SegmentArray | None
-    drops: int
+    exchange: Exchange[None]
     provenance: Mapping[str, Any]
 
     # -- what the wire shows --
+
+    @property
+    def segments(self) -> SegmentArray:
+        """On the interface of the end that sends the data."""
+        return self.exchange.captured
 
     @property
     def sent(self) -> SegmentArray:
@@ -409,18 +406,7 @@ class Diagnosis:
 
     def timeline(self) -> Timeline:
         """Writes, segments and ACKs of the data's sender, with the reason for each wait."""
-        from tcplab.timeline import explain
-
-        sender = self.peer_report if self.program == "backup" else self.report
-        return explain(
-            self.log or None,
-            self.segments,
-            SocketOptions.from_json(sender["options"]),
-            peer_log=self.peer_log or None,
-            peer_segments=self.peer_segments,
-            tcp_info=sender["tcp_info"],
-            rate_mbit=self._rate_mbit,
-        )
+        return self.exchange.timeline()
 
     def rows(self) -> list[dict[str, Any]]:
         """One row."""
@@ -564,16 +550,23 @@ def _run(
             )
         with near, far:
             stream = _stream(near) if snaplen > 1500 else b""
+            exchange = Exchange(
+                None,
+                read_log(log) if log.exists() else None,
+                near.segments,
+                read_log(peer_log) if peer_log.exists() else None,
+                None if program == "ticker" else far.segments,
+                drops=(near.drops or 0) + (far.drops or 0),
+                options=SocketOptions.from_json(client_report["options"]),
+                tcp_info=client_report["tcp_info"],
+                rate_mbit=setting.link.get("rate_mbit"),
+            )
             result = Diagnosis(
                 program=program,
                 source=source,
                 report=server_report if setting.listens else client_report,
                 peer_report=client_report if setting.listens else server_report,
-                log=read_log(log) if log.exists() else [],
-                peer_log=read_log(peer_log) if peer_log.exists() else [],
-                segments=near.segments,
-                peer_segments=None if program == "ticker" else far.segments,
-                drops=(near.drops or 0) + (far.drops or 0),
+                exchange=exchange,
                 provenance=provenance(
                     lab,
                     program=program,
@@ -581,7 +574,7 @@ def _run(
                     count=setting.count,
                     rtt_ms=setting.link.get("rtt_ms", 0.0),
                     congestion=lab.congestion,
-                    capture_drops=(near.drops or 0) + (far.drops or 0),
+                    capture_drops=exchange.drops,
                 ),
             )
     return result, stream

@@ -9,28 +9,22 @@ article names stand beside it: one connection, TCP_NODELAY, several requests at 
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.ends import both_ends
+from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
-from tcplab.programs import Event, QuotesResult, read_log
+from tcplab.programs import QuotesResult
 from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
-
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
-    from tcplab.timeline import Timeline
+from tcplab.timeline import Exchange, Timeline
 
 __all__ = ["TEXT", "WAYS", "Quotes", "Server", "Variant", "Way", "measure", "model_per_s"]
 
@@ -55,22 +49,17 @@ class Variant:
     Attributes:
         way: over two connections or one, with what cure.
         server: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may.
-        result: what the programs measured.
-        log: the client's requests, and its quotes as they came.
-        server_log: the server's requests as they came, and its quotes.
-        segments: both connections on the client's interface; None on plain loopback.
-        server_segments: the same on the server's interface.
-        drops: packets that the recorders lost; None where nothing was recorded.
+        exchange: the connection of the requests is the client's.
     """
 
     way: Way
     server: Server
-    result: QuotesResult
-    log: Sequence[Event]
-    server_log: Sequence[Event]
-    segments: SegmentArray | None
-    server_segments: SegmentArray | None
-    drops: int | None
+    exchange: Exchange[QuotesResult]
+
+    @property
+    def result(self) -> QuotesResult:
+        """The programs' report."""
+        return self.exchange.result
 
     @property
     def name(self) -> str:
@@ -82,7 +71,7 @@ class Variant:
         times: list[float] = []
         start_ns: int | None = None
         end_ns = 0
-        for event in self.log:
+        for event in self.exchange.log or ():
             if event.name == "request":
                 if start_ns is not None:
                     times.append((end_ns - start_ns) / 1e6)
@@ -102,18 +91,18 @@ class Variant:
     @property
     def segments_per_quote(self) -> float | None:
         """All segments of both directions and connections, from the first data on, over quotes."""
-        if self.segments is None:
+        rows = self.exchange.segments
+        if rows is None:
             return None
-        rows = self.segments
         first = int(rows.carries_data.argmax())
         return (len(rows) - first) / self.result.quotes
 
     @property
     def pure_acks_per_quote(self) -> float | None:
         """Segments with neither data nor SYN or FIN, over quotes; None on plain loopback."""
-        if self.segments is None:
+        if self.exchange.segments is None:
             return None
-        return len(self.segments.acks()) / self.result.quotes
+        return len(self.exchange.segments.acks()) / self.result.quotes
 
     def timeline(self) -> Timeline:
         """The connection of the requests: writes, segments and ACKs, with the reason for each wait.
@@ -121,20 +110,7 @@ class Variant:
         Raises:
             ValueError: nothing was recorded (plain loopback).
         """
-        from tcplab.timeline import explain
-
-        if self.segments is None:
-            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
-        # With two connections no quote is a reply on this one: the next request begins a message.
-        names = {"request": "write", "quote": "reply"}
-        log = [Event(event.time_ns, names[event.name], event.bytes) for event in self.log]
-        return explain(
-            log,
-            self.segments,
-            self.result.options,
-            peer_segments=self.server_segments,
-            tcp_info=self.result.tcp_info,
-        )
+        return self.exchange.timeline()
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
@@ -254,22 +230,21 @@ def measure(
     if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        cpu = min(os.sched_getaffinity(0))
         cases = [(way, server) for server in servers for way in ways]
         measured: list[Variant] = []
         with Rounds(len(cases), "quotes") as rounds:
             for number in rounds:
                 measured.append(_measure_one(network, *cases[number], count, batch))
-        drops = [each.drops for each in measured if each.drops is not None]
+        options = measured[0].result.options
         return Quotes(
             measured,
             provenance(
                 network,
                 count=count,
                 batch=batch,
-                pinned_to_cpu=cpu,
-                congestion=measured[0].result.options.congestion,
-                capture_drops=sum(drops) if drops else None,
+                pinned_to_cpu=options.cpu,
+                congestion=options.congestion,
+                capture_drops=total_drops(each.exchange for each in measured),
                 runs=rounds.done,
                 interrupted=rounds.interrupted,
             ),
@@ -292,18 +267,13 @@ def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) 
 
 
 def _measure_one(network: Network, way: Way, server: Server, count: int, batch: int) -> Variant:
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
-        log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        with both_ends(network) as ends:
-            result = run_program(
-                network,
-                count=count,
-                single=way.startswith("single"),
-                nodelay=way.endswith("nodelay"),
-                batch=batch if way.endswith("batch") else 1,
-                quickack="off" if server == "delaying" else "on",
-                log=log,
-                peer_log=server_log,
-            )
-        events, answers = read_log(log), read_log(server_log)
-    return Variant(way, server, result, events, answers, ends.client, ends.server, ends.drops)
+    exchange = record_exchange(
+        network,
+        run_program,
+        count=count,
+        single=way.startswith("single"),
+        nodelay=way.endswith("nodelay"),
+        batch=batch if way.endswith("batch") else 1,
+        quickack="off" if server == "delaying" else "on",
+    )
+    return Variant(way, server, exchange)

@@ -10,27 +10,21 @@ may, as the article's did.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.ends import both_ends
+from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
-from tcplab.programs import Event, RecordsResult, read_log
+from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
 from tcplab.tables import Column
-
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
-    from tcplab.timeline import Timeline
+from tcplab.timeline import Exchange, Timeline
 
 __all__ = ["TEXT", "WAYS", "Receiver", "Records", "Variant", "Way", "measure", "model_per_s"]
 
@@ -61,23 +55,20 @@ class Variant:
     Attributes:
         way: how the records were handed to TCP.
         receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
-        result: what the programs measured.
         data_segments: that the source sent; in the Lab counted on the wire, on plain loopback by
             the source's kernel.
-        log: the source's sends and their ACKs; only of unbuffered ways, which are few records.
-        segments: the segments on the client's interface, only of unbuffered ways in a Lab.
-        server_segments: the same on the server's interface.
-        drops: packets that the recorder lost; None where nothing was recorded.
+        exchange: log and segments only of unbuffered ways, which are few records.
     """
 
     way: Way
     receiver: Receiver
-    result: RecordsResult
     data_segments: int
-    log: Sequence[Event]
-    segments: SegmentArray | None
-    server_segments: SegmentArray | None
-    drops: int | None
+    exchange: Exchange[RecordsResult]
+
+    @property
+    def result(self) -> RecordsResult:
+        """The programs' report."""
+        return self.exchange.result
 
     @property
     def name(self) -> str:
@@ -91,7 +82,8 @@ class Variant:
 
     def send_ms(self) -> list[float]:
         """Of each send in order, from its start to its acknowledgement, in ms; unbuffered only."""
-        pairs = zip(self.log[::2], self.log[1::2], strict=True)
+        log = self.exchange.log or ()
+        pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
 
     def timeline(self) -> Timeline:
@@ -100,21 +92,12 @@ class Variant:
         Raises:
             ValueError: this way is not recorded segment by segment, or ran on plain loopback.
         """
-        from tcplab.timeline import explain
-
-        if self.segments is None:
+        if self.exchange.segments is None:
             raise ValueError(
                 f"the segments of {self.name!r} were only counted; those of unbuffered ways are"
                 " kept, when measured in a Lab"
             )
-        writes = [event for event in self.log if event.name == "write"]
-        return explain(
-            writes,
-            self.segments,
-            self.result.options,
-            peer_segments=self.server_segments,
-            tcp_info=self.result.tcp_info,
-        )
+        return self.exchange.timeline()
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
@@ -222,7 +205,6 @@ def measure(
     if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        cpu = min(os.sched_getaffinity(0))
         cases = [(way, receiver) for receiver in receivers for way in ways]
         measured: list[Variant] = []
         with Rounds(len(cases), "records") as rounds:
@@ -232,7 +214,7 @@ def measure(
                 measured.append(
                     _measure_one(network, way, receiver, unbuffered_count if few else count, batch)
                 )
-        drops = [each.drops for each in measured if each.drops is not None]
+        options = measured[0].result.options
         return Records(
             measured,
             provenance(
@@ -240,9 +222,9 @@ def measure(
                 count=count,
                 unbuffered_count=unbuffered_count,
                 batch=batch,
-                pinned_to_cpu=cpu,
-                congestion=measured[0].result.options.congestion,
-                capture_drops=sum(drops) if drops else None,
+                pinned_to_cpu=options.cpu,
+                congestion=options.congestion,
+                capture_drops=total_drops(each.exchange for each in measured),
                 runs=rounds.done,
                 interrupted=rounds.interrupted,
             ),
@@ -273,20 +255,19 @@ def _check(
 
 def _measure_one(network: Network, way: Way, receiver: Receiver, count: int, batch: int) -> Variant:
     unbuffered = way.startswith("unbuffered")
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
-        log = Path(directory) / "source.log"
-        with both_ends(network) as ends:
-            result = run_program(
-                network,
-                count=count,
-                unbuffered=unbuffered,
-                nodelay=way.endswith("nodelay"),
-                batch=batch if way == "batch" else None,
-                quickack="off" if receiver == "delaying" else "on",
-                log=log if unbuffered else None,
-            )
-        near, far = (ends.client, ends.server) if unbuffered else (None, None)
-        events = read_log(log) if unbuffered else []
-    seen = ends.client
-    counted = result.tcp_info["data_segs_out"] if seen is None else len(seen.data("client"))
-    return Variant(way, receiver, result, counted, events, near, far, ends.drops)
+    quiet: dict[str, Any] = {} if unbuffered else {"log": None}
+    exchange = record_exchange(
+        network,
+        run_program,
+        count=count,
+        unbuffered=unbuffered,
+        nodelay=way.endswith("nodelay"),
+        batch=batch if way == "batch" else None,
+        quickack="off" if receiver == "delaying" else "on",
+        **quiet,
+    )
+    seen = exchange.segments
+    counted = len(seen.data("client")) if seen is not None else None
+    if not unbuffered:
+        exchange = replace(exchange, segments=None, peer_segments=None)
+    return Variant(way, receiver, counted or exchange.result.tcp_info["data_segs_out"], exchange)

@@ -8,26 +8,20 @@ application has nothing to answer yet. Each waits for the other.
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
+from typing import Any, ClassVar, Final, get_args
 
 from tcplab.experiments import provenance
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.ends import both_ends
+from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
 from tcplab.lab import Loopback, Network
-from tcplab.programs import Event, QuickAck, SmallWritesMode, SmallWritesResult, read_log
+from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
-
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
-    from tcplab.timeline import Timeline
+from tcplab.timeline import Exchange, Timeline
 
 __all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
 
@@ -44,26 +38,15 @@ BOOK_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way of handing the pieces to TCP, and what was seen of it.
-
-    Attributes:
-        mode: the variant's name.
-        result: what the programs measured.
-        log: the client's writes and replies, on the clock of the segments.
-        server_log: what the server read and answered.
-        segments: the segments on the client's interface (see tcplab.segments), None where nothing
-            could be recorded (plain loopback).
-        server_segments: the same on the server's interface.
-        drops: packets that the recorders lost; None where nothing was recorded.
-    """
+    """One way of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
-    result: SmallWritesResult
-    log: Sequence[Event]
-    server_log: Sequence[Event]
-    segments: SegmentArray | None
-    server_segments: SegmentArray | None
-    drops: int | None
+    exchange: Exchange[SmallWritesResult]
+
+    @property
+    def result(self) -> SmallWritesResult:
+        """The programs' report."""
+        return self.exchange.result
 
     @property
     def ms_per_message(self) -> float:
@@ -76,18 +59,18 @@ class Variant:
 
         What was sent again is counted by `retransmissions` and not here.
         """
-        if self.segments is None:
+        if self.exchange.segments is None:
             return None
-        sent = self.segments.data("client", retransmissions=False)
+        sent = self.exchange.segments.data("client", retransmissions=False)
         sizes: list[int] = sent["payload_bytes"].tolist()
         return sizes
 
     @property
     def retransmissions(self) -> int | None:
         """Data segments that the client sent again; None if unseen."""
-        if self.segments is None:
+        if self.exchange.segments is None:
             return None
-        return int(self.segments.data("client")["is_retransmission"].sum())
+        return int(self.exchange.segments.data("client")["is_retransmission"].sum())
 
     def segments_per_message(self) -> list[int] | None:
         """Data segments of each message in order: those whose first byte is of it."""
@@ -106,7 +89,7 @@ class Variant:
         """Of each message in order, from its first write to its reply, in ms."""
         times: list[float] = []
         start_ns: int | None = None
-        for event in self.log:
+        for event in self.exchange.log or ():
             if event.name == "reply" and start_ns is not None:
                 times.append((event.time_ns - start_ns) / 1e6)
                 start_ns = None
@@ -120,18 +103,7 @@ class Variant:
         Raises:
             ValueError: nothing was recorded (plain loopback).
         """
-        from tcplab.timeline import explain
-
-        if self.segments is None:
-            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
-        return explain(
-            self.log,
-            self.segments,
-            self.result.options,
-            peer_log=self.server_log,
-            peer_segments=self.server_segments,
-            tcp_info=self.result.tcp_info,
-        )
+        return self.exchange.timeline()
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data.
@@ -220,11 +192,12 @@ def measure(
     if segments and isinstance(network, Loopback):
         raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        # Both ends on one CPU, or the wake-up of the other hides what the protocol does.
-        cpu = min(os.sched_getaffinity(0))
-        shape = {"writes": writes, "write_bytes": size_bytes, "quickack": quickack}
-        measured = [_measure_one(network, mode, messages, shape) for mode in variants]
-        drops = [each.drops for each in measured if each.drops is not None]
+        shape: Any = {"writes": writes, "write_bytes": size_bytes, "quickack": quickack}
+        measured = [
+            Variant(mode, record_exchange(network, run_program, mode, messages, **shape))
+            for mode in variants
+        ]
+        options = measured[0].result.options
         return SmallWrites(
             measured,
             provenance(
@@ -233,9 +206,9 @@ def measure(
                 writes=writes,
                 size_bytes=size_bytes,
                 quickack=quickack,
-                pinned_to_cpu=cpu,
-                congestion=measured[0].result.options.congestion,
-                capture_drops=sum(drops) if drops else None,
+                pinned_to_cpu=options.cpu,
+                congestion=options.congestion,
+                capture_drops=total_drops(each.exchange for each in measured),
             ),
         )
 
@@ -252,21 +225,3 @@ def _check(messages: int, writes: int, size_bytes: int, variants: Sequence[str])
             raise ValueError(f"variant {name!r} is not one of {', '.join(known)}")
     if not variants:
         raise ValueError(f"variants is empty; give some of {', '.join(known)}")
-
-
-def _measure_one(
-    network: Network, mode: SmallWritesMode, messages: int, shape: Mapping[str, Any]
-) -> Variant:
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
-        log, server_log = Path(directory) / "client.log", Path(directory) / "server.log"
-        with both_ends(network) as ends:
-            result = run_program(
-                network,
-                mode,
-                messages,
-                log=log,
-                peer_log=server_log,
-                **shape,
-            )
-        logs = read_log(log), read_log(server_log)
-        return Variant(mode, result, *logs, ends.client, ends.server, ends.drops)

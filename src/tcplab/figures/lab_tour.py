@@ -87,8 +87,9 @@ def _rungs(tour: Connection) -> list[_Rung]:
     """The packets that both recorders saw, matched by direction and order."""
     rungs = []
     senders: tuple[Sender, Sender] = ("client", "server")
+    assert tour.exchange.peer_segments is not None
     for sender in senders:
-        near, far = tour.segments.sent_by(sender), tour.server_segments.sent_by(sender)
+        near, far = tour.segments.sent_by(sender), tour.exchange.peer_segments.sent_by(sender)
         for here, there in zip(near, far, strict=False):
             kind, text = _words(here)
             times = int(here["time_ns"]), int(there["time_ns"])

@@ -6,17 +6,26 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, PSH, SYN, TCP, SegmentArray
 
+if TYPE_CHECKING:
+    from tcplab.timeline.exchange import Exchange
+
 __all__ = ["PSH", "WRITES", "Evidence", "Packet", "gather"]
 
 #: Names of events in a log, in which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
+
+#: Reads and writes under other names, in logs of a client and of a server.
+_NAMES: Final = (
+    {"request": "write", "quote": "read"},
+    {"request": "read", "quote": "write", "reply": "write"},
+)
 
 #: How far clocks that are the same may seem to differ: a log is written, and a packet stamped, a
 #: moment after what they tell of.
@@ -117,31 +126,20 @@ class Evidence:
         return never_left or self.congestion == "reno"
 
 
-def gather(
-    log: Sequence[Event] | None,
-    segments: SegmentArray,
-    options: SocketOptions | None,
-    *,
-    peer_log: Sequence[Event] | None,
-    peer_segments: SegmentArray | None,
-    tcp_info: TcpInfo | None,
-    samples: Sequence[Mapping[str, Any]],
-    counters: Mapping[str, int] | None,
-    rate_mbit: float | None,
-    connection: int | None,
-    sender: str | None,
-    nodelay: bool | None,
-) -> Evidence:
-    """Chooses the connection and its sender, and checks that all the pieces belong together.
+def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) -> Evidence:
+    """Chooses the connection and its sender, and checks that all recordings belong together.
 
     Raises:
         ValueError: they don't; the message is one line and says why.
     """
-    rows = _rows_of(segments, _choose(segments, options, connection))
+    segments, options = exchange.captured, exchange.options
+    tcp: SegmentArray = segments[segments["protocol"] == TCP]
+    rows = tcp.of(_choose(tcp, options, connection))
     direction = _direction(rows, options, sender)
+    log = _renamed(exchange.log, direction)
     out, into = _packets(rows, direction), _packets(rows, 1 - direction)
-    peer_out, peer_into = _peer_side(peer_segments, rows, direction)
-    for name, events in (("log", log), ("peer_log", peer_log)):
+    peer_out, peer_into = _peer_side(exchange.peer_segments, rows, direction)
+    for name, events in (("log", log), ("peer_log", exchange.peer_log)):
         if events is not None:
             _check_log(name, events)
     for name, packets in (("segments", [*out, *into]), ("peer_segments", peer_into or ())):
@@ -155,22 +153,23 @@ def gather(
     if cut_ns is not None and log is not None:
         # Of what came later nobody knows what became.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
+    nodelay = exchange.nodelay
     return Evidence(
         connection=_name(row, segments, direction),
         log=log,
-        peer_log=peer_log,
+        peer_log=exchange.peer_log,
         out=out,
         into=into,
         peer_out=peer_out,
         peer_into=peer_into,
-        mss_bytes=_mss(syns, options, tcp_info),
+        mss_bytes=_mss(syns, options, exchange.tcp_info),
         nodelay=options.nodelay if options and nodelay is None else nodelay,
         sndbuf_bytes=options.sndbuf_bytes if options else None,
         congestion=options.congestion if options else None,
-        tcp_info=tcp_info,
-        samples=sorted(samples, key=lambda sample: int(sample["time_ns"])),
-        counters=counters,
-        rate_mbit=rate_mbit,
+        tcp_info=exchange.tcp_info,
+        samples=sorted(exchange.samples, key=lambda sample: int(sample["time_ns"])),
+        counters=exchange.counters,
+        rate_mbit=exchange.rate_mbit,
         saw_syn=bool(len(syns)),
         rtt_ns=_smallest_rtt(out, into),
         end_ns=_end(out, into, log),
@@ -178,11 +177,18 @@ def gather(
     )
 
 
+def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
+    """The log of a program that calls its reads and writes requests, quotes and replies."""
+    if log is None:
+        return None
+    names = _NAMES[direction]
+    return [event._replace(name=names.get(event.name, event.name)) for event in log]
+
+
 # ---- which connection, and which side of it ------------------------------------------------------
 
 
-def _choose(segments: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
-    tcp = segments[segments["protocol"] == TCP] if len(segments) else segments
+def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
     if not len(tcp):
         raise ValueError("the capture holds no TCP segment: was it taken on the right interface?")
     numbers = np.unique(tcp["connection"]).tolist()
@@ -191,9 +197,8 @@ def _choose(segments: SegmentArray, options: SocketOptions | None, wanted: int |
             raise ValueError(f"connection {wanted} is not in the capture; it has {_some(numbers)}")
         return wanted
     if options is not None:
-        ports = {options.local_port, options.peer_port}
-        same = (np.isin(tcp["src_port"], list(ports))) & (np.isin(tcp["dst_port"], list(ports)))
-        numbers = np.unique(tcp["connection"][same]).tolist()
+        same = tcp.at_port(options.local_port).at_port(options.peer_port)
+        numbers = np.unique(same["connection"]).tolist()
         if not numbers:
             raise ValueError(
                 f"the log does not belong to the capture: no connection between ports"
@@ -214,12 +219,6 @@ def _choose(segments: SegmentArray, options: SocketOptions | None, wanted: int |
 def _some(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:8]))
     return shown + (", …" if len(numbers) > 8 else "")
-
-
-def _rows_of(segments: SegmentArray, connection: int) -> SegmentArray:
-    rows = segments.of(connection)
-    chosen: SegmentArray = rows[rows["protocol"] == TCP]
-    return chosen
 
 
 def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | None) -> int:
@@ -260,27 +259,21 @@ def _peer_side(
 ) -> tuple[list[Packet] | None, list[Packet] | None]:
     if segments is None:
         return None, None
-    ports = {int(ours["src_port"][0]), int(ours["dst_port"][0])}
-    wanted = list(ports)
-    same = segments[
-        (segments["protocol"] == TCP)
-        & np.isin(segments["src_port"], wanted)
-        & np.isin(segments["dst_port"], wanted)
-    ]
+    ports = int(ours["src_port"][0]), int(ours["dst_port"][0])
+    same: SegmentArray = segments[segments["protocol"] == TCP].at_port(ports[0]).at_port(ports[1])
     if not len(same):
         raise ValueError(
             "peer_segments do not belong to the capture: the connection between ports"
             f" {' and '.join(map(str, sorted(ports)))} is not in them"
         )
-    rows = _rows_of(same, int(same["connection"][-1]))
+    rows = same.of(int(same["connection"][-1]))
     return _packets(rows, 1 - direction), _packets(rows, direction)
 
 
 def _name(row: np.void, segments: SegmentArray, direction: int) -> str:
-    connections = getattr(segments, "connections", ())
     number = int(row["connection"])
-    if number < len(connections):
-        known = connections[number]
+    if number < len(segments.connections):
+        known = segments.connections[number]
         ends = (known.client, known.server) if direction == 0 else (known.server, known.client)
         return " -> ".join(f"{address}:{port}" for address, port in ends)
     ports = (int(row["src_port"]), int(row["dst_port"]))

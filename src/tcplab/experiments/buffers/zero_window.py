@@ -91,9 +91,9 @@ class ZeroWindow:
 
     def timeline(self) -> Timeline:
         """Why each segment left when it did: see tcplab.timeline."""
-        from tcplab.timeline import explain
+        from tcplab.timeline import Exchange
 
-        return explain(self.log, self.segments, self.options)
+        return Exchange(None, self.log, self.segments, options=self.options).timeline()
 
     def rows(self) -> list[dict[str, Any]]:
         """The moments that matter, in order.

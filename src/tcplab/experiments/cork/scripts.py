@@ -18,11 +18,11 @@ from tcplab.programs import (
     write_patterns,
     writepattern_peer,
 )
+from tcplab.timeline import Exchange, Timeline
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
-    from tcplab.timeline import Timeline
 
 __all__ = ["MSS_BYTES", "SETTLE_MS", "Played", "play", "run_lengths", "script_words", "segments_of"]
 
@@ -33,21 +33,20 @@ SETTLE_MS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of one script of calls.
+    """One script of calls as it was played.
 
     Attributes:
-        log: each call, on the clock of the segments.
         calls: how many system calls that was.
-        options: the sender's socket.
-        segments: of its connection, on the client's interface.
-        peer_segments: the same on the server's interface.
+        exchange: its connection.
     """
 
-    log: Sequence[Event]
     calls: int
-    options: SocketOptions
-    segments: SegmentArray
-    peer_segments: SegmentArray
+    exchange: Exchange[PatternResult]
+
+    @property
+    def log(self) -> Sequence[Event]:
+        """Each call, on the clock of the segments."""
+        return self.exchange.log or ()
 
     @property
     def start_ns(self) -> int:
@@ -57,7 +56,7 @@ class Played:
     @property
     def data(self) -> SegmentArray:
         """Data segments that left for the first time."""
-        return self.segments.data("client", retransmissions=False)
+        return self.exchange.captured.data("client", retransmissions=False)
 
     @property
     def sizes(self) -> list[int]:
@@ -72,11 +71,7 @@ class Played:
 
     def timeline(self) -> Timeline:
         """Why each segment left when it did: see tcplab.timeline."""
-        from tcplab.timeline import explain
-
-        return explain(
-            self.log, self.segments, self.options, peer_segments=self.peer_segments, nodelay=False
-        )
+        return self.exchange.timeline()
 
 
 def script_words(calls: Sequence[Call]) -> str:
@@ -126,7 +121,8 @@ def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: Segm
         nodelay=False,
     )
     calls = sum(call["call"] != "shutdown" for call in result.calls)
-    return Played(result.log, calls, options, mine, far)
+    exchange = Exchange(result, result.log, mine, peer_segments=far, options=options, nodelay=False)
+    return Played(calls, exchange)
 
 
 def run_lengths(sizes: Sequence[int]) -> str:

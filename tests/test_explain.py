@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.nonempty import each
 
 from tcplab import Lab, LabError
+from tcplab import explain as command
 from tcplab.errors import CaptureError
 from tcplab.programs import small_writes
 from tcplab.segments import from_file
-from tcplab.timeline import Reason, Timeline, command
+from tcplab.timeline import Reason, Timeline
 
 
 def explained(*words: str) -> Timeline:
@@ -61,7 +62,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.needs_lab
 def test_it_runs_small_messages() -> None:
     name, timeline = command.find(
-        parsed(["cork", "--messages", "2", "--writes", "3", "--size", "5"])
+        parsed(["cork", "--messages", "2", "--writes", "3", "--write-bytes", "5"])
     )
     assert name == "cork"
     assert timeline.messages == 2
@@ -113,13 +114,16 @@ def test_without_a_laboratory_it_says_what_needs_none(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cork", "--messages", "0"], "--messages 0: give 1 to 10000"),
-        (["cork", "--writes", "1025"], "--writes 1025: give 1 to 1024"),
-        (["cork", "--size", "-1"], "--size -1: give 1 to 1048576"),
+        (["cork", "--messages", "0"], "--messages=0 must be a whole number from 1 to 10000"),
+        (["cork", "--writes", "1025"], "--writes=1025 must be a whole number from 1 to 1024"),
+        (
+            ["cork", "--write-bytes", "-1"],
+            "--write-bytes=-1 must be a whole number from 1 to 1048576",
+        ),
         (["cork", "--rtt-ms", "-1"], "rtt_ms=-1.0 must be"),
-        (["records", "--count", "0"], "--count 0: give 1 to 10000"),
-        (["records", "--batch", "0"], "--batch 0: give 1 to 10000"),
-        (["quotes", "--batch", "1001"], "--batch 1001: give 1 to 1000"),
+        (["records", "--count", "0"], "--count=0 must be a whole number from 1 to 10000"),
+        (["records", "--batch", "0"], "--batch=0 must be a whole number from 1 to 1000"),
+        (["quotes", "--batch", "1001"], "--batch=1001 must be a whole number from 1 to 1000"),
         (["file", "x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: give more than 0"),
         (["file", "x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: give more than 0"),
     ],

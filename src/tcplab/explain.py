@@ -1,7 +1,7 @@
 """`tcplab explain`: why each segment left when it did, of a live run or of recorded files.
 
 For the command line: add_arguments declares the options, find does the work, report and as_json
-say it.
+print it. Live runs are recorded as experiments record theirs.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any, Final, NamedTuple, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, get_args
 
+from tcplab.checks import whole
 from tcplab.errors import LabError
+from tcplab.experiments.exchange import record_exchange
 from tcplab.lab import Lab
 from tcplab.programs import (
     Event,
@@ -27,15 +26,14 @@ from tcplab.programs import (
     small_writes,
 )
 from tcplab.segments import from_file
-from tcplab.timeline import Timeline, explain
+from tcplab.timeline import Exchange, Timeline, explain
 from tcplab.timeline.words import missing_evidence, waiting
 
 __all__ = ["SUMMARY", "add_arguments", "as_json", "find", "report"]
 
 SUMMARY: Final = "why each segment left when it did: of a live run, or of a capture and a log"
 
-_MODES: Final = cast(tuple[SmallWritesMode, ...], get_args(SmallWritesMode))
-_MODE_WORDS: Final[Mapping[SmallWritesMode, str]] = {
+_MODES: Final[Mapping[SmallWritesMode, str]] = {
     "default": "small messages in 15 writes each, as they come",
     "no_delay": "small messages in 15 writes each, with TCP_NODELAY",
     "cork": "small messages in 15 writes each, between cork and uncork",
@@ -43,9 +41,14 @@ _MODE_WORDS: Final[Mapping[SmallWritesMode, str]] = {
     "writev": "small messages in one call of writev() each",
 }
 
-#: What the programs call their reads and writes, in the words of tcplab.timeline.
-_CLIENT_WORDS: Final = {"request": "write", "quote": "read"}
-_SERVER_WORDS: Final = {"request": "read", "quote": "write", "reply": "write"}
+#: The largest values of options; the least is 1.
+_MOST: Final = {
+    "messages": 10_000,
+    "writes": 1024,
+    "write_bytes": 1 << 20,
+    "count": 10_000,
+    "batch": 1000,
+}
 
 
 # ---- the options ---------------------------------------------------------------------------------
@@ -64,41 +67,45 @@ def add_arguments(
         title="what to explain", dest="what", required=True, metavar="WHAT"
     )
 
-    def add(name: str, words: str, work: Callable[[argparse.Namespace], Timeline]) -> Any:
-        command = kinds.add_parser(name, help=words, description=words, parents=list(parents))
+    def add(name: str, summary: str, work: Callable[[argparse.Namespace], Timeline]) -> Any:
+        command = kinds.add_parser(name, help=summary, description=summary, parents=list(parents))
         command.add_argument("--json", action="store_true", help="segments, waits, ACKs as JSON")
         command.set_defaults(explain=work)
         return command
 
-    for mode, words in _MODE_WORDS.items():
-        command = add(mode, words, _small_writes)
-        _add_number(command, "--messages", 5, "")
-        _add_number(command, "--writes", 15, "in a message")
-        _add_number(command, "--size", 2, "bytes in a write")
+    for mode, summary in _MODES.items():
+        command = add(mode, summary, _small_writes)
+        _add_number(command, "--messages", 5, "number of messages")
+        _add_number(command, "--writes", 15, "writes per message")
+        _add_number(command, "--write-bytes", 2, "bytes per write")
         _add_lab(command)
     command = add("records", "many small records to a server that never answers", _records)
-    _add_number(command, "--count", 40, "of records")
+    _add_number(command, "--count", 40, "number of records")
     command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on the source")
     command.add_argument("--unbuffered", action="store_true", help="await the ACK of each send")
-    command.add_argument("--batch", type=int, metavar="K", help="K records in a send")
+    command.add_argument("--batch", type=int, metavar="K", help="K records per send")
     _add_lab(command)
     command = add("quotes", "requests, each awaiting its quote", _quotes)
-    _add_number(command, "--count", 20, "of quotes")
+    _add_number(command, "--count", 20, "number of quotes")
     command.add_argument("--single", action="store_true", help="one connection, not two")
     command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on both ends")
-    command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests in a send")
+    command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests per send")
     _add_lab(command)
     _add_recorded(add("file", "a capture made beside the sender, and the sender's log", _recorded))
 
 
-def _add_number(command: Any, option: str, default: int, words: str) -> None:
-    text = f"{words} (default {default})".strip()
+def _add_number(command: Any, option: str, default: int, meaning: str) -> None:
+    text = f"{meaning} (default {default})"
     command.add_argument(option, type=int, metavar="N", default=default, help=text)
 
 
 def _add_lab(command: Any) -> None:
     command.add_argument(
-        "--rtt-ms", type=float, metavar="MS", default=0.0, help="of the wire (default 0)"
+        "--rtt-ms",
+        type=float,
+        metavar="MS",
+        default=0.0,
+        help="round-trip time of the wire (default 0)",
     )
     command.add_argument(
         "--quickack",
@@ -130,6 +137,9 @@ def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
         CaptureError: a file is not a capture.
         LabError: no laboratory can be made here, or a program failed.
     """
+    for option, most in _MOST.items():
+        if (value := getattr(arguments, option, None)) is not None:
+            whole("--" + option.replace("_", "-"), value, 1, most)
     name = arguments.capture if arguments.what == "file" else arguments.what
     return name, arguments.explain(arguments)
 
@@ -137,127 +147,68 @@ def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
 # ---- live ----------------------------------------------------------------------------------------
 
 
-class _Run(NamedTuple):
-    """Where a program runs, and what it is to leave behind."""
-
-    network: Lab
-    log: Path
-    peer_log: Path
-    common: Mapping[str, Any]
-
-
 def _small_writes(arguments: argparse.Namespace) -> Timeline:
-    _check("--messages", arguments.messages, 10_000)
-    _check("--writes", arguments.writes, 1024)
-    _check("--size", arguments.size, 1 << 20)
-    mode = cast(SmallWritesMode, arguments.what)
-    shape = {"writes": arguments.writes, "write_bytes": arguments.size}
-
-    def run(at: _Run) -> Any:
-        return small_writes(
-            at.network,
-            mode,
-            arguments.messages,
-            log=at.log,
-            peer_log=at.peer_log,
-            **shape,
-            **at.common,
-        )
-
-    return _live(arguments, run)
+    return _live(
+        arguments,
+        small_writes,
+        mode=arguments.what,
+        messages=arguments.messages,
+        writes=arguments.writes,
+        write_bytes=arguments.write_bytes,
+    )
 
 
 def _records(arguments: argparse.Namespace) -> Timeline:
-    _check("--count", arguments.count, 10_000)
-    if arguments.batch is not None:
-        _check("--batch", arguments.batch, 10_000)
-
-    def run(at: _Run) -> Any:
-        return records(
-            at.network,
-            count=arguments.count,
-            unbuffered=arguments.unbuffered,
-            nodelay=arguments.nodelay,
-            batch=arguments.batch,
-            log=at.log,
-            **at.common,
-        )
-
-    return _live(arguments, run)
+    return _live(
+        arguments,
+        records,
+        count=arguments.count,
+        unbuffered=arguments.unbuffered,
+        nodelay=arguments.nodelay,
+        batch=arguments.batch,
+    )
 
 
 def _quotes(arguments: argparse.Namespace) -> Timeline:
-    _check("--count", arguments.count, 10_000)
-    _check("--batch", arguments.batch, 1000)
-
-    def run(at: _Run) -> Any:
-        return quotes(
-            at.network,
-            count=arguments.count,
-            single=arguments.single,
-            nodelay=arguments.nodelay,
-            batch=arguments.batch,
-            log=at.log,
-            peer_log=at.peer_log,
-            **at.common,
-        )
-
-    return _live(arguments, run)
+    return _live(
+        arguments,
+        quotes,
+        count=arguments.count,
+        single=arguments.single,
+        nodelay=arguments.nodelay,
+        batch=arguments.batch,
+    )
 
 
-def _check(option: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise ValueError(f"{option} {value}: give 1 to {most}")
-
-
-def _live(arguments: argparse.Namespace, run: Callable[[_Run], Any]) -> Timeline:
-    """Runs a pair of programs in a laboratory of their own, both ends recorded."""
-    common = {"quickack": arguments.quickack}
-    with _laboratory(arguments.rtt_ms) as lab, ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-")))
-        at = _Run(lab, directory / "log", directory / "peer-log", common)
-        with lab.client.capture() as capture, lab.server.capture() as peer_capture:
-            result = run(at)
-        with capture, peer_capture:
-            return explain(
-                _renamed(read_log(at.log), _CLIENT_WORDS),
-                capture.segments,
-                result.options,
-                peer_log=read_log(at.peer_log) if at.peer_log.exists() else None,
-                peer_segments=peer_capture.segments,
-                tcp_info=result.tcp_info,
-            )
-
-
-@contextmanager
-def _laboratory(rtt_ms: float) -> Iterator[Lab]:
-    with ExitStack() as stack:
-        try:
-            lab = stack.enter_context(Lab(rtt_ms=rtt_ms))
-        except ValueError:
-            raise
-        except LabError as error:
-            raise LabError(f"{error} (`tcplab explain file CAPTURE` needs no laboratory)") from None
-        yield lab
+def _live(
+    arguments: argparse.Namespace, program: Callable[..., Any], **parameters: Any
+) -> Timeline:
+    """Records a pair of programs in a laboratory of their own."""
+    try:
+        lab = Lab(rtt_ms=arguments.rtt_ms)
+    except LabError as error:
+        raise LabError(f"{error} (`tcplab explain file CAPTURE` needs no laboratory)") from None
+    with lab:
+        quickack = arguments.quickack
+        return record_exchange(lab, program, quickack=quickack, **parameters).timeline()
 
 
 # ---- recorded ------------------------------------------------------------------------------------
 
 
 def _recorded(arguments: argparse.Namespace) -> Timeline:
-    words = _CLIENT_WORDS if arguments.sender == "client" else _SERVER_WORDS
     if arguments.rate_mbit is not None and not 0 < arguments.rate_mbit <= 1e6:
         raise ValueError(f"--rate-mbit {arguments.rate_mbit:g}: give more than 0, up to 1000000")
-    return explain(
-        _renamed(_log(arguments.log), words),
+    exchange = Exchange(
+        None,
+        _log(arguments.log),
         from_file(arguments.capture),
-        peer_log=_log(arguments.peer_log),
-        peer_segments=from_file(arguments.peer_capture) if arguments.peer_capture else None,
+        _log(arguments.peer_log),
+        from_file(arguments.peer_capture) if arguments.peer_capture else None,
         rate_mbit=arguments.rate_mbit,
-        connection=arguments.connection,
-        sender=arguments.sender,
         nodelay=None if arguments.nodelay is None else arguments.nodelay == "on",
     )
+    return explain(exchange, connection=arguments.connection, sender=arguments.sender)
 
 
 def _log(path: str | None) -> list[Event] | None:
@@ -273,12 +224,6 @@ def _log(path: str | None) -> list[Event] | None:
         ) from None
 
 
-def _renamed(log: list[Event] | None, words: Mapping[str, str]) -> list[Event] | None:
-    if log is None:
-        return None
-    return [event._replace(name=words.get(event.name, event.name)) for event in log]
-
-
 # ---- what is printed -----------------------------------------------------------------------------
 
 
@@ -292,7 +237,7 @@ _TOLD_BY: Final = {
 
 
 def report(timeline: Timeline, *, recorded: bool = False) -> str:
-    """The timeline in words: one line a segment, then the waits, then what was missing.
+    """The timeline as text: one line per segment, then the waits, then missing evidence.
 
     Args:
         timeline: what to say.

@@ -1,0 +1,120 @@
+"""One recorded conversation of two programs, and the reasons of its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tcplab.programs import Event, SocketOptions, TcpInfo
+from tcplab.segments import SegmentArray
+from tcplab.timeline.acks import explain_acks, with_fates
+from tcplab.timeline.evidence import Evidence, gather
+from tcplab.timeline.records import Mark, Timeline
+from tcplab.timeline.replay import NO_LOG, Replay
+from tcplab.timeline.rules import NO_OPTIONS
+from tcplab.timeline.wire import wire_queue
+
+__all__ = ["Exchange", "explain"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Generic[R]):
+    """One recorded conversation: what both programs report and log, and what both hosts saw."""
+
+    #: What the programs report; None where there is no report.
+    result: R
+    #: Calls of the sender's application (see programs.read_log). "write" and "more" (a write with
+    #: MSG_MORE) stand at the start of the call; "wrote" (optional, with the bytes that TCP took),
+    #: "reply", "read" and "acknowledged" at the end; "cork", "uncork" and "nodelay" at either.
+    #: None without a log: then only full segments and retransmissions can be explained.
+    log: Sequence[Event] | None = None
+    #: Capture on the sender's interface; None where nothing could be recorded (plain loopback).
+    segments: SegmentArray | None = None
+    #: Calls of the peer's application.
+    peer_log: Sequence[Event] | None = None
+    #: Capture on the peer's interface, on the same clock: shows the delay of each ACK, and what
+    #: waited in the wire.
+    peer_segments: SegmentArray | None = None
+    #: Packets that the recorders lost; None where nothing was recorded.
+    drops: int | None = None
+    #: The sender's socket: which connection, TCP_NODELAY, SO_SNDBUF.
+    options: SocketOptions | None = None
+    #: TCP_INFO of the sender at the end.
+    tcp_info: TcpInfo | None = None
+    #: TCP_INFO of the sender now and then, each with the key "time_ns" (CLOCK_REALTIME).
+    samples: Sequence[Mapping[str, Any]] = ()
+    #: Growth of TcpExt counters of the sender's host, such as "TCPAutoCorking".
+    counters: Mapping[str, int] | None = None
+    #: Rate of the wire in 10^6 bit/s, if it is known.
+    rate_mbit: float | None = None
+    #: Whether TCP_NODELAY was set at the start, if the options do not say.
+    nodelay: bool | None = None
+
+    @property
+    def captured(self) -> SegmentArray:
+        """The segments on the sender's interface.
+
+        Raises:
+            ValueError: nothing was recorded (plain loopback).
+        """
+        if self.segments is None:
+            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
+        return self.segments
+
+    def timeline(self) -> Timeline:
+        """The reasons of the sender: see :func:`explain`."""
+        return explain(self)
+
+
+def explain(
+    exchange: Exchange[Any], *, connection: int | None = None, sender: str | None = None
+) -> Timeline:
+    """Says why each data segment of one sender left when it did. A pure function.
+
+    Args:
+        exchange: what was recorded.
+        connection: its number in the capture; needed if there are several and no options.
+        sender: "client" or "server"; from the options, else the client.
+
+    Raises:
+        ValueError: the recordings don't belong together, the clock stepped, nothing was recorded,
+            or the capture is empty or holds several connections. One line.
+    """
+    evidence = gather(exchange, connection, sender)
+    replay = Replay(evidence).run()
+    found, queues = wire_queue(evidence, with_fates(evidence, replay.segments))
+    rtt_ns = evidence.rtt_ns
+    return Timeline(
+        connection=evidence.connection,
+        mss_bytes=replay.mss_bytes,
+        rtt_ms=None if rtt_ns is None else rtt_ns / 1e6,
+        nodelay=evidence.nodelay,
+        writes=replay.writes,
+        marks=replay.marks,
+        segments=found,
+        acks=explain_acks(evidence, found),
+        holds=sorted([*replay.holds, *queues], key=lambda hold: hold.start_ns),
+        peer_marks=[Mark(*event, message=0) for event in evidence.peer_log or ()],
+        missing=_missing(evidence, replay),
+        samples=evidence.samples,
+    )
+
+
+def _missing(evidence: Evidence, replay: Replay) -> list[str]:
+    missing = []
+    if evidence.log is None:
+        missing.append(NO_LOG)
+    if evidence.nodelay is None:
+        missing.append(NO_OPTIONS)
+    if not evidence.saw_syn:
+        missing.append("the start of the connection: MSS, window scale, congestion window")
+    if evidence.cut_ns is not None:
+        missing.append(f"packets: the capture ends {evidence.cut_ns / 1e6:.1f} ms before the log")
+    for start, end in replay.gaps:
+        missing.append(
+            f"segments: {end - start} bytes from offset {start} on are not in the capture"
+        )
+    return missing
