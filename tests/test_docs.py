@@ -1,21 +1,16 @@
-"""Promises of the pages are kept: links, commands, options' names, files; the README is short."""
+"""Links, commands and files that the pages name exist; the README is short."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.nonempty import each
 
 from tcplab import demos
 from tcplab.cli import main
-from tcplab.demos import Demo
 from tcplab.doctor import lessons
-from tcplab.widgets.spec import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -24,6 +19,7 @@ PAGES = sorted(
 )
 #: What may stand before a command: nothing, another command, a variable, its place.
 COMMAND = r"(?:^|&& |sudo |[A-Z]+=\S+ )(?:\S+/bin/)?"
+FILE = r"(?<![\w/.~-])(?:src|tests|bench|tools|docs|deploy)/[\w./-]*\w/?"
 
 
 def name(path: Path) -> str:
@@ -79,25 +75,23 @@ def test_lecturers_card_has_every_demo() -> None:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_named_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {
-        word
-        for text in code(page.read_text())
-        for word in re.findall(COMMAND + r"make ([a-z][a-z-]*)", text, re.MULTILINE)
-    }
-    assert named <= targets
+def named(pattern: str) -> list[str]:
+    """What stands on the pages as a command of this form."""
+    found = re.compile(COMMAND + pattern, re.MULTILINE)
+    texts = [text for page in PAGES for text in code(page.read_text())]
+    return sorted({command for text in texts for command in found.findall(text)})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_named_tcplab_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = re.compile(COMMAND + r"tcplab ((?:run )?[a-z][a-z-]*)", re.MULTILINE)
-    for text in code(page.read_text()):
-        for command in found.findall(text):
-            with pytest.raises(SystemExit) as ended:
-                main([*command.split(), "--help"])
-            assert ended.value.code == 0, capsys.readouterr().err
+@pytest.mark.parametrize("target", named("make ([a-z][a-z-]*)"))
+def test_named_make_targets_exist(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", named("tcplab ((?:run )?[a-z][a-z-]*)"))
+def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -106,41 +100,7 @@ def test_named_files_exist(page: Path) -> None:
     missing = [
         word
         for text in code(page.read_text())
-        for word in re.findall(r"(?<![\w/.~-])(?:src|tests|tools|docs|deploy)/[\w./-]*\w/?", text)
+        for word in re.findall(FILE, text)
         if not re.search(r"NAME|NN|XX", word) and not (ROOT / word).exists()
     ]
     assert missing == []
-
-
-class Step:
-    """A run of a demo's step as its panel's measurement sees it where no laboratory can be made."""
-
-    wants_picture = False
-    stop_asked = False
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-
-    def stage(self, words: str, share: float | None = None) -> None:
-        pass
-
-    def sample(self, values: Mapping[str, float]) -> None:
-        pass
-
-    def changes(self) -> Iterator[Mapping[str, Any]]:
-        return iter(())
-
-    def lab(self, **_parameters: Any) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-@pytest.mark.parametrize(
-    "demo",
-    [each for each in demos.every() if not load(each.panel).live],
-    ids=lambda it: it.name,
-)
-def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    for step in each(demo.steps):
-        shown = load(demo.panel).measurement.run(Step(step.settings))
-        assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +173,37 @@ def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message
         demos.find(str(path))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+class Step:
+    """A run of a demo's step as its panel's measurement sees it where no laboratory can be made."""
+
+    wants_picture = False
+    stop_asked = False
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def stage(self, words: str, share: float | None = None) -> None:
+        pass
+
+    def sample(self, values: Mapping[str, float]) -> None:
+        pass
+
+    def changes(self) -> Iterator[Mapping[str, Any]]:
+        return iter(())
+
+    def lab(self, **_parameters: Any) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@pytest.mark.parametrize(
+    "demo",
+    [each for each in demos.every() if not load(each.panel).live],
+    ids=lambda it: it.name,
+)
+def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    for step in each(demo.steps):
+        shown = load(demo.panel).measurement.run(Step(step.settings))
+        assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"
