@@ -149,7 +149,7 @@ def test_explain_has_the_right_sentence_for_each_segment(
 
 
 def test_explain_draws_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    options = {"--figure": "a.svg", "--ladder": "b.png", "--time-sequence": "c.pdf"}
+    options = {"--figure": "a.svg", "--sequence": "b.png", "--time-sequence": "c.pdf"}
     options["--in-flight"] = "d.SVG"
     words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
     assert main(["explain", "default", "--messages", "3", "--message", "2", *words]) == 0

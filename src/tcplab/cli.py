@@ -115,11 +115,11 @@ def _demo(arguments: argparse.Namespace) -> int:
 #: Option -> function of tcplab.figures, and what it draws.
 _FIGURES: Final = {
     "--figure": ("timeline", "lanes of application, kernel, wire and peer"),
-    "--ladder": ("ladder", "arrows between sender and peer"),
+    "--sequence": ("sequence", "arrows between sender and peer"),
     "--time-sequence": ("time_sequence", "which byte left when, of the whole connection"),
     "--in-flight": ("in_flight", "what was sent and not acknowledged, of the whole connection"),
 }
-_OF_A_MESSAGE: Final = {"--figure", "--ladder"}
+_OF_A_MESSAGE: Final = {"--figure", "--sequence"}
 _KINDS: Final = (".png", ".svg", ".pdf")
 
 
@@ -163,7 +163,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         if not Path(file).parent.is_dir():  # to be said before the run, not after it
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
     if arguments.message is not None and not _OF_A_MESSAGE & set(wanted):
-        raise ValueError("--message says which message --figure and --ladder draw: give one")
+        raise ValueError("--message says which message --figure and --sequence draw: give one")
     if arguments.between is not None and not set(wanted) - _OF_A_MESSAGE:
         raise ValueError("--between says which time --time-sequence and --in-flight draw: give one")
     name, timeline = command.find(arguments)

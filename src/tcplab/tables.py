@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Column", "Table"]
+__all__ = ["Column", "Table", "digits"]
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """A measured number with its leading digits only: 12,300 for 12345, 0.0123 for 0.012345."""
+    rounded = float(f"{value:.{significant}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
 
 
 @dataclass(frozen=True, slots=True)

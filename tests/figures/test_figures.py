@@ -24,9 +24,9 @@ from tests.timeline.made_up import ack, capture, data, handshake, ns
 
 from tcplab import figures
 from tcplab.figures import style
-from tcplab.figures.ladder import _Label, _spread
-from tcplab.figures.lanes import View
+from tcplab.figures.sequence_diagram import _Label, _spread
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
+from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event, SocketOptions
 from tcplab.timeline import Reason, Timeline
 
@@ -173,7 +173,7 @@ def test_the_curves_tell_rate_and_windows() -> None:
 
 
 def test_a_lost_segment_ends_half_way() -> None:
-    for draw in (figures.timeline, figures.ladder):
+    for draw in (figures.timeline, figures.sequence):
         words = [text.get_text() for text in texts(draw(lost()))]
         assert any("lost" in word for word in words)
         assert any("again" in word or "50 bytes" in word for word in words)
@@ -281,7 +281,7 @@ def boxes(picture: figures.Picture) -> list[tuple[str, Bbox]]:
 
 
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("draw", [figures.timeline, figures.ladder])
+@pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
 def test_no_text_covers_another_or_leaves_the_picture(name: str, draw: Any) -> None:
     found = boxes(draw(MADE[name]()))
     assert len(found) > 5
@@ -361,7 +361,7 @@ def test_what_is_written_is_dark_enough_to_be_read() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_large_type(name: str) -> None:
-    for draw in (figures.timeline, figures.ladder, figures.time_sequence, figures.in_flight):
+    for draw in (figures.timeline, figures.sequence, figures.time_sequence, figures.in_flight):
         assert all(float(text.get_fontsize()) >= 11 for text in each(texts(draw(MADE[name]()))))
 
 
@@ -390,9 +390,11 @@ def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
 
     picture = figures.timeline(small_writes())
     plain = picture.png()
-    with matplotlib.rc_context({"savefig.bbox": "tight", "savefig.transparent": True}):
+    saving = {"savefig.bbox": "tight", "savefig.transparent": True}
+    with matplotlib.rc_context(saving | {"font.size": 5, "lines.marker": "x"}):
         before = dict(matplotlib.rcParams)
         assert picture.png() == plain
+        assert figures.timeline(small_writes()).png() == plain
         assert dict(matplotlib.rcParams) == before
     picture.save(tmp_path / "timeline.png", dpi=50)
     half = (tmp_path / "timeline.png").read_bytes()
@@ -401,16 +403,15 @@ def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
 
 
 def test_a_png_has_the_pixels_that_were_drawn() -> None:
-    import matplotlib
     from matplotlib.image import imread
 
     picture = figures.timeline(small_writes())
     read = imread(io.BytesIO(picture.png()))
-    assert read.shape == (720, 1280, 3)
+    assert read.shape == (720, 1280, 4)
     drawn: Any = picture.figure.canvas
-    with matplotlib.rc_context({"text.hinting": "no_hinting"}):
+    with style.drawing():
         drawn.draw()
-    assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())[:, :, :3]).all()
+    assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())).all()
 
 
 def test_a_notebook_shows_the_figure_with_its_alternative_text() -> None:
@@ -466,7 +467,7 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="first_message=3 must be from 1 to 2"):
         figures.timeline(timeline, first_message=3, messages=2)
     blind = explain_evidence(None, capture([*handshake(), data(1, 0, 1448)]))
-    for draw in (figures.timeline, figures.ladder):
+    for draw in (figures.timeline, figures.sequence):
         with pytest.raises(ValueError, match="without the application's log"):
             draw(blind)
     assert figures.time_sequence(blind).title

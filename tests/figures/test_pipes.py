@@ -74,7 +74,7 @@ def test_the_texts_figures_are_marks_of_their_own() -> None:
     legend = figures.pipe_rates(MADE).figure.axes[0].get_legend()
     assert legend is not None
     words = [each.get_text() for each in legend.get_texts()]
-    assert set(words) == {"wire of 1 Gbit/s", "one machine", "the text, on its machines"}
+    assert set(words) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
 
 
 def test_shares_of_the_cpus() -> None:

@@ -80,8 +80,8 @@ def test_nothing_leaves_the_picture_or_covers_another(name: str) -> None:
 def test_the_title_compares_with_the_text() -> None:
     picture = figures.tcp_vs_udp(tables())
     assert picture.title == (
-        "TCP is 3.0 × as fast to localhost as to bsd (the text: 3.0 ×),"
-        " UDP is 1.0 × (the text: 1.0 ×)"
+        "TCP is 3.0 × as fast to localhost as to bsd (published: 3.0 ×),"
+        " UDP is 1.0 × (published: 1.0 ×)"
     )
     assert picture.title in picture.alt
     rows = {(row["protocol"], row["server"], row["write_bytes"]): row for row in picture.table.rows}
@@ -102,14 +102,14 @@ def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
     picture = figures.tcp_vs_udp(TcpVsUdp(rows, {}))
     assert picture.title == (
         "On one machine (MTU 1500) UDP hands over blocks of 1,440 bytes 2.0 times as fast as TCP"
-        " (the text: 1.5 times): 800 and 400 MB/s"
+        " (published: 1.5 times): 800 and 400 MB/s"
     )
     assert "The fastest row is UDP bsd, 1440 bytes, with 800 MB/s" in picture.alt
     assert_readable(picture)
     equal = [table_row("bsd", "tcp", 300), table_row("bsd", "udp", 300)]
     assert figures.tcp_vs_udp(TcpVsUdp(equal, {})).title == (
         "On one machine (MTU 1500) both hand over blocks of 300 bytes equally fast"
-        " (the text: UDP 0.65 times as fast): 400 and 400 MB/s"
+        " (published: UDP 0.65 times as fast): 400 and 400 MB/s"
     )
     other = [table_row("router", "tcp", 64), table_row("router", "udp", 64, 0.001)]
     assert figures.tcp_vs_udp(TcpVsUdp(other, {})).title == (

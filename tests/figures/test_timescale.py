@@ -21,17 +21,17 @@ def test_one_burst_has_one_linear_scale() -> None:
 def test_a_long_wait_is_shortened_and_the_bursts_around_it_are_not() -> None:
     end = [44 * MS + each for each in BURST]
     scale = TimeScale([*BURST, *end])
-    assert [piece.busy for piece in scale.pieces] == [True, False, True]
-    first, quiet, last = scale.pieces
+    assert [part.busy for part in scale.parts] == [True, False, True]
+    first, quiet, last = scale.parts
     assert quiet.end_ns - quiet.start_ns > 43 * MS
-    for piece in (first, last):
-        assert piece.right - piece.left > 0.2  # to scale it were a thousandth
+    for part in (first, last):
+        assert part.right - part.left > 0.2  # to scale it were a thousandth
     assert quiet.right - quiet.left > 0.3  # and the wait is still the longest thing to see
 
 
 def test_two_waits_of_equal_length_are_both_shortened() -> None:
     scale = TimeScale([start * 44 * MS + each for start in range(3) for each in BURST])
-    assert [piece.busy for piece in scale.pieces] == [True, False, True, False, True]
+    assert [part.busy for part in scale.parts] == [True, False, True, False, True]
 
 
 def test_evenly_spread_events_need_no_break() -> None:
@@ -51,13 +51,13 @@ def test_order_and_bounds(times: list[int]) -> None:
     assert places == sorted(places)
     assert places[0] >= 0
     assert places[-1] <= 1 + 1e-9
-    for before, after in zip(scale.pieces, scale.pieces[1:], strict=False):
+    for before, after in zip(scale.parts, scale.parts[1:], strict=False):
         assert before.end_ns == after.start_ns
         assert before.right == pytest.approx(after.left)
-    assert scale.pieces[0].left == 0
-    assert scale.pieces[-1].right == pytest.approx(1)
-    for piece in scale.pieces:
-        assert piece.left < piece.right
-        for place, label in scale.ticks(piece, 0.06):
-            assert piece.left - 1e-9 <= place <= piece.right + 1e-9
+    assert scale.parts[0].left == 0
+    assert scale.parts[-1].right == pytest.approx(1)
+    for part in scale.parts:
+        assert part.left < part.right
+        for place, label in scale.ticks(part, 0.06):
+            assert part.left - 1e-9 <= place <= part.right + 1e-9
             assert float(label) >= 0

@@ -38,7 +38,7 @@ def q1(submission: Submission) -> Verdict:
             Hint(DELAYED_ACK_MS, "the delay of the ACK is not all: the wire has a length.", 0.25),
             Hint(rtt_ms, "this would be so if nothing waited."),
         ],
-        wrong="Draw the ladder: write, ACK, held bytes, reply.",
+        wrong="Draw the sequence diagram: write, ACK, held bytes, reply.",
     )
     fast = number(
         submission.answers["q1_nodelay_ms"],

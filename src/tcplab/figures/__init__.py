@@ -7,65 +7,22 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-Made for a projector of 1280 x 720 and for any colour vision: nothing is told by colour alone.
+Made for a projector of 1280 x 720 and for any colour vision: nothing is told by colour alone. Each
+module names its figures in its ``__all__``, and they are all here.
 """
 
-from tcplab.figures.buffers import (
-    autotuning,
-    buffer_limits,
-    buffer_sweep,
-    bufferbloat,
-    zero_window,
-)
-from tcplab.figures.copies import copy_path
-from tcplab.figures.cork import cork_messages, cork_scenarios, forgotten_cork
-from tcplab.figures.curves import in_flight, time_sequence
-from tcplab.figures.diagnosis import data_per_segment
-from tcplab.figures.lab_tour import handshake, sniffing_loss
-from tcplab.figures.ladder import ladder
-from tcplab.figures.lanes import choose_message, timeline
-from tcplab.figures.mtu import headers, mtu_sweep, path_mtu, segment_sizes
-from tcplab.figures.pipes import pipe_cpus, pipe_rates
-from tcplab.figures.records import quotes, records, write_matrix
-from tcplab.figures.send_file import file_methods, file_seconds, header_segments
-from tcplab.figures.style import Picture
-from tcplab.figures.symptoms import cause, symptom
-from tcplab.figures.tcp_vs_udp import batching, receive_buffers, tcp_vs_udp
+# ruff: noqa: F403
 
-__all__ = [
-    "Picture",
-    "autotuning",
-    "batching",
-    "buffer_limits",
-    "buffer_sweep",
-    "bufferbloat",
-    "cause",
-    "choose_message",
-    "copy_path",
-    "cork_messages",
-    "cork_scenarios",
-    "data_per_segment",
-    "file_methods",
-    "file_seconds",
-    "forgotten_cork",
-    "handshake",
-    "header_segments",
-    "headers",
-    "in_flight",
-    "ladder",
-    "mtu_sweep",
-    "path_mtu",
-    "pipe_cpus",
-    "pipe_rates",
-    "quotes",
-    "receive_buffers",
-    "records",
-    "segment_sizes",
-    "sniffing_loss",
-    "symptom",
-    "tcp_vs_udp",
-    "time_sequence",
-    "timeline",
-    "write_matrix",
-    "zero_window",
-]
+from tcplab.figures.buffers import *
+from tcplab.figures.cork import *
+from tcplab.figures.curves import *
+from tcplab.figures.diagnosis import *
+from tcplab.figures.lab_tour import *
+from tcplab.figures.mtu import *
+from tcplab.figures.pipes import *
+from tcplab.figures.sendfile import *
+from tcplab.figures.sequence_diagram import *
+from tcplab.figures.small_writes import *
+from tcplab.figures.style import Picture as Picture
+from tcplab.figures.tcp_vs_udp import *
+from tcplab.figures.timeline_figure import *

@@ -1,15 +1,15 @@
-"""What the bar charts share: a bar that is told by its hatch, too, and axes without a box."""
+"""Bars distinguished by hatch as well as colour, and the words at their ends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tcplab.figures.style import SMALL, Style
+from tcplab.figures.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["beside", "look_of", "named_once", "no_box"]
+__all__ = ["beside", "look_of", "named_once"]
 
 
 def look_of(style: Style) -> dict[str, Any]:
@@ -29,16 +29,9 @@ def named_once(axes: Axes, name: str) -> str | None:
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
-def no_box(*several: Axes) -> None:
-    """Axes with type for a projector and without the lines above and to the right."""
-    for axes in several:
-        axes.tick_params(labelsize=SMALL)
-        axes.spines[["top", "right"]].set_visible(False)
-
-
 def beside(axes: Axes, words: str, x: float, y: float, *, above: bool = False) -> None:
     """Words at the end of a bar: to the right of (x, y), or above it."""
-    place: dict[str, Any] = {"xytext": (8, 0), "va": "center"}
+    where: dict[str, Any] = {"xytext": (8, 0), "va": "center"}
     if above:
-        place = {"xytext": (0, 6), "ha": "center"}
-    axes.annotate(words, (x, y), textcoords="offset points", fontsize=SMALL, **place)
+        where = {"xytext": (0, 6), "ha": "center"}
+    axes.annotate(words, (x, y), textcoords="offset points", **where)

@@ -1,4 +1,4 @@
-"""Pictures of lesson 04: throughput and buffers, windows that close, queues that are too long."""
+"""Lesson 04: throughput and buffers, windows that close, queues that are too long."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once, no_box
-from tcplab.figures.style import SMALL, TEXT, Picture, Style
+from tcplab.figures.bars import beside, look_of, named_once
+from tcplab.figures.style import TEXT, Picture, Style, drawing
 from tcplab.models import throughput_mbit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axis import Axis
 
 __all__ = ["autotuning", "buffer_limits", "buffer_sweep", "bufferbloat", "zero_window"]
 
@@ -27,7 +27,6 @@ _CURVES: Final = (
     (style.BLACK, "P", "--"),
 )
 _HELD: Final = "what the send buffer holds, by the model"
-_AXES: Final = (0.085, 0.115, 0.895, 0.735)
 _LIMITS: Final = (
     ("in_flight_bytes", Style(style.BLUE, "", "in flight")),
     ("peer_window_bytes", Style(style.VERMILION, "//", "receiver's window")),
@@ -36,32 +35,28 @@ _LIMITS: Final = (
 )
 
 
+@drawing()
 def buffer_sweep(result: Sweep) -> Picture:
     """Throughput against the window, measured points on the model's lines, the knee marked.
 
     Raises:
         ValueError: nothing was measured.
     """
+    import numpy as np
+
     if not result.variants:
         raise ValueError("the sweep has no points to draw")
-    figure, axes = _start()
+    figure, axes = style.new_axes(grid="both")
     windows = [each.model_window_bytes for each in result.variants]
-    xs = _steps(min(windows) / 1.5, max(windows) * 1.5)
+    xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
     for number, rtt_ms in enumerate(result.rtts_ms):
         colour, marker, line = _CURVES[number % len(_CURVES)]
-        points = result.of(rtt_ms)
         ys = [throughput_mbit(x, rtt_ms, result.rate_mbit) for x in xs]
         axes.plot(xs, ys, line, color=colour, lw=2, label=f"model, RTT {rtt_ms:g} ms")
-        axes.plot(
-            [each.model_window_bytes for each in points],
-            [each.mbit for each in points],
-            marker,
-            color=colour,
-            ms=11,
-            mec="white",
-            label=f"measured, RTT {rtt_ms:g} ms",
-            zorder=4,
-        )
+        points = [(each.model_window_bytes, each.mbit) for each in result.of(rtt_ms)]
+        look: dict[str, Any] = {"color": colour, "ms": 11, "mec": "white", "zorder": 4}
+        label = f"measured, RTT {rtt_ms:g} ms"
+        axes.plot(*zip(*points, strict=True), marker, label=label, **look)
         knee = result.knee_bytes(rtt_ms)
         axes.axvline(knee, color=colour, ls=(0, (1, 3)), lw=1.8)
         _note(axes, f"BDP {_size(knee)}", knee, 0.02 + 0.06 * number, colour)
@@ -71,13 +66,12 @@ def buffer_sweep(result: Sweep) -> Picture:
     axes.set_ylim(top=result.goodput_mbit * 1.9)
     axes.set_xlim(xs[0], xs[-1])
     what = "receive window that the buffer gives" if result.side == "receive" else _HELD
-    axes.set_xlabel(f"{what} (bytes, logarithmic)", fontsize=TEXT)
-    axes.set_ylabel("throughput (Mbit/s, logarithmic)", fontsize=TEXT)
+    axes.set_xlabel(f"{what} (bytes, logarithmic)")
+    axes.set_ylabel("throughput (Mbit/s, logarithmic)")
     _plain_ticks(axes)
-    _byte_ticks(axes, "x")
-    axes.legend(loc="upper left", fontsize=SMALL, ncols=len(result.rtts_ms), framealpha=0.95)
+    _byte_ticks(axes.xaxis)
+    axes.legend(loc="upper left", ncols=len(result.rtts_ms))
     title = _sweep_finding(result)
-    style.title(figure, title)
     words = "; ".join(
         f"RTT {each.rtt_ms:g} ms, {each.requested_bytes:,} bytes asked for: {each.mbit:.1f} Mbit/s"
         f" (model {each.model_mbit:.1f})"
@@ -100,15 +94,16 @@ def _sweep_finding(result: Sweep) -> str:
     )
 
 
+@drawing()
 def buffer_limits(result: Limits) -> Picture:
-    """Of each transfer, what was in flight beside the three numbers that may bound it.
+    """The data in flight of each transfer, beside the three numbers that may bound it.
 
     Raises:
         ValueError: nothing was measured.
     """
     if not result.variants:
         raise ValueError("there is no transfer to draw")
-    figure, axes = _start((0.15, 0.115, 0.83, 0.735))
+    figure, axes = style.new_axes((0.15, 0.115, 0.83, 0.735), grid="both")
     for row, each in enumerate(result.variants):
         for number, (name, look) in enumerate(_LIMITS):
             value, y = getattr(each, name), row + (number - 1.5) * 0.19
@@ -116,31 +111,20 @@ def buffer_limits(result: Limits) -> Picture:
             axes.barh(y, max(value, 1), 0.17, label=label, **look_of(look))
             beside(axes, f"{value:,.0f}", max(value, 1100), y)
         words = f"{each.mbit:.1f} Mbit/s\n→ {each.verdict}"
-        axes.text(
-            0.99,
-            row,
-            words,
-            transform=axes.get_yaxis_transform(),
-            ha="right",
-            va="center",
-            fontsize=SMALL,
-            fontweight="bold",
-            bbox={"facecolor": "white", "edgecolor": "none"},
-        )
+        place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
+        axes.text(0.99, row, words, ha="right", va="center", fontweight="bold", **place)
     axes.set_xscale("log")
     axes.set_xlim(1000, 3e8)  # the verdicts stand right of all bars
     axes.set_ylim(len(result.variants) - 0.4, -1.0)
     axes.set_yticks(range(len(result.variants)), [each.case for each in result.variants])
-    axes.set_xlabel("bytes, median of the second half (logarithmic)", fontsize=TEXT)
-    _byte_ticks(axes, "x")
-    no_box(axes)
-    axes.legend(loc="upper center", fontsize=SMALL, ncols=4, framealpha=0.95)
+    axes.set_xlabel("bytes, median of the second half (logarithmic)")
+    _byte_ticks(axes.xaxis)
+    axes.legend(loc="upper center", ncols=4)
     right = sum(_agrees(each.case, each.verdict) for each in result.variants)
     title = (
         f"Which bound does the data in flight meet? TCP_INFO names the limit of {right} of"
         f" {len(result.variants)} slow transfers"
     )
-    style.title(figure, title)
     words = "; ".join(
         f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
         f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
@@ -155,6 +139,7 @@ def _agrees(case: str, verdict: str) -> bool:
     return meant.get(case, case) in verdict
 
 
+@drawing()
 def zero_window(result: ZeroWindow) -> Picture:
     """The receiver's window over time, as the sender sees it, with the probes that ask for it.
 
@@ -165,63 +150,31 @@ def zero_window(result: ZeroWindow) -> Picture:
     closed = [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]]
     if not closed:
         raise ValueError("the window never closed: give a longer pause_ms or fewer rcvbuf_bytes")
-    figure, axes = _start()
+    figure, axes = style.new_axes(grid="both")
     offers = rows[rows.from_server & ~rows.is_syn]
     times = [result.time_ms(each["time_ns"]) for each in offers]
-    axes.step(
-        times,
-        offers["window"],
-        where="post",
-        color=style.PURPLE,
-        lw=2.6,
-        ls="-",
-        label="the receiver's window",
-    )
+    windows: dict[str, Any] = {"color": style.PURPLE, "label": "the receiver's window"}
+    axes.step(times, offers["window"], where="post", lw=2.6, **windows)
     data = rows.data("client")
-    axes.plot(
-        [result.time_ms(each["time_ns"]) for each in data],
-        [0] * len(data),
-        "|",
-        color=style.BLUE,
-        ms=16,
-        mew=2,
-        label="data segments",
-    )
-    top = float(offers["window"].max()) * 1.25
-    axes.plot(
-        probes,
-        [0] * len(probes),
-        "v",
-        color=style.VERMILION,
-        ms=13,
-        label="window probes",
-        zorder=5,
-    )
+    sent = [result.time_ms(each["time_ns"]) for each in data]
+    axes.plot(sent, [0] * len(sent), "|", color=style.BLUE, ms=16, mew=2, label="data segments")
+    asked: dict[str, Any] = {"color": style.VERMILION, "label": "window probes"}
+    axes.plot(probes, [0] * len(probes), "v", ms=13, zorder=5, **asked)
     for when in probes:
         _note(axes, f"probe, {when - closed[0]:.0f} ms after", when, 0.1, style.VERMILION)
+    top = float(offers["window"].max()) * 1.25
     reopened = min(result.reopened_ms, times[-1])
-    axes.axvspan(
-        closed[0], reopened, facecolor=style.PALE, hatch="\\\\", edgecolor="white", zorder=0
-    )
-    axes.text(
-        (closed[0] + reopened) / 2,
-        0.55 * top,
-        f"closed for {reopened - closed[0]:.0f} ms",
-        ha="center",
-        fontsize=TEXT,
-        bbox={"facecolor": "white", "edgecolor": "none"},
-    )
+    _mark_closed(axes, closed[0], reopened, 0.55 * top)
     axes.set_ylim(-0.06 * top, top)
     axes.set_xlim(-20, times[-1] + 60)
-    axes.set_xlabel("time since the connection began (ms)", fontsize=TEXT)
-    axes.set_ylabel("window (bytes)", fontsize=TEXT)
-    _byte_ticks(axes, "y")
-    axes.legend(loc="upper center", fontsize=SMALL, framealpha=0.95)
+    axes.set_xlabel("time since the connection began (ms)")
+    axes.set_ylabel("window (bytes)")
+    _byte_ticks(axes.yaxis)
+    axes.legend(loc="upper center")
     title = (
         f"A receiver that does not read closes its window after {result.accepted_bytes:,} bytes;"
         f" the sender asks {style.count(len(probes), 'time')}, and goes on when it hears of room"
     )
-    style.title(figure, title)
     alt = (
         f"The receiver's window over time. {title}. It was closed from {closed[0]:.0f} to"
         f" {reopened:.0f} ms; probes at {', '.join(f'{when:.0f}' for when in probes)} ms."
@@ -229,8 +182,16 @@ def zero_window(result: ZeroWindow) -> Picture:
     return Picture(figure, title, alt, table(result))
 
 
+def _mark_closed(axes: Axes, begin: float, end: float, y: float) -> None:
+    """The time in which the window is closed, as a hatched band."""
+    axes.axvspan(begin, end, facecolor=style.PALE, hatch="\\\\", edgecolor="white", zorder=0)
+    words = f"closed for {end - begin:.0f} ms"
+    axes.text((begin + end) / 2, y, words, ha="center", fontsize=TEXT, bbox=style.ON_WHITE)
+
+
+@drawing()
 def autotuning(result: Autotuning) -> Picture:
-    """What was delivered over time on the longest path, and the window, by the buffer asked for.
+    """The data delivered over time on the longest path, and the window, by the buffer asked for.
 
     Raises:
         ValueError: nothing was measured.
@@ -243,23 +204,20 @@ def autotuning(result: Autotuning) -> Picture:
     longest = max(each.rtt_ms for each in result.variants)
     shown = [each for each in result.variants if each.rtt_ms == longest]
     for number, each in enumerate(shown):
-        colour, marker, line = _CURVES[number % len(_CURVES)]
         size = each.requested_bytes
-        name = "left to the kernel" if size is None else f"SO_RCVBUF {size:,}"
-        look: dict[str, Any] = {"color": colour, "ls": line, "lw": 2.6, "marker": marker, "ms": 8}
-        look["markevery"] = max(len(each.samples) // 8, 1)
+        look = _curve(number, len(each.samples))
+        look["label"] = "left to the kernel" if size is None else f"SO_RCVBUF {size:,}"
         times = [moment.time_s for moment in each.samples]
-        data.plot(times, [moment.acked_bytes / 1e6 for moment in each.samples], label=name, **look)
-        window.plot(times, [moment.window_bytes for moment in each.samples], label=name, **look)
-    data.set_ylabel("delivered (MB)", fontsize=TEXT)
-    window.set_ylabel("receive window (bytes, logarithmic)", fontsize=TEXT)
+        data.plot(times, [moment.acked_bytes / 1e6 for moment in each.samples], **look)
+        window.plot(times, [moment.window_bytes for moment in each.samples], **look)
+    data.set_ylabel("delivered (MB)")
+    window.set_ylabel("receive window (bytes, logarithmic)")
     window.set_yscale("log")
-    _byte_ticks(window, "y")
+    _byte_ticks(window.yaxis)
     for axes in (data, window):
-        axes.set_xlabel("time (s)", fontsize=TEXT)
-        axes.grid(color="#D8D8D8", lw=0.8)
-    no_box(data, window)
-    data.legend(loc="upper left", fontsize=SMALL, framealpha=0.95)
+        axes.set_xlabel("time (s)")
+        axes.grid()
+    data.legend(loc="upper left")
     best = max(shown, key=lambda each: each.mbit)
     fixed = [each for each in shown if each.requested_bytes is not None]
     title = f"At {longest:g} ms, {_buffer_name(best.requested_bytes)}: {best.mbit:.0f} Mbit/s"
@@ -268,7 +226,6 @@ def autotuning(result: Autotuning) -> Picture:
         title += (
             f"; the best fixed size, SO_RCVBUF {worse.requested_bytes:,}: {worse.mbit:.0f} Mbit/s"
         )
-    style.title(figure, title)
     words = "; ".join(
         f"RTT {each.rtt_ms:g} ms, {_buffer_name(each.requested_bytes)}: {each.mbit:.1f} Mbit/s,"
         f" SO_RCVBUF {each.start_bytes:,} at the start and {each.end_bytes:,} at the end"
@@ -282,6 +239,7 @@ def _buffer_name(requested: int | None) -> str:
     return "a buffer left to the kernel" if requested is None else f"SO_RCVBUF {requested:,}"
 
 
+@drawing()
 def bufferbloat(result: Queues) -> Picture:
     """The round-trip time over time, by the length of the queue at the bottleneck.
 
@@ -290,38 +248,26 @@ def bufferbloat(result: Queues) -> Picture:
     """
     if not result.variants:
         raise ValueError("there is no transfer to draw")
-    figure, axes = _start()
+    figure, axes = style.new_axes(grid="both")
     for number, each in enumerate(result.variants):
-        colour, marker, line = _CURVES[number % len(_CURVES)]
-        axes.plot(
-            [moment.time_s for moment in each.samples],
-            [moment.rtt_ms for moment in each.samples],
-            ls=line,
-            color=colour,
-            lw=2.6,
-            marker=marker,
-            ms=9,
-            markevery=max(len(each.samples) // 9, 1),
-            label=f"{each.name}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again",
-        )
+        points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
+        name = f"{each.name}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again"
+        axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 3)), lw=2)
     end = max(moment.time_s for each in result.variants for moment in each.samples)
-    axes.text(
-        end, result.rtt_ms, "the idle wire", ha="right", va="top", fontsize=SMALL, color=style.GREY
-    )
+    axes.text(end, result.rtt_ms, "the idle wire", ha="right", va="top", color=style.GREY)
     most = max(each.most_rtt_ms for each in result.variants)
     axes.set_ylim(0, 1.5 * most)
     axes.set_xlim(0, 1.02 * end)
-    axes.set_xlabel("time (s)", fontsize=TEXT)
-    axes.set_ylabel("round-trip time of the transfer (ms)", fontsize=TEXT)
-    axes.legend(loc="upper left", fontsize=SMALL, framealpha=0.95)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("round-trip time of the transfer (ms)")
+    axes.legend(loc="upper left")
     short = min(result.variants, key=lambda each: each.most_rtt_ms)
     long = max(result.variants, key=lambda each: each.most_rtt_ms)
     title = (
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
         f" trip of {short.rtt_ms:.0f} ms ({short.name}) or {long.rtt_ms:.0f} ms ({long.name})"
     )
-    style.title(figure, title)
     words = "; ".join(
         f"{each.name}: RTT {each.rtt_ms:.0f} ms in the median, {each.most_rtt_ms:.0f} ms at most,"
         f" {each.mbit:.1f} Mbit/s"
@@ -333,58 +279,34 @@ def bufferbloat(result: Queues) -> Picture:
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def _start(box: tuple[float, float, float, float] = _AXES) -> tuple[Figure, Axes]:
-    """A figure with empty axes."""
-    figure = style.new_figure()
-    axes = figure.add_axes(box)
-    axes.grid(color="#D8D8D8", lw=0.8)
-    axes.set_axisbelow(True)
-    no_box(axes)
-    return figure, axes
+def _curve(number: int, points: int) -> dict[str, Any]:
+    """The look of one of several curves over time, with some nine markers."""
+    colour, marker, line = _CURVES[number % len(_CURVES)]
+    look: dict[str, Any] = {"color": colour, "ls": line, "lw": 2.6, "marker": marker, "ms": 9}
+    return look | {"markevery": max(points // 9, 1)}
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:
     """A word beside a vertical line, at a share of the axes' height."""
-    axes.annotate(
-        words,
-        (x, height),
-        xycoords=axes.get_xaxis_transform(),
-        xytext=(6, 0),
-        textcoords="offset points",
-        fontsize=SMALL,
-        color=colour,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        zorder=6,
-    )
-
-
-def _steps(low: float, high: float, many: int = 120) -> list[float]:
-    """Numbers from low to high, in equal ratios."""
-    return [low * (high / low) ** (step / (many - 1)) for step in range(many)]
+    at: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+    axes.annotate(words, (x, height), (6, 0), color=colour, bbox=style.ON_WHITE, zorder=6, **at)
 
 
 def _size(value: float) -> str:
     return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
 
 
-def _byte_ticks(axes: Axes, which: str) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _at: _size(value) if value >= 1000 else f"{value:g}")
-    )
-    axis.set_minor_formatter(NullFormatter())
+def _byte_ticks(axis: Axis) -> None:
+    axis.set_major_formatter(lambda value, _at: _size(value) if value >= 1000 else f"{value:g}")
+    axis.set_minor_formatter("")
 
 
 def _plain_ticks(axes: Axes) -> None:
     """Ticks at 1, 2, 5, 10, … on both axes, written out."""
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
-
     ticks = [digit * 10.0**power for power in range(-2, 10) for digit in (1, 2, 5)]
     left, right = axes.get_xlim()
     low, high = axes.get_ylim()
     axes.set_xticks([tick for tick in ticks if left <= tick <= right])
     axes.set_yticks([tick for tick in ticks if low <= tick <= high])
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")

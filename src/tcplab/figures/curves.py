@@ -1,4 +1,4 @@
-"""Curves over time: sequence numbers as tcptrace draws them, and what is in flight."""
+"""Curves over time: sequence numbers as tcptrace draws them, and the data in flight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import style
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Picture, count, ms, rate
+from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Stretch, Timeline
@@ -26,16 +26,17 @@ _AXES: Final = (0.1, 0.105, 0.885, 0.685)
 #: Where a legend ends, in the room above the axes: it must not cover a curve.
 _LEGEND: Final = (0.1, 0.875)
 _HEADROOM: Final = 1.08
-#: So many points are drawn in thin lines.
+#: From this many points on, lines are thin.
 _DENSE: Final = 3000
 
 
+@drawing()
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
-    """Which byte left when: a stroke a segment, the ACK line below, the window line above.
+    """Which byte left when: one stroke per segment, the ACK line below, the window line above.
 
     The plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate, the
-    height between the ACK line and the strokes is what is in flight, and the window line is what
-    the peer would take.
+    height between the ACK line and the strokes is the data in flight, and the window line is the
+    end of what the peer would take.
 
     Args:
         timeline: of tcplab.timeline.explain.
@@ -46,7 +47,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
         ValueError: it has no data segment, or not in that time.
     """
     curves = _Curves(timeline, between_ms)
-    figure, axes = curves.start(_rate_finding(curves), "offset in the stream")
+    figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
     for again in (False, True):
         some = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
@@ -65,7 +66,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     times = [curves.ms(each.time_ns) for each in resent]
     axes.plot(times, middles, "D", ms=7, color=style.VERMILION, zorder=5)
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
-    _steps(axes, acks, color=style.GREEN, ls="--", lw=2.2, label="acknowledged")
+    steps(axes, acks, color=style.GREEN, ls="--", lw=2.2, label="acknowledged")
     highest = max(each.end for each in curves.drawn)
     lowest = min([0, *(each.offset for each in timeline.segments[:1])])
     if between_ms is not None:
@@ -78,8 +79,9 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     return Picture(figure, *_rate_finding(curves), curves.table())
 
 
+@drawing()
 def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
-    """How much was sent and not yet acknowledged, below the windows that bound it.
+    """The data sent and not yet acknowledged, below the windows that bound it.
 
     The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it.
 
@@ -94,14 +96,14 @@ def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None)
     curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight())
     flying = curves.part(curves.in_flight())
-    figure, axes = curves.start(finding, "bytes in flight")
+    figure, axes = curves.start("bytes in flight")
     _shade(axes, curves)
-    _steps(axes, flying, color=style.BLUE, ls="-", lw=2.6, label="in flight")
+    steps(axes, flying, color=style.BLUE, ls="-", lw=2.6, label="in flight")
     highest = max(value for _time, value in flying)
     windows = curves.part(curves.windows())
     cwnd = curves.part(curves.congestion_windows())
     if cwnd:
-        _steps(axes, cwnd, color=style.ORANGE, ls="--", lw=2.6, label="congestion window")
+        steps(axes, cwnd, color=style.ORANGE, ls="--", lw=2.6, label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
     axes.set_ylim(0, _HEADROOM * highest)
     _windows(axes, windows, _HEADROOM * highest, "peer's window", "it is")
@@ -148,7 +150,7 @@ class _Curves:
             )
 
     def part(self, points: Points) -> Points:
-        """What is to be seen of a step curve."""
+        """The part of a step curve that is drawn."""
         times = [time for time, _value in points]
         first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
         end = bisect.bisect_right(times, self.to_ms)
@@ -158,23 +160,16 @@ class _Curves:
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
 
-    def start(self, finding: tuple[str, str], ylabel: str) -> tuple[Figure, Axes]:
-        """A figure with its title and empty axes."""
-        figure = style.new_figure()
-        style.title(figure, finding[0])
-        axes = figure.add_axes(_AXES)
+    def start(self, ylabel: str) -> tuple[Figure, Axes]:
+        """A figure with empty axes."""
+        figure, axes = style.new_axes(_AXES, grid="both")
         length = self.to_ms - self.from_ms
         axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
         whole = self.ms(self.end_ns)
-        part = f"; the whole took {whole:.0f}" * (self.from_ms > 0 or self.to_ms < whole)
-        axes.set_xlabel(f"time (ms{part})", fontsize=TEXT)
-        axes.set_ylabel(ylabel, fontsize=TEXT)
+        part = f"; the whole took {whole:.0f}" if self.from_ms > 0 or self.to_ms < whole else ""
+        axes.set_xlabel(f"time (ms{part})")
+        axes.set_ylabel(ylabel)
         axes.yaxis.set_label_coords(-0.088, 0.5)
-        axes.tick_params(labelsize=SMALL)
-        axes.grid(color="#D8D8D8", lw=0.8)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
         return figure, axes
 
     def acknowledged(self) -> Points:
@@ -314,7 +309,8 @@ def _most_waited(timeline: Timeline) -> tuple[Reason, float] | None:
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def _steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
+def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
+    """A curve (time in ms, value) that keeps each value until the next."""
     times = [time for time, _value in points]
     values = [value for _time, value in points]
     if len(points) > _DENSE:
@@ -333,13 +329,12 @@ def _windows(axes: Axes, points: Points, top: float, name: str, its: str) -> Non
             transform=axes.transAxes,
             ha="left",
             va="top",
-            fontsize=SMALL,
             color=style.ink(style.PURPLE),
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2},
+            bbox=style.ON_WHITE,
             zorder=6,
         )
     elif points:
-        _steps(axes, points, color=style.PURPLE, ls="-.", lw=2.2, label=name)
+        steps(axes, points, color=style.PURPLE, ls="-.", lw=2.2, label=name)
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
@@ -374,7 +369,6 @@ def _legend(axes: Axes) -> None:
     axes.get_figure().legend(  # type: ignore[union-attr]
         loc="upper left",
         bbox_to_anchor=_LEGEND,
-        fontsize=SMALL,
         ncols=3,
         frameon=False,
         borderpad=0,
@@ -385,10 +379,6 @@ def _legend(axes: Axes) -> None:
 
 def _bytes_axis(axes: Axes) -> None:
     """One unit for the whole axis."""
-    from matplotlib.ticker import FuncFormatter
-
     top = axes.get_ylim()[1]
     size, unit = (1e6, " MB") if top >= 2e6 else (1e3, " kB") if top >= 1e4 else (1, "")
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _at: f"{value / size:g}{unit}" if value else "0")
-    )
+    axes.yaxis.set_major_formatter(lambda value, _at: f"{value / size:g}{unit}" if value else "0")

@@ -1,19 +1,179 @@
-"""What a program does to the network, segment by segment: lesson 08."""
+"""Lesson 08: the packets of a slow program, the sizes of its segments, and the cause."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import style
-from tcplab.figures.style import SMALL, TEXT, Picture, count
-from tcplab.tables import Column, Table
+from tcplab.figures.bars import beside, look_of
+from tcplab.figures.curves import steps
+from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, ms
+from tcplab.figures.timeline_figure import timeline
+from tcplab.segments import FROM_SERVER, SYN
+from tcplab.tables import Column, Table, digits
 
 if TYPE_CHECKING:
-    from tcplab.experiments.diagnosis import Diagnosis
+    from matplotlib.axes import Axes
 
-__all__ = ["data_per_segment"]
+    from tcplab.experiments.diagnosis import Diagnosis
+    from tcplab.segments import SegmentArray
+
+__all__ = ["cause", "data_per_segment", "symptom"]
+
+_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
+_HERE: Final = Style(style.VERMILION, "//", "")
+_NEEDED: Final = Style(style.GREEN, "..", "")
+_TEXT: Final = Style(style.BLUE, "", "")
+
+
+def _check_sent(case: Diagnosis) -> None:
+    if not len(case.sent):
+        raise ValueError("no data segment was recorded")
+
+
+# ---- the symptom ---------------------------------------------------------------------------------
+
+#: Requests, round trips or lines that are drawn.
+_UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
+_GAP_SHARE: Final = 0.07
+_MOST_GAPS: Final = 8
+_BARE_ACK: Final = 0.35  # height of a packet without data; one byte has 1
+_LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "data from the client": {"marker": "o", "color": style.BLUE},
+    "bare ACK from the client": {"marker": "x", "color": style.GREY},
+    "data from the server": {"marker": "D", "color": style.GREEN},
+    "bare ACK from the server": {"marker": "s", "color": style.VERMILION, "mfc": "white"},
+}
+
+
+@drawing()
+def symptom(case: Diagnosis) -> Picture:
+    """Some packets at the sender, the gaps between them, what is taken and what is needed.
+
+    Nothing of why: that is :func:`cause`.
+
+    Raises:
+        ValueError: nothing was sent.
+    """
+    _check_sent(case)
+    figure = style.new_figure()
+    rows: SegmentArray = case.segments[_part(case)]
+    gaps = _draw_packets(figure.add_axes((0.085, 0.37, 0.9, 0.49)), case, rows)
+    _draw_excess(figure.add_axes((0.085, 0.075, 0.9, 0.155)), case)
+    what, taken, needed = case.excess
+    data = rows.data("client")
+    shown = ", ".join(ms(each) for each in gaps)
+    alt = (
+        f"Packets of {case.program} at the sender over time, {count(len(rows), 'packet')} from the"
+        f" middle of the run, {len(data)} of them with data from the client."
+        f"{f' Long gaps: {shown}.' if gaps else ''}"
+        f" Bars: {what}, here {digits(taken)}, needed {digits(needed)}."
+    )
+    return Picture(figure, _symptom_finding(case), alt, case.symptoms())
+
+
+def _symptom_finding(case: Diagnosis) -> str:
+    what, taken, needed = case.excess
+    unit = " ms" if what.endswith("(ms)") else ""
+    words = (
+        f"{case.program}, {case.rtt_ms:g} ms away: {what.removesuffix(' (ms)')}"
+        f" {digits(taken)}{unit}, needed {digits(needed)}: {case.excess.times:.3g} times"
+    )
+    if case.program == "ticker":  # it has nothing to send most of the time
+        return words
+    return f"{words}; up to {ms(case.longest_gap_ms)} without a packet"
+
+
+def _part(case: Diagnosis) -> slice:
+    """Rows from the middle of the run, as many units as are drawn."""
+    import numpy as np
+
+    rows = case.segments
+    units = _UNITS[case.program]
+    times = rows["time_ns"].astype("int64")
+    if case.program == "request":
+        answers = np.flatnonzero(rows.from_server & rows.carries_data)
+        begin = max(len(answers) // 2 - 1, 0)
+        end = min(begin + units, len(answers) - 1)
+        return slice(answers[begin], answers[end] + 1)
+    if case.program == "ticker":
+        data = rows.from_client * rows["payload_bytes"].astype("int64")
+        sent = data.cumsum()
+        first = case.units // 2 * LINE_BYTES
+        inside = np.flatnonzero((sent > first) & (sent <= first + units * LINE_BYTES))
+        if len(inside):
+            return slice(int(inside[0]), int(inside[-1]) + 1)
+    middle = len(rows) // 2
+    if case.rtt_ms < 1 or case.program == "ticker":
+        return slice(middle, middle + 60)
+    # From the end of a gap on, if there is one: then a burst is seen whole.
+    near = range(middle, min(middle + len(rows) // 8 + 2, len(rows)))
+    begin = max(near, key=lambda i: times[i] - times[i - 1])
+    until = times[begin] + units * case.rtt_ms * 1e6
+    return slice(begin, int(np.searchsorted(times, until, "right")))
+
+
+def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float]:
+    """One stem per packet, up from the client and down from the server; the long gaps in ms."""
+    start = rows.first_time_ns
+    kinds: dict[str, list[tuple[float, float]]] = {}
+    times: list[float] = []
+    for row in rows:
+        at, size = (int(row["time_ns"]) - start) / 1e6, int(row["payload_bytes"])
+        height = 1 + math.log10(size) if size else _BARE_ACK
+        end = "server" if row["direction"] == FROM_SERVER else "client"
+        kind = f"data from the {end}" if size else f"bare ACK from the {end}"
+        kinds.setdefault(kind, []).append((at, height if end == "client" else -height))
+        times.append(at)
+    for kind, look in _LOOKS.items():
+        if kind in kinds:
+            at_ms, heights = zip(*kinds[kind], strict=True)
+            axes.vlines(at_ms, 0, heights, color=look["color"], lw=2)
+            axes.plot(at_ms, heights, label=kind, ls="", ms=7, **look)
+    width = times[-1] or 1.0
+    gaps = _mark_gaps(axes, times, width) if case.program != "ticker" else []
+    axes.axhline(0, color="black", lw=1.2)
+    axes.set_xlim(-0.015 * width, 1.015 * width)
+    axes.set_ylim(-2.6, 5.3)
+    ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.set_ylabel("data (bytes)")
+    sender = "client, which sends" if case.program == "backup" else "client"
+    axes.set_xlabel(f"time (ms), a part of the run; captured at the {sender}")
+    axes.grid(axis="y")
+    axes.legend(loc="lower right", ncols=4)
+    return gaps
+
+
+def _mark_gaps(axes: Axes, times: list[float], width: float) -> list[float]:
+    pairs = [(b - a, a, b) for a, b in itertools.pairwise(times) if b - a > _GAP_SHARE * width]
+    longest = sorted(pairs, reverse=True)[:_MOST_GAPS]
+    for gap, begin, end in longest:
+        style.extent(axes, begin, end, 4.55, "black")
+        axes.text((begin + end) / 2, 4.68, ms(gap), ha="center")
+    return [gap for gap, _begin, _end in sorted(longest, key=lambda each: each[1])]
+
+
+def _draw_excess(axes: Axes, case: Diagnosis) -> None:
+    what, taken, needed = case.excess
+    for y, (value, look) in enumerate(((taken, _HERE), (needed, _NEEDED))):
+        axes.barh(y, value, 0.62, **look_of(look))
+        beside(axes, digits(value), value, y)
+    _here_and_needed(axes)
+    axes.set_xlim(0, 1.12 * max(taken, needed))
+    axes.set_xlabel(what)
+
+
+def _here_and_needed(axes: Axes) -> None:
+    axes.set_yticks([0, 1], ["here", "needed"], fontsize=TEXT)
+    axes.set_ylim(1.5, -0.5)
+
+
+# ---- the segments --------------------------------------------------------------------------------
 
 _COLUMNS: Final = (
     Column("bytes", "data (bytes)"),
@@ -21,32 +181,28 @@ _COLUMNS: Final = (
     Column("share", "of the segments", ".0%"),
     Column("header_share", "headers' share of these frames", ".0%"),
 )
-
 _MOST_DRAWN: Final = 240
-_FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
 _BINS: Final = (1, 2, 10, 100, 500, 1000, 1447, 1448)
 
 
+@drawing()
 def data_per_segment(case: Diagnosis) -> Picture:
     """The data of each segment in the order of departure, and a table of the sizes.
 
     Raises:
         ValueError: nothing was sent.
     """
+    _check_sent(case)
     sizes = case.sent["payload_bytes"].tolist()
-    if not sizes:
-        raise ValueError("no data segment was recorded")
     median = statistics.median_low(sizes)
     total = sum(sizes)
-    headers = len(sizes) * _FRAME_HEADERS
+    headers = len(sizes) * _HEADERS
     title = (
         f"{case.program}: {count(len(sizes), 'segment')} for {total:,} bytes, half of them with at"
         f" most {count(median, 'byte')};"
         f" {headers / (headers + total):.0%} of what passes is headers"
     )
-    figure = style.new_figure()
-    style.title(figure, title)
-    axes = figure.add_axes((0.085, 0.11, 0.9, 0.74))
+    figure, axes = style.new_axes((0.085, 0.11, 0.9, 0.74), grid="y")
     drawn = sizes[:_MOST_DRAWN]
     numbers = range(1, len(drawn) + 1)
     axes.vlines(numbers, 0, drawn, color=style.BLUE, lw=2.2 if len(drawn) > 100 else 5)
@@ -57,7 +213,6 @@ def data_per_segment(case: Diagnosis) -> Picture:
         1448 * 1.08,
         "a full segment: 1448 bytes",
         ha="right",
-        fontsize=SMALL,
         color=style.ink(style.VERMILION),
         transform=axes.get_yaxis_transform(),
     )
@@ -65,23 +220,18 @@ def data_per_segment(case: Diagnosis) -> Picture:
     axes.set_yticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
     axes.set_ylim(0, 4000)
     axes.set_xlim(0, len(drawn) + 1)
-    axes.set_ylabel("data in the segment (bytes, logarithmic)", fontsize=TEXT)
+    axes.set_ylabel("data in the segment (bytes, logarithmic)")
     more = f" (the first {len(drawn)} of {len(sizes)})" if len(sizes) > len(drawn) else ""
-    axes.set_xlabel(f"segment, in order of departure{more}", fontsize=TEXT)
-    axes.tick_params(labelsize=SMALL)
-    axes.grid(axis="y", color="#D8D8D8", lw=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.set_xlabel(f"segment, in order of departure{more}")
     alt = (
         f"Stem plot of the data in each segment of {case.program}, smallest {min(sizes)}, median"
         f" {median:,.0f}, largest {max(sizes):,} bytes, {len(sizes):,} segments in all. {title}."
     )
-    return Picture(figure, title, alt, Table(_COLUMNS, _rows(sizes)))
+    return Picture(figure, title, alt, Table(_COLUMNS, _size_rows(sizes)))
 
 
-def _rows(sizes: list[int]) -> list[dict[str, str | float | int]]:
-    """How many segments are of which size: single sizes where few occur, else ranges."""
+def _size_rows(sizes: list[int]) -> list[dict[str, str | float | int]]:
+    """The number of segments per size: single sizes where few occur, else ranges."""
     kinds = sorted(set(sizes))
     if len(kinds) <= 8:
         ranges = [(kind, kind) for kind in kinds]
@@ -92,7 +242,7 @@ def _rows(sizes: list[int]) -> list[dict[str, str | float | int]]:
     for low, high in ranges:
         inside = [size for size in sizes if low <= size <= high]
         if inside:
-            headers = len(inside) * _FRAME_HEADERS
+            headers = len(inside) * _HEADERS
             rows.append(
                 {
                     "bytes": str(low) if low == high else f"{low} to {high}",
@@ -102,3 +252,109 @@ def _rows(sizes: list[int]) -> list[dict[str, str | float | int]]:
                 }
             )
     return rows
+
+
+# ---- the cause -----------------------------------------------------------------------------------
+
+
+@drawing()
+def cause(case: Diagnosis) -> Picture:
+    """The picture that names the cause, another one for each program.
+
+    A request's timeline with the kernel's reasons; the bytes in flight in a backup, with what the
+    receiver allows and what the wire holds; a line of the ticker, cut into its segments.
+
+    Raises:
+        ValueError: nothing was sent.
+    """
+    _check_sent(case)
+    if case.program == "request":
+        return timeline(case.timeline())
+    return _backup_in_flight(case) if case.program == "backup" else _one_line(case)
+
+
+def _backup_in_flight(case: Diagnosis) -> Picture:
+    rows = case.segments
+    start = rows.first_time_ns
+    sent = acked = 1
+    in_flight: list[tuple[float, int]] = []
+    offered: list[tuple[float, int]] = []
+    for row in rows:
+        at_ms = (int(row["time_ns"]) - start) / 1e6
+        if row["direction"] == FROM_SERVER:
+            acked = max(acked, int(row["ack"]))
+            if not row["flags"] & SYN:  # its window is not scaled
+                offered.append((at_ms, int(row["window"])))
+        elif row["payload_bytes"]:
+            sent = max(sent, int(row["seq"]) + int(row["payload_bytes"]))
+        in_flight.append((at_ms, sent - acked))
+    window, holds = case.window_bytes, case.bdp_bytes or 0
+    most = max(each for _at_ms, each in in_flight)
+    title = f"backup, {case.rtt_ms:g} ms away: the wire holds {holds:,} bytes, "
+    if window < holds:
+        title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"
+    else:
+        title += f"the receiver allows {window:,.0f}: the wire is the limit"
+    figure, axes = style.new_axes((0.095, 0.105, 0.885, 0.76), grid="both")
+    steps(axes, in_flight, color=style.BLUE, lw=2, label="in flight")
+    steps(axes, offered, color=style.VERMILION, lw=2.4, ls="--", label="the receiver's window")
+    axes.axhline(holds, color="black", ls=":", lw=2.4)
+    words = f"what the wire holds: rate × RTT = {holds:,} bytes"
+    axes.text(in_flight[-1][0], holds, words, fontsize=TEXT, ha="right", va="bottom")
+    axes.set_ylim(0, 1.2 * max(holds, most, min(window, 2 * most)))
+    axes.set_xlim(0, in_flight[-1][0])
+    axes.set_xlabel("time (ms), the whole run")
+    axes.set_ylabel("bytes")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="center right")
+    alt = f"Bytes in flight over time, at most {most:,}. {title}."
+    return Picture(figure, title, alt, case.evidence())
+
+
+def _one_line(case: Diagnosis) -> Picture:
+    """A line from the middle of the run: each character, and the segment it travelled in."""
+    number = case.units // 2
+    text = line_of(number)
+    first = 1 + number * LINE_BYTES
+    cuts: list[tuple[int, int]] = []
+    for row in case.sent:
+        begin = int(row["seq"]) - first
+        end = begin + int(row["payload_bytes"])
+        if end > 0 and begin < LINE_BYTES:
+            cuts.append((max(begin, 0), min(end, LINE_BYTES)))
+    calls = case.report.get("system_calls", 0) / case.units
+    title = (
+        f"ticker, {case.rtt_ms:g} ms away: a line is {calls:.3g} calls of send and"
+        f" {count(len(cuts), 'segment')} on the wire"
+    )
+    figure, axes = style.new_axes((0.02, 0.46, 0.96, 0.42))
+    axes.set_axis_off()
+    axes.set(xlim=(-0.2, LINE_BYTES + 0.2), ylim=(0, 1))
+    nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
+    words = f"line {number}, {LINE_BYTES} bytes; a box is a segment. TCP_NODELAY is {nodelay}."
+    axes.text(0, 0.82, words, fontsize=TEXT)
+    for at, character in enumerate(text):
+        shown = {"\n": "↵", " ": "␣"}.get(character, character)
+        axes.text(
+            at + 0.5, 0.42, shown, fontsize=TITLE, ha="center", va="center", family="monospace"
+        )
+    for begin, end in cuts:
+        style.fill(axes, _TEXT, begin + 0.06, 0.24, end - begin - 0.12, 0.36)
+    text_bytes, header_bytes = case.payload_bytes / case.units, case.segments_per_unit * _HEADERS
+    _draw_headers(figure.add_axes((0.12, 0.11, 0.86, 0.25)), text_bytes, header_bytes)
+    alt = f"The text of a line, cut into {count(len(cuts), 'segment')}. {title}."
+    return Picture(figure, title, alt, case.evidence())
+
+
+def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
+    """What passes for a line, here and in one segment: text, and headers."""
+    for y, headers in ((0, header_bytes), (1, float(_HEADERS))):
+        first = y == 0
+        axes.barh(y, text_bytes, 0.6, label="text" if first else None, **look_of(_TEXT))
+        label = "headers" if first else None
+        axes.barh(y, headers, 0.6, left=text_bytes, label=label, **look_of(_HERE))
+        beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", text_bytes + headers, y)
+    _here_and_needed(axes)
+    axes.set_xlim(0, 1.13 * (text_bytes + max(header_bytes, _HEADERS)))
+    axes.set_xlabel("bytes on the wire for a line (mean of the run)")
+    axes.legend(loc="lower right", ncols=2)

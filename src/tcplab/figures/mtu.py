@@ -1,14 +1,16 @@
-"""MTU and MSS: what a packet's size costs, what a capture shows of it, and the black hole."""
+"""Lesson 03: the cost of a packet's size, its size in a capture, and the black hole."""
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.mtu import Mtu
 from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import style
-from tcplab.figures.style import SMALL, TEXT, Picture, count, ms
+from tcplab.figures.bars import named_once
+from tcplab.figures.style import SMALL, TEXT, Picture, count, drawing, ms
 from tcplab.models import TCP_ON_ETHERNET, header_share
 from tcplab.tables import Column, Table
 
@@ -19,8 +21,10 @@ __all__ = ["headers", "mtu_sweep", "path_mtu", "segment_sizes"]
 
 #: Line style, marker and colour for offload off and on.
 _LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLUE)}
+_FIRST_MS: Final = 0.01  # an earlier time has no place on the logarithmic axis
 
 
+@drawing()
 def mtu_sweep(result: Mtu) -> Picture:
     """Throughput and CPU time against the MTU, with and without offload.
 
@@ -28,8 +32,6 @@ def mtu_sweep(result: Mtu) -> Picture:
         result: of experiments.mtu.measure.
     """
     figure = style.new_figure()
-    finding = _sweep_finding(result)
-    style.title(figure, finding)
     speed = figure.add_axes((0.08, 0.15, 0.4, 0.68))
     cost = figure.add_axes((0.575, 0.15, 0.4, 0.68))
     for offload in sorted({each.offload for each in result.loopback}):
@@ -37,28 +39,27 @@ def mtu_sweep(result: Mtu) -> Picture:
         rows = [each for each in result.loopback if each.offload == offload]
         rows.sort(key=lambda each: each.mtu_bytes)
         look: dict[str, Any] = {"ls": line, "marker": marker, "ms": 9, "lw": 2.6, "color": colour}
-        label = f"offload {'on' if offload else 'off'}"
+        look["label"] = _offload_name(offload)
         x = [each.mtu_bytes for each in rows]
-        speed.plot(x, [statistics.median(each.mb_per_s) for each in rows], label=label, **look)
-        speed.vlines(
-            x,
-            [min(each.mb_per_s) for each in rows],
-            [max(each.mb_per_s) for each in rows],
-            color=colour,
-            lw=5,
-            alpha=0.35,
-        )
-        cost.plot(x, [statistics.median(each.cpu_s_per_gb) for each in rows], label=label, **look)
-    _mtu_axis(speed, result)
-    _mtu_axis(cost, result)
-    speed.set_ylabel("MB/s (10$^6$ bytes a second): median, least to most", fontsize=SMALL)
-    cost.set_ylabel("CPU time of both ends (s for 10$^9$ bytes)", fontsize=SMALL)
-    speed.legend(fontsize=TEXT, loc="lower right", framealpha=0.95)
-    cost.legend(fontsize=TEXT, loc="upper right", framealpha=0.95)
+        speed.plot(x, [statistics.median(each.mb_per_s) for each in rows], **look)
+        least = [min(each.mb_per_s) for each in rows]
+        most = [max(each.mb_per_s) for each in rows]
+        speed.vlines(x, least, most, color=colour, lw=5, alpha=0.35)
+        cost.plot(x, [statistics.median(each.cpu_s_per_gb) for each in rows], **look)
     for axes in (speed, cost):
+        _mtu_axis(axes, result)
         axes.set_ylim(bottom=0)
+    speed.set_ylabel("MB/s (10⁶ bytes per second): median, least to most", fontsize=SMALL)
+    cost.set_ylabel("CPU time of both ends (s for 10⁹ bytes)", fontsize=SMALL)
+    speed.legend(loc="lower right")
+    cost.legend(loc="upper right")
+    finding = _sweep_finding(result)
     alt = f"Two line plots against the MTU, throughput and CPU time. {finding}."
     return Picture(figure, finding, alt, result.tables()[0])
+
+
+def _offload_name(offload: bool) -> str:
+    return f"offload {'on' if offload else 'off'}"
 
 
 def _sweep_finding(result: Mtu) -> str:
@@ -81,18 +82,11 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
     axes.set_xticks(rows, [str(mtu) for mtu in rows])
     axes.set_xticks([], minor=True)
     axes.set_xlim(min(rows) / 1.4, max(rows) * 1.4)
-    axes.set_xlabel("MTU (bytes), logarithmic", fontsize=TEXT)
-    _frame(axes)
+    axes.set_xlabel("MTU (bytes), logarithmic")
+    axes.grid()
 
 
-def _frame(axes: Axes) -> None:
-    axes.tick_params(labelsize=SMALL)
-    axes.grid(color="#D8D8D8", lw=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
+@drawing()
 def headers(result: Mtu) -> Picture:
     """The part of an Ethernet that carries data, against the size of a segment: derived, measured.
 
@@ -104,67 +98,51 @@ def headers(result: Mtu) -> Picture:
     """
     if not result.wire:
         raise ValueError("nothing was measured on the wire; give wire_mtus")
-    figure = style.new_figure()
-    best = max(result.wire, key=lambda each: each.mtu_bytes)
-    percents = {
-        each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
-        for each in result.wire
-    }
-    shares = [
-        f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
-        for mtu, percent in percents.items()
-    ]
-    finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
-    style.title(figure, finding)
-    axes = figure.add_axes((0.09, 0.12, 0.88, 0.71))
+    figure, axes = style.new_axes((0.09, 0.12, 0.88, 0.71), grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
     sizes = [size for size in sizes if size <= 8948]
     curve = [100 * (1 - header_share(size, 9000, TCP_ON_ETHERNET)) for size in sizes]
     label = "derived: data / (data + 90 bytes of headers and framing)"
-    axes.plot(sizes, curve, color=style.BLACK, lw=2.6, label=label)
-    for row in result.wire:
-        size, percent = row.mtu_bytes - 52, percents[row.mtu_bytes]
-        axes.plot(
-            size,
-            percent,
-            "D",
-            ms=12,
-            mfc=style.ORANGE,
-            mec=style.BLACK,
-            label="measured" if row is result.wire[0] else None,
-            zorder=4,
-        )
-        axes.annotate(
-            f"MTU {row.mtu_bytes}:\n{percent:.1f} %",
-            (size, percent),
-            xytext=(0, -16),
-            textcoords="offset points",
-            ha="center",
-            va="top",
-            fontsize=TEXT,
-        )
-    axes.annotate(
-        f"1 byte: {curve[0]:.1f} %",
-        (1, curve[0]),
-        xytext=(10, 14),
-        textcoords="offset points",
-        fontsize=TEXT,
-    )
+    axes.plot(sizes, curve, color="black", lw=2.6, label=label)
+    percents = {
+        each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
+        for each in result.wire
+    }
+    _measured_shares(axes, percents)
+    words = f"1 byte: {curve[0]:.1f} %"
+    axes.annotate(words, (1, curve[0]), (10, 14), textcoords="offset points", fontsize=TEXT)
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
     axes.set_xlim(0.9, 14_000)
     axes.set_ylim(0, 104)
-    axes.set_xlabel("data in a segment (bytes)", fontsize=TEXT)
-    axes.set_ylabel("data, of what occupies the wire (%)", fontsize=TEXT)
-    axes.legend(loc="upper left", fontsize=TEXT, framealpha=0.95)
-    _frame(axes)
+    axes.set_xlabel("data in a segment (bytes)")
+    axes.set_ylabel("data, of what occupies the wire (%)")
+    axes.legend(loc="upper left")
+    shares = [
+        f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
+        for mtu, percent in percents.items()
+    ]
+    best = max(result.wire, key=lambda each: each.mtu_bytes)
+    finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
     alt = (
-        f"A curve that rises from {curve[0]:.1f} % at one byte a segment towards 100 %, with the"
+        f"A curve that rises from {curve[0]:.1f} % at one byte per segment towards 100 %, with the"
         f" measured points on it. {finding}."
     )
     return Picture(figure, finding, alt, result.tables()[1])
 
 
+def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
+    """A point per MTU, at the data of a full segment."""
+    sizes = [mtu - 52 for mtu in percents]
+    look: dict[str, Any] = {"mfc": style.ORANGE, "mec": "black", "zorder": 4}
+    axes.plot(sizes, list(percents.values()), "D", ms=12, label="measured", **look)
+    for (mtu, percent), size in zip(percents.items(), sizes, strict=True):
+        words = f"MTU {mtu}:\n{percent:.1f} %"
+        below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
+        axes.annotate(words, (size, percent), (0, -16), fontsize=TEXT, **below)
+
+
+@drawing()
 def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
     """The packets of the same data as a capture shows them, with and without offload.
 
@@ -176,7 +154,6 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
         KeyError: this MTU was not measured with and without offload.
     """
     rows = {offload: result.of(mtu_bytes, offload=offload) for offload in (False, True)}
-    figure = style.new_figure()
     total = int(rows[False].captured_bytes.sum())
     without, together = rows[False], rows[True]
     finding = (
@@ -184,35 +161,25 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
         f" {without.largest_captured_bytes:,} bytes without offload,"
         f" {len(together.captured_bytes):,} of up to {together.largest_captured_bytes:,} with it"
     )
-    style.title(figure, finding)
-    axes = figure.add_axes((0.09, 0.12, 0.88, 0.71))
+    figure, axes = style.new_axes((0.09, 0.12, 0.88, 0.71), grid="both")
     for offload, row in rows.items():
         _line, _marker, colour = _LOOKS[offload]
         ends = row.captured_bytes.cumsum() / 1000
         starts = ends - row.captured_bytes / 1000
-        axes.hlines(
-            row.captured_bytes,
-            starts,
-            ends,
-            color=colour,
-            lw=5,
-            label=f"offload {'on' if offload else 'off'}",
-        )
+        label = _offload_name(offload)
+        axes.hlines(row.captured_bytes, starts, ends, color=colour, lw=5, label=label)
         if offload:  # too many to be told apart without
-            axes.plot(starts, row.captured_bytes, "|", ms=14, mew=1.2, color=style.BLACK)
+            axes.plot(starts, row.captured_bytes, "|", ms=14, mew=1.2, color="black")
     axes.axhline(mtu_bytes, color=style.GREY, ls=":", lw=2)
-    axes.text(
-        total / 1000, mtu_bytes * 1.06, f"MTU {mtu_bytes}", ha="right", va="bottom", fontsize=TEXT
-    )
+    axes.text(total / 1000, mtu_bytes * 1.06, f"MTU {mtu_bytes}", ha="right", fontsize=TEXT)
     axes.set_yscale("log")
     axes.set_ylim(100, 200_000)
     ticks = [100, 1000, 1448, 10_000, 65_536]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_yticks([], minor=True)
-    axes.set_xlabel("place in the stream (kB); offload on: a stroke at each packet", fontsize=TEXT)
-    axes.set_ylabel("data in the packet (bytes)", fontsize=TEXT)
-    axes.legend(loc="lower right", fontsize=TEXT, framealpha=0.95)
-    _frame(axes)
+    axes.set_xlabel("place in the stream (kB); offload on: a stroke at each packet")
+    axes.set_ylabel("data in the packet (bytes)")
+    axes.legend(loc="lower right")
     alt = f"Packets of a capture as strokes at the height of their size. {finding}."
     columns = (
         Column("variant", "capture"),
@@ -224,65 +191,56 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
     return Picture(figure, finding, alt, Table(columns, [each.row() for each in rows.values()]))
 
 
+@drawing()
 def path_mtu(result: PathMtu) -> Picture:
-    """Each segment that left, when, and whether it fitted the path: a lane a case.
+    """Each segment that left, when, and whether it fitted the path: one lane per case.
 
     Args:
         result: of experiments.path_mtu.measure.
     """
-    from matplotlib.ticker import FuncFormatter
-
-    figure = style.new_figure()
-    finding = _path_finding(result)
-    style.title(figure, finding)
-    axes = figure.add_axes((0.185, 0.2, 0.79, 0.62))
-    first_ms, last_ms = 0.01, max([100.0, *(each.ms for each in result.variants)]) * 2.2
-    for y, case in enumerate(reversed(result.variants)):
-        axes.axhline(y, color="#B0B0B0", lw=1, zorder=1)
-        for fits, marker, colour, label in (
-            (True, "o", style.BLUE, f"segment that fits MTU {result.path_mtu_bytes}"),
-            (False, "X", style.VERMILION, "segment that is too long: dropped"),
-        ):
-            times = [max(each.ms, first_ms) for each in case.sent if each.fits is fits]
-            axes.plot(
-                times,
-                [y] * len(times),
-                marker,
-                ms=11,
-                mfc=colour,
-                mec=style.BLACK,
-                label=label if y == 0 else None,
-                alpha=0.9,
-                zorder=3 + (not fits),
-            )
-        axes.plot(
-            [max(each, first_ms) for each in case.icmp_ms],
-            [y + 0.2] * len(case.icmp_ms),
-            "v",
-            ms=12,
-            mfc=style.YELLOW,
-            mec=style.BLACK,
-            label="ICMP: fragmentation needed" if y == 0 else None,
-            zorder=6,
-        )
+    figure, axes = style.new_axes((0.185, 0.2, 0.79, 0.62), grid="x")
+    last_ms = max([100.0, *(each.ms for each in result.variants)]) * 2.2
+    cases = list(reversed(result.variants))
+    for y, case in enumerate(cases):
+        _path_lane(axes, case, y, result.path_mtu_bytes)
         words = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
-        axes.text(last_ms * 0.9, y + 0.22, words, ha="right", va="bottom", fontsize=SMALL)
+        axes.text(last_ms * 0.9, y + 0.22, words, ha="right")
     axes.set_xscale("log")
-    axes.set_xlim(first_ms / 1.6, last_ms)
-    axes.set_ylim(-0.5, len(result.variants) - 0.3)
-    names = [_case_name(each) for each in reversed(result.variants)]
-    axes.set_yticks(range(len(names)), names, fontsize=SMALL)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _at: f"{value:g}"))
+    axes.set_xlim(_FIRST_MS / 1.6, last_ms)
+    axes.set_ylim(-0.5, len(cases) - 0.3)
+    axes.set_yticks(range(len(cases)), [_case_name(each) for each in cases])
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(
-        f"time after the first segment with data (ms), logarithmic; the first stands at {first_ms}",
+        "time after the first segment with data (ms), logarithmic; the first stands at"
+        f" {_FIRST_MS}",
         fontsize=SMALL,
     )
-    _frame(axes)
-    axes.grid(visible=False, axis="y")
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=SMALL, frameon=False)
+    figure.legend(loc="lower center", ncols=3, frameon=False)
+    finding = _path_finding(result)
     alt = f"A lane for each case, marks where segments left. {finding}."
     return Picture(figure, finding, alt, Table(result.columns, result.rows(), finding))
+
+
+def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:
+    axes.axhline(y, color="#B0B0B0", lw=1, zorder=1)
+    fitted = [each.ms for each in case.sent if each.fits]
+    dropped = [each.ms for each in case.sent if not each.fits]
+    for times, height, marker, size, colour, name in (
+        (fitted, y, "o", 11, style.BLUE, f"segment that fits MTU {path_mtu_bytes}"),
+        (dropped, y, "X", 11, style.VERMILION, "segment that is too long: dropped"),
+        (case.icmp_ms, y + 0.2, "v", 12, style.YELLOW, "ICMP: fragmentation needed"),
+    ):
+        axes.plot(
+            [max(each, _FIRST_MS) for each in times],
+            [height] * len(times),
+            marker,
+            ms=size,
+            mfc=colour,
+            mec="black",
+            alpha=0.9,
+            zorder=4,
+            label=named_once(axes, name),
+        )
 
 
 def _case_name(case: PathMtuVariant) -> str:

@@ -1,4 +1,4 @@
-"""What all figures share: size, type, colours, and the picture with its words and numbers."""
+"""What all figures share: size, type, colours, and the picture with its alt text and its table."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ import base64
 import functools
 import io
 import os
-import struct
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tcplab.experiments.mode import mode
 from tcplab.models import Reason
 from tcplab.tables import Table
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-__all__ = ["Line", "Picture", "Style", "arrow", "fill", "new_figure"]
+__all__ = [
+    "Line",
+    "Picture",
+    "Style",
+    "arrow",
+    "drawing",
+    "extent",
+    "fill",
+    "new_axes",
+    "new_figure",
+]
 
 # Okabe and Ito's palette, which people with any colour vision tell apart.
 BLACK: Final = "#000000"
@@ -49,13 +55,17 @@ _INK: Final = {
     GREY: "#595959",
 }
 
-WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 100  # a projector's 1280 x 720
+# As in tcplab.mplstyle: a projector's 1280 x 720, and type of three sizes.
+WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 100
 TITLE, TEXT, SMALL = 19, 15, 13
+
+#: Behind a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
+ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a reason looks: colour, and a hatch for those who don't see the colour."""
+    """The look of a bar: colour, and a hatch for those who do not see the colour."""
 
     colour: str
     hatch: str
@@ -63,7 +73,7 @@ class Style:
 
 
 class Line(NamedTuple):
-    """How an arrow looks: the line style tells what the colour tells."""
+    """The look of an arrow: its line style tells what its colour tells."""
 
     line: str
     colour: str
@@ -75,7 +85,7 @@ SENT_AGAIN: Final = Line("-", BLACK, 3.0)
 REPLY: Final = Line("-.", GREEN, 2.4)
 ACK: Final = Line("--", VERMILION, 2.0)
 
-#: A stretch of waiting is known by colour, by hatch, and by its label.
+#: A wait is known by colour, by hatch, and by its label.
 HOLD_STYLES: Final = {
     Reason.HELD_BY_NAGLE: Style(VERMILION, "///", "held by Nagle"),
     Reason.CORKED: Style(PURPLE, "xx", "held by the cork"),
@@ -91,16 +101,33 @@ HOLD_STYLES: Final = {
 }
 
 
+#: matplotlib's settings belong to the whole process. Drawing calls drawing: hence reentrant.
+_SETTINGS: Final = threading.RLock()
+_SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The course's style sheet, whatever the user has set for figures of his own.
+
+    A context manager, and a decorator of functions that draw: ``@drawing()``.
+    """
+    from matplotlib import style
+
+    with _SETTINGS, style.context(["default", _SHEET]):
+        yield
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure with what it shows in words and in numbers.
+    """A figure with its finding above it, its alternative text, and its numbers as a table.
 
     The last expression of a notebook cell shows it once, with its alternative text.
 
     Attributes:
         figure: the matplotlib Figure, which no pyplot knows of.
         title: the finding.
-        alt: what a reader who cannot see the figure should know: a sentence or two, with numbers.
+        alt: the content for a reader who cannot see the figure: a sentence or two, with numbers.
         table: the numbers that are drawn.
     """
 
@@ -109,29 +136,32 @@ class Picture:
     alt: str
     table: Table
 
+    def __post_init__(self) -> None:
+        with drawing():
+            _write_title(self.figure, self.title)
+
     def png(self, dpi: int = DPI) -> bytes:
         """The figure as a PNG file of 12.8 x 7.2 inches."""
-        import numpy as np
-
         data = io.BytesIO()
-        with _drawing():
-            self.figure.savefig(data, format="rgba", dpi=dpi)
-        width, height = round(WIDTH_INCHES * dpi), round(HEIGHT_INCHES * dpi)
-        pixels = np.frombuffer(data.getbuffer(), np.uint8).reshape(height, width, 4)
-        return _as_png(pixels[:, :, :3], self.alt)
+        self._write(data, "png", dpi)
+        return data.getvalue()
 
     def save(self, path: str | os.PathLike[str], *, dpi: int = DPI) -> None:
         """Writes the figure in the format that the file's name says (png, svg, pdf)."""
+        self._write(path, Path(path).suffix[1:].lower(), dpi)
+
+    def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, dpi: int) -> None:
         # Without a date, equal figures are equal files.
-        names: dict[str, dict[str, Any]] = {
+        metadata = {
+            "png": {"Description": self.alt},
             "svg": {"Date": None, "Title": self.title, "Description": self.alt},
             "pdf": {"CreationDate": None, "Title": self.title, "Subject": self.alt},
         }
-        kind = os.fspath(path).rpartition(".")[2].lower()
-        if kind == "png":
-            Path(path).write_bytes(self.png(dpi))
-        else:
-            self.figure.savefig(path, dpi=dpi, metadata=names.get(kind))
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if kind == "png" else {}
+        with drawing():
+            self.figure.savefig(
+                target, format=kind or None, dpi=dpi, metadata=metadata.get(kind), **options
+            )
 
     def html(self) -> str:
         """The figure as an HTML image with its alternative text."""
@@ -143,67 +173,36 @@ class Picture:
         return {"text/html": self.html(), "text/plain": f"{self.title}. {self.alt}"}
 
 
-#: matplotlib's settings belong to the whole process.
-_SETTINGS: Final = threading.Lock()
-
-
-@contextmanager
-def _drawing() -> Iterator[None]:
-    """Settings for pixels, whatever the user has set for figures of his own."""
-    import matplotlib
-
-    with (
-        _SETTINGS,
-        matplotlib.rc_context(
-            {
-                # The letters' true shapes; to fit them to the pixels takes a third of the drawing.
-                "text.hinting": "no_hinting",
-                "savefig.bbox": None,
-                "savefig.facecolor": "auto",
-                "savefig.transparent": False,
-            }
-        ),
-    ):
-        yield
-
-
-def _as_png(pixels: NDArray[np.uint8], description: str) -> bytes:
-    """Red, green, blue of (height, width, 3) as a PNG file (ISO/IEC 15948).
-
-    Rows are not filtered, which a drawing with plain areas does without. Pillow tries five filters
-    for each row: that takes longer, makes a larger file, and the browser unpacks it for longer.
-    """
-    import numpy as np
-
-    height, width, _ = pixels.shape
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each begins with its filter's number, 0
-    rows[:, 1:] = pixels.reshape(height, 3 * width)
-    words = b"Description\0\0\0\0\0" + description.encode()
-    parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
-        (b"iTXt", words),
-        (b"IDAT", zlib.compress(rows.tobytes(), level=1)),
-        (b"IEND", b""),
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in parts
-    )
-
-
 def new_figure() -> Figure:
     """An empty figure for a projector; drawn without pyplot, so in any thread."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES), dpi=DPI, facecolor="white")
+    figure = Figure()
     FigureCanvasAgg(figure)
     if mode() == "recorded":
-        figure.text(0.995, 0.005, "recorded, not measured now", ha="right", fontsize=SMALL)
+        figure.text(0.995, 0.005, "recorded, not measured now", ha="right")
     return figure
 
 
-def title(figure: Figure, text: str) -> None:
+def new_axes(
+    box: tuple[float, float, float, float] = (0.085, 0.115, 0.895, 0.735),
+    grid: Literal["both", "x", "y"] | None = None,
+) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes.
+
+    Args:
+        box: left, bottom, width and height, in parts of the figure.
+        grid: the axis whose ticks have grid lines.
+    """
+    figure = new_figure()
+    axes = figure.add_axes(box)
+    if grid:
+        axes.grid(axis=grid)
+    return figure, axes
+
+
+def _write_title(figure: Figure, text: str) -> None:
     """The finding, above the figure, in at most two lines."""
     import re
     import textwrap
@@ -213,9 +212,7 @@ def title(figure: Figure, text: str) -> None:
     sizes = ((TITLE, 80), (17, 90), (TEXT, 102), (SMALL, 118))
     wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in sizes]
     size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
-    figure.text(
-        0.012, 0.985, "\n".join(lines), fontsize=size, fontweight="bold", va="top", ha="left"
-    )
+    figure.text(0.012, 0.985, "\n".join(lines), fontsize=size, fontweight="bold", va="top")
 
 
 def ink(colour: str) -> str:
@@ -224,7 +221,7 @@ def ink(colour: str) -> str:
 
 
 def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide a line of text is, in pixels of a figure from new_figure."""
+    """Width of a line of text, in pixels of a figure from new_figure."""
     return _width_px(text, size, "bold" if bold else "normal")
 
 
@@ -276,8 +273,19 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], look
     )
 
 
+def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None:
+    """A thin arrow with two heads, from left to right."""
+    axes.annotate(
+        "",
+        (left, y),
+        (right, y),
+        arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0},
+        annotation_clip=False,
+    )
+
+
 def ms(value: float) -> str:
-    """A time with three digits that count, in ms or µs."""
+    """A time with three significant digits, in ms or µs."""
     if abs(value) < 0.0995:
         return f"{value * 1000:.0f} µs"
     return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"
@@ -289,7 +297,7 @@ def count(number: int, noun: str) -> str:
 
 
 def rate(bits_per_ms: float) -> str:
-    """A rate with three digits that count."""
+    """A rate with three significant digits."""
     if bits_per_ms >= 1e6:
         return f"{bits_per_ms / 1e6:.3g} Gbit/s"
     return f"{bits_per_ms / 1e3:.3g} Mbit/s" if bits_per_ms >= 1e3 else f"{bits_per_ms:.3g} kbit/s"

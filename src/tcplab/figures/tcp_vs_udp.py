@@ -1,4 +1,4 @@
-"""TCP against UDP: the text's tables and ours on one axis, lost datagrams, and batching."""
+"""Lesson 02: the published tables and ours on one axis, lost datagrams, and batching."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from tcplab.experiments.tcp_vs_udp import PUBLISHED, Server, TableRow, TcpVsUdp,
 from tcplab.experiments.udp_batching import Batching
 from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 from tcplab.figures import style
-from tcplab.figures.style import SMALL, Picture
-from tcplab.figures.style import TEXT as TEXT_SIZE
-from tcplab.tables import Column, Table
+from tcplab.figures.bars import beside, look_of, named_once
+from tcplab.figures.style import Picture, Style, drawing
+from tcplab.tables import Column, Table, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
-_COLOURS: Final = {"tcp": style.BLUE, "udp": style.VERMILION}
+_LOOKS: Final = {"tcp": Style(style.BLUE, "", "TCP"), "udp": Style(style.VERMILION, "//", "UDP")}
+_LOSS: Final = Style(style.SKY, "//", "lost")
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
 _PATHS: Final[Mapping[Server, str]] = {
     "bsd": "On one machine (MTU 1500)",
@@ -29,15 +30,15 @@ _PATHS: Final[Mapping[Server, str]] = {
 }
 
 
+@drawing()
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
-    """The text's MB/s and ours, a line a row, on a logarithmic axis.
+    """The published MB/s and ours, one line per row, on a logarithmic axis.
 
     Args:
         result: of experiments.tcp_vs_udp.measure.
     """
     figure = style.new_figure()
     finding = _tables_finding(result)
-    style.title(figure, finding)
     sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
     width = 0.86 / len(sizes)
     for number, size in enumerate(sizes):
@@ -46,22 +47,16 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
         _draw_rates(
             axes, [each for each in result.variants if each.write_bytes == size], number == 0
         )
-        axes.set_title(f"blocks of {size} bytes", fontsize=TEXT_SIZE, loc="left")
+        axes.set_title(f"blocks of {size} bytes")
     named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
-    labels = sorted(named, key=lambda label: not label.startswith("the text"))
-    figure.legend(
-        [named[label] for label in labels],
-        labels,
-        loc="lower center",
-        ncols=3,
-        fontsize=SMALL,
-        frameon=False,
-    )
+    labels = sorted(named, key=lambda label: not label.startswith("published"))
+    handles = [named[label] for label in labels]
+    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
     columns = (
         Column("protocol", "protocol"),
         Column("write_bytes", "bytes", "d"),
         Column("server", "server"),
-        Column("published_mb_per_s", "the text (MB/s)", ".4g"),
+        Column("published_mb_per_s", "published (MB/s)", ".4g"),
         Column("mb_per_s", "measured (MB/s)", ".4g"),
         Column("mb_per_s_min", "min", ".4g"),
         Column("mb_per_s_max", "max", ".4g"),
@@ -69,7 +64,7 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     rows = result.rows()
     fastest = max(rows, key=lambda row: float(row["mb_per_s"]))
     alt = (
-        f"Dot plot on a logarithmic axis, the text's rates beside those of this run. {finding}."
+        f"Dot plot on a logarithmic axis, the published rates beside those of this run. {finding}."
         f" The fastest row is {fastest['protocol']} {fastest['server']},"
         f" {fastest['write_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
     )
@@ -85,14 +80,14 @@ def _tables_finding(result: TcpVsUdp) -> str:
             ratio = result.ratio(over, under)
         except KeyError:
             continue
-        text = f" (the text: {published_ratio(over, under):.1f} ×)" if over in PUBLISHED else ""
+        text = f" (published: {published_ratio(over, under):.1f} ×)" if over in PUBLISHED else ""
         places = "" if found else " as fast to localhost as to bsd"
         found.append(f"{protocol.upper()} is {ratio:.1f} ×{places}{text}")
     return ", ".join(found) or _pair_finding(result, size)
 
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
-    """Of a run that does not compare two ways on one machine: the protocols on one way."""
+    """Of a run that does not compare two servers on one machine: the protocols with one server."""
     best = max(result.variants, key=lambda each: each.mb_per_s)
     blocks = f"blocks of {write_bytes:,} bytes"
     try:
@@ -100,18 +95,18 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
     except KeyError:
         return (
             f"{_PATHS[best.server]} {best.protocol.upper()} hands over blocks of"
-            f" {best.write_bytes:,} bytes at {_digits(best.mb_per_s)} MB/s"
+            f" {best.write_bytes:,} bytes at {digits(best.mb_per_s)} MB/s"
         )
     fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
     times = fast.mb_per_s / slow.mb_per_s
     keys = [(each.server, each.protocol, write_bytes) for each in (fast, slow)]
-    rates = f"{_digits(fast.mb_per_s)} and {_digits(slow.mb_per_s)} MB/s"
+    rates = f"{digits(fast.mb_per_s)} and {digits(slow.mb_per_s)} MB/s"
     names = [each.protocol.upper() for each in (fast, slow)]
     text = published_ratio(*keys) if set(keys) <= set(PUBLISHED) else None
     if f"{times:.1f}" == "1.0":
-        said = f" (the text: {names[0]} {text:.2g} times as fast)" if text else ""
+        said = f" (published: {names[0]} {text:.2g} times as fast)" if text else ""
         return f"{_PATHS[fast.server]} both hand over {blocks} equally fast{said}: {rates}"
-    said = f" (the text: {text:.2g} times)" if text else ""
+    said = f" (published: {text:.2g} times)" if text else ""
     return (
         f"{_PATHS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
         f" {names[1]}{said}: {rates}"
@@ -119,77 +114,39 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
 
 
 def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
-    from matplotlib.ticker import FuncFormatter
-
     drawn = list(reversed(series))
-    seen: set[str] = set()
     for y, each in enumerate(drawn):
-        colour, rates = _COLOURS[each.protocol], [run.sent_mb_per_s for run in each.runs]
-        label = f"{each.protocol.upper()}, this run: median, least to most"
+        colour, marker = _LOOKS[each.protocol].colour, _MARKERS[each.protocol]
+        rates = [run.sent_mb_per_s for run in each.runs]
         axes.plot([min(rates), max(rates)], [y, y], color=colour, lw=3, alpha=0.55, zorder=2)
-        axes.plot(
-            each.mb_per_s,
-            y,
-            _MARKERS[each.protocol],
-            ms=10,
-            color=colour,
-            label=None if label in seen else label,
-            zorder=4,
-        )
-        seen.add(label)
-        axes.text(
-            1.25 * max(rates), y, _digits(each.mb_per_s), ha="left", va="center", fontsize=SMALL
-        )
-        text = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
-        if text is None:
+        name = named_once(axes, f"{each.protocol.upper()}, this run: median, least to most")
+        axes.plot(each.mb_per_s, y, marker, ms=10, color=colour, label=name, zorder=4)
+        axes.text(1.25 * max(rates), y, digits(each.mb_per_s), va="center")
+        published = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
+        if published is None:
             continue
-        label = "the text's mean of 50"
-        axes.plot(
-            text.mb_per_s,
-            y,
-            "D",
-            ms=11,
-            mfc="white",
-            mec=style.BLACK,
-            mew=2,
-            label=None if label in seen else label,
-            zorder=3,
-        )
-        seen.add(label)
-        axes.text(
-            text.mb_per_s / 1.25, y, f"{text.mb_per_s:g}", ha="right", va="center", fontsize=SMALL
-        )
+        rate, name = published.mb_per_s, named_once(axes, "published: mean of 50")
+        axes.plot(rate, y, "D", ms=11, mfc="white", mec="black", mew=2, label=name, zorder=3)
+        axes.text(rate / 1.25, y, f"{rate:g}", ha="right", va="center")
     axes.set_xscale("log")
     rates = [run.sent_mb_per_s for each in drawn for run in each.runs]
     rates += [figures.mb_per_s for figures in PUBLISHED.values()]
     axes.set_xlim(min(rates) / 6, 10 * max(rates))  # with room for the numbers
     axes.set_ylim(-0.65, len(drawn) - 0.3)
     names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in drawn]
-    axes.set_yticks(range(len(drawn)), names, fontsize=TEXT_SIZE)
-    axes.set_xlabel("MB/s (10$^6$ bytes a second)", fontsize=TEXT_SIZE)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _at: f"{value:g}"))
-    _frame(axes)
+    axes.set_yticks(range(len(drawn)), names, fontsize=style.TEXT)
+    axes.set_xlabel("MB/s (10⁶ bytes per second)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(axis="x")
 
 
-def _digits(mb_per_s: float) -> str:
-    return f"{mb_per_s:,.0f}" if mb_per_s >= 100 else f"{mb_per_s:.3g}"
-
-
-def _frame(axes: Axes) -> None:
-    axes.tick_params(labelsize=SMALL)
-    axes.grid(axis="x", color="#D8D8D8", lw=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
+@drawing()
 def receive_buffers(result: ReceiveBuffers) -> Picture:
-    """How many datagrams were lost with each size of the receive buffer.
+    """The datagrams that were lost with each size of the receive buffer.
 
     Args:
         result: of experiments.udp_receive_buffers.measure.
     """
-    figure = style.new_figure()
     buffers = result.variants
     smallest, largest = buffers[0], buffers[-1]
     finding = (
@@ -197,34 +154,24 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
         f" {smallest.room_datagrams:,} of them, {_worst(largest)} with room for"
         f" {largest.room_datagrams:,}"
     )
-    style.title(figure, finding)
-    axes = figure.add_axes((0.09, 0.2, 0.88, 0.62))
+    figure, axes = style.new_axes((0.09, 0.2, 0.88, 0.62), grid="y")
     for x, each in enumerate(buffers):
         shares = [100 * lost / each.sent for lost in each.lost]
         middle = statistics.median(shares)
-        axes.bar(x, middle, 0.55, color=style.SKY, edgecolor=style.BLACK, hatch="//", zorder=2)
-        axes.plot([x, x], [min(shares), max(shares)], color=style.BLACK, lw=3, zorder=3)
-        axes.plot([x] * len(shares), shares, "_", ms=16, mew=2, color=style.BLACK, zorder=3)
-        axes.text(
-            x,
-            max([*shares, 2.0]) + 2,
-            f"median: {statistics.median(each.lost):,.0f} of {each.sent:,}",
-            ha="center",
-            va="bottom",
-            fontsize=TEXT_SIZE,
-        )
+        axes.bar(x, middle, 0.55, **look_of(_LOSS), zorder=2)
+        axes.plot([x, x], [min(shares), max(shares)], color="black", lw=3, zorder=3)
+        axes.plot([x] * len(shares), shares, "_", ms=16, mew=2, color="black", zorder=3)
+        words = f"median: {statistics.median(each.lost):,.0f} of {each.sent:,}"
+        axes.text(x, max([*shares, 2.0]) + 2, words, ha="center", fontsize=style.TEXT)
     names = [
         f"{_bytes(each.requested_bytes)} asked for\n{_bytes(each.granted_bytes)} granted\n"
         f"room for {each.room_datagrams:,}"
         for each in buffers
     ]
-    axes.set_xticks(range(len(buffers)), names, fontsize=SMALL)
+    axes.set_xticks(range(len(buffers)), names)
     axes.set_ylim(0, 112)
     axes.set_yticks(range(0, 101, 20))
-    axes.set_ylabel("lost (%): median, and each run", fontsize=TEXT_SIZE)
-    _frame(axes)
-    axes.grid(axis="y", color="#D8D8D8", lw=0.8)
-    axes.grid(visible=False, axis="x")
+    axes.set_ylabel("lost (%): median, and each run")
     elsewhere = max(row["lost_elsewhere"] for row in result.rows())
     where = (
         f"Up to {elsewhere:,} were lost elsewhere"
@@ -250,13 +197,13 @@ def _bytes(number: int) -> str:
     return f"{number / 1024:.3g} KiB" if number >= 1024 else f"{number} bytes"
 
 
+@drawing()
 def batching(result: Batching) -> Picture:
-    """What arrived a second, by how much one system call hands over.
+    """The MB/s that arrived, by how much one system call hands over.
 
     Args:
         result: of experiments.udp_batching.measure.
     """
-    figure = style.new_figure()
     rows = result.rows()
     best = max(
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]
@@ -265,40 +212,19 @@ def batching(result: Batching) -> Picture:
         f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
         f" times what it carries with {rows[0]['bytes_per_call']:,}"
     )
-    style.title(figure, finding)
-    axes = figure.add_axes((0.335, 0.12, 0.62, 0.74))
+    figure, axes = style.new_axes((0.335, 0.12, 0.62, 0.74), grid="x")
     for y, row in enumerate(reversed(rows)):
         protocol = "tcp" if row["variant"].startswith("tcp") else "udp"
-        colour = _COLOURS[protocol]
-        axes.barh(
-            y,
-            row["mb_per_s"],
-            0.55,
-            color=colour,
-            alpha=0.55,
-            hatch="//" if protocol == "udp" else "",
-            edgecolor=style.BLACK,
-            zorder=2,
-        )
-        axes.plot(
-            [row["mb_per_s_min"], row["mb_per_s_max"]], [y, y], color=style.BLACK, lw=3, zorder=3
-        )
-        axes.text(
-            max(row["mb_per_s"], row["mb_per_s_max"]) * 1.01,
-            y,
-            f"  {row['mb_per_s']:,.0f} MB/s, {row['times_plain']:.1f} ×,\n  {row['calls']:,} calls",
-            va="center",
-            fontsize=SMALL,
-        )
-    axes.set_yticks(
-        range(len(rows)),
-        [row["how"].replace(" (", "\n(").replace(", ", ",\n", 1) for row in reversed(rows)],
-        fontsize=SMALL,
-    )
+        rate, most = row["mb_per_s"], row["mb_per_s_max"]
+        axes.barh(y, rate, 0.55, **look_of(_LOOKS[protocol]), zorder=2)
+        axes.plot([row["mb_per_s_min"], most], [y, y], color="black", lw=3, zorder=3)
+        words = f"{rate:,.0f} MB/s, {row['times_plain']:.1f} ×,\n{row['calls']:,} calls"
+        beside(axes, words, max(rate, most), y)
+    names = [row["how"].replace(" (", "\n(").replace(", ", ",\n", 1) for row in reversed(rows)]
+    axes.set_yticks(range(len(rows)), names)
     axes.set_xlim(0, 1.32 * max(row["mb_per_s_max"] for row in rows))
-    axes.set_xlabel("arrived, MB/s (10$^6$ bytes a second): median, least to most", fontsize=SMALL)
-    _frame(axes)
-    axes.tick_params(axis="y", labelsize=SMALL)
+    label = "arrived, MB/s (10⁶ bytes per second): median, least to most"
+    axes.set_xlabel(label, fontsize=style.SMALL)
     alt = (
         f"Horizontal bars: MB/s that arrived through loopback. {finding}."
         f" {rows[-1]['how']}: {rows[-1]['mb_per_s']:,.0f} MB/s."

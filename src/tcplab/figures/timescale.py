@@ -1,7 +1,7 @@
 """A time axis that stretches the busy moments and shortens the quiet times between them.
 
 Fifteen writes take 20 µs, the wait after them 40 ms: on one linear scale nobody would see the
-writes. The axis is linear in pieces, and each piece says how long it is.
+writes. The axis is linear in parts, and each part says how long it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-__all__ = ["Piece", "TimeScale"]
+__all__ = ["Part", "TimeScale"]
 
 #: The axis is broken only if all busy moments together become so short a part of the whole; with
 #: as few breaks as that takes. A further break has to make them shorter by half.
@@ -24,22 +24,14 @@ MAX_CUTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the axis with one scale.
-
-    Attributes:
-        start_ns: where it begins.
-        end_ns: where it ends.
-        left: its left edge on the axis, 0 to 1.
-        right: its right edge.
-        busy: something happens in it.
-    """
+class Part:
+    """A part of the axis with one scale."""
 
     start_ns: int
     end_ns: int
-    left: float
+    left: float  #: on the axis, 0 to 1
     right: float
-    busy: bool
+    busy: bool  #: something happens in it
 
 
 class TimeScale:
@@ -54,27 +46,27 @@ class TimeScale:
         if not times:
             raise ValueError("nothing happens in this figure: no event was recorded")
         self.start_ns, self.end_ns = times[0], times[-1]
-        self.pieces = _layout(_bursts(times))
-        self._starts = [piece.start_ns for piece in self.pieces]
+        self.parts = _layout(_bursts(times))
+        self._starts = [part.start_ns for part in self.parts]
 
     @property
     def broken(self) -> bool:
         """The scale is not the same everywhere."""
-        return len(self.pieces) > 1
+        return len(self.parts) > 1
 
     def x(self, time_ns: float) -> float:
         """The position of a time; times outside lie outside 0 to 1 or on the edge."""
         i = max(bisect.bisect_right(self._starts, time_ns) - 1, 0)
-        piece = self.pieces[i]
-        share = (time_ns - piece.start_ns) / (piece.end_ns - piece.start_ns)
-        return piece.left + min(max(share, 0.0), 1.0) * (piece.right - piece.left)
+        part = self.parts[i]
+        share = (time_ns - part.start_ns) / (part.end_ns - part.start_ns)
+        return part.left + min(max(share, 0.0), 1.0) * (part.right - part.left)
 
-    def ticks(self, piece: Piece, room: float) -> list[tuple[float, str]]:
-        """Positions and labels of ticks of a piece; room is the width of one label."""
-        many = max(int((piece.right - piece.left) / room), 1)
-        span = piece.end_ns - piece.start_ns
+    def ticks(self, part: Part, room: float) -> list[tuple[float, str]]:
+        """Positions and labels of ticks of a part; room is the width of one label."""
+        many = max(int((part.right - part.left) / room), 1)
+        span = part.end_ns - part.start_ns
         step = _nice(span / many)
-        start = piece.start_ns - self.start_ns
+        start = part.start_ns - self.start_ns
         ticks = []
         value = max(math.ceil(start / step), 0) * step
         while value <= start + span:
@@ -86,8 +78,7 @@ class TimeScale:
 def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
     """Start and end of each busy moment: the longest gaps are taken out, if that helps."""
     gaps = sorted(
-        ((after - before, i) for i, (before, after) in enumerate(pairwise(times))),
-        reverse=True,
+        ((after - before, i) for i, (before, after) in enumerate(pairwise(times))), reverse=True
     )
     span = times[-1] - times[0]
     remaining = list(accumulate((-gap for gap, _i in gaps[:MAX_CUTS]), initial=span))
@@ -99,7 +90,7 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
     return [(times[a + 1], times[b]) for a, b in pairwise(edges)]
 
 
-def _layout(bursts: Sequence[tuple[int, int]]) -> list[Piece]:
+def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
     """Busy moments widened a little, and the quiet times between them, with their places."""
     longest = max(end - start for start, end in bursts) or 1000
     spans = []
@@ -112,11 +103,11 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Piece]:
         return _layout([(bursts[0][0], bursts[-1][1])])
     spans = _mended(spans)
     widths = _widths(spans)
-    pieces, left = [], 0.0
+    parts, left = [], 0.0
     for (start, end, busy), width in zip(spans, widths, strict=True):
-        pieces.append(Piece(start, end, left, left + width, busy))
+        parts.append(Part(start, end, left, left + width, busy))
         left += width
-    return pieces
+    return parts
 
 
 def _mended(spans: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:

@@ -62,24 +62,21 @@ def picture(
     """
     from tcplab.figures import Picture, style
 
-    figure = style.new_figure()
-    style.title(figure, title)
-    axes = figure.add_axes((0.085, 0.12, 0.9, 0.74))
-    for line in data["lines"]:
-        axes.plot(*zip(*line["points"], strict=True), "k--", lw=2.4, label=line["label"])
-    axes.plot(*zip(*points, strict=True), "o-", ms=9, lw=2, color=style.BLUE, label="measured")
-    x, y = data["x"], data["y"]
-    axes.set_xscale(x["scale"])
-    axes.set_xlim(x["low"], x["high"])
-    axes.set_ylim(y["low"], y["high"])
-    axes.set_xlabel(x["label"], fontsize=style.TEXT)
-    axes.set_ylabel(y["label"], fontsize=style.TEXT)
-    for number, mark in enumerate(data["marks"]):
-        axes.axvline(mark["x"], color=style.GREY, ls=":", lw=2)
-        place = (mark["x"], y["low"] + (0.03 + 0.06 * number) * (y["high"] - y["low"]))
-        axes.annotate(mark["label"], place, fontsize=style.SMALL)
-    axes.tick_params(labelsize=style.SMALL)
-    axes.grid(color="#D8D8D8", lw=0.8)
-    axes.legend(loc="upper left", fontsize=style.SMALL)
+    with style.drawing():
+        figure, axes = style.new_axes(grid="both")
+        for line in data["lines"]:
+            axes.plot(*zip(*line["points"], strict=True), "k--", lw=2.4, label=line["label"])
+        axes.plot(*zip(*points, strict=True), "o-", ms=9, lw=2, color=style.BLUE, label="measured")
+        x, y = data["x"], data["y"]
+        axes.set_xscale(x["scale"])
+        axes.set_xlim(x["low"], x["high"])
+        axes.set_ylim(y["low"], y["high"])
+        axes.set_xlabel(x["label"])
+        axes.set_ylabel(y["label"])
+        for number, mark in enumerate(data["marks"]):
+            axes.axvline(mark["x"], color=style.GREY, ls=":", lw=2)
+            place = (mark["x"], y["low"] + (0.03 + 0.06 * number) * (y["high"] - y["low"]))
+            axes.annotate(mark["label"], place)
+        axes.legend(loc="upper left")
     measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
     return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)

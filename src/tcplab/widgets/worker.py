@@ -166,13 +166,14 @@ class _Owner:
 def _warm_up() -> None:
     """Draws once, so that the first run is as quick as the next."""
     from tcplab.figures import Picture
-    from tcplab.figures.style import new_figure
+    from tcplab.figures.style import drawing, new_figure
     from tcplab.tables import Table
 
     import_early()
-    figure = new_figure()
-    for number, weight in enumerate(("normal", "bold")):  # finds the fonts
-        figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
+    with drawing():
+        figure = new_figure()
+        for number, weight in enumerate(("normal", "bold")):  # finds the fonts
+            figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
     table = Table.of(["warm"], [[1]])
     Shown.of("", None, Picture(figure, "", "", table), table, {})
     gc.collect()

@@ -78,7 +78,7 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab.figures.copies import copy_path, count_copies
+    from tcplab.figures.pipes import copy_path, count_copies
 
     mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
     for chain in (mine, reference):

@@ -171,7 +171,6 @@ def _table(stretches: Sequence[_Stretch]) -> Table:
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     from tcplab.figures import Picture, style
 
-    figure = style.new_figure()
     readings = list(chain.from_iterable(stretches))
     rates = [each.throughput_mbit for each in readings]
     waits = [each.rtt_ms for each in readings]
@@ -179,20 +178,20 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
         f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {min(waits):.3g} to"
         f" {max(waits):.3g} ms, a queue of at most {max(r.queue_packets for r in readings)} packets"
     )
-    style.title(figure, finding)
-    axes = figure.subplots(len(LANES), 1, sharex=True)
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.86, bottom=0.09, hspace=0.45)
     colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
     times = [each.t for each in readings]
-    for lane, one, colour in zip(LANES, axes, colours, strict=True):
-        one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour, lw=2)
-        one.set_title(lane.label, loc="left", fontsize=style.SMALL)
-        one.set_ylim(bottom=0)
-        one.tick_params(labelsize=style.SMALL)
-        one.grid(color="#D8D8D8", lw=0.8)
-        for stretch in stretches[1:]:
-            one.axvline(stretch[0].t, color=style.GREY, ls="--", lw=1.5)
-    axes[-1].set_xlabel("time (s); a dashed line is a change of the wire", fontsize=style.SMALL)
+    with style.drawing():
+        figure = style.new_figure()
+        axes = figure.subplots(len(LANES), 1, sharex=True)
+        figure.subplots_adjust(left=0.08, right=0.98, top=0.86, bottom=0.09, hspace=0.45)
+        for lane, one, colour in zip(LANES, axes, colours, strict=True):
+            one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour, lw=2)
+            one.set_title(lane.label, fontsize=style.SMALL)
+            one.set_ylim(bottom=0)
+            one.grid()
+            for stretch in stretches[1:]:
+                one.axvline(stretch[0].t, color=style.GREY, ls="--", lw=1.5)
+        axes[-1].set_xlabel("time (s); a dashed line is a change of the wire", fontsize=style.SMALL)
     alt = f"Strip chart of {times[-1]:.1f} s: {finding}. {len(stretches) - 1} changes of the wire."
     return Picture(figure, finding, alt, table)
 

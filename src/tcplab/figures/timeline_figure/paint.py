@@ -1,32 +1,26 @@
-"""The timeline: application, kernel, wire and peer, lane below lane."""
+"""The timeline as a figure: application, kernel, wire and peer, lane below lane."""
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from tcplab.figures import style
 from tcplab.figures.labels import Labels
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, ms
-from tcplab.figures.timescale import TimeScale
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
+from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
-from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Mark, Segment, Stretch, Timeline, Write
-from tcplab.timeline.words import HELD_BY, writes_carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["View", "choose_message", "side_by_side", "timeline"]
+__all__ = ["timeline"]
 
 T = TypeVar("T")
-
-MAX_EVENTS: Final = 3000  # more arrows than pixels
 
 # Bottom and top of each lane, in units of the axes' height.
 _LANES: Final = {
@@ -42,36 +36,33 @@ _SUBTITLES: Final = {
     "peer": "receives, ACKs",
 }
 _DELAYED_ACK: Final = Style(style.ORANGE, "...", "ACK delayed")
-_NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
 _LEFT, _WIDTH = 0.118, 0.872
 
-
-_Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both ends
+_Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
 _LINE_SPACING: Final = {1: 0.0, 2: 0.04, 3: 0.033}  # half of it, in a bar
-MANY: Final = 4  # arrows alike in a row get one label
-_CROWD: Final = 60  # so many arrows are hair lines
-_SAME: Final = 0.004  # stretches so close, in shares of the width, look like one
+_MANY: Final = 4  # as many arrows alike in a row get one label
+_CROWD: Final = 60  # as many arrows are hair lines
 _MARK_GAP: Final = 0.012  # from the middle of a mark to its name
 
 
-def timeline(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draws what happened to some messages, lane by lane, on one time axis.
+@drawing()
+def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
+    """Draws the events of some messages, lane by lane, on one time axis.
 
     The axis is stretched where much happens and shortened where nothing does; the strip below shows
-    the same stretches of waiting to scale.
+    the same waits to scale.
 
     Args:
-        timeline: of tcplab.timeline.explain.
+        explained: by tcplab.timeline.explain.
         first_message: number of the first message to draw, from 1. Unless given, a typical one: the
             message (of those after the first, which is special) whose time is the median.
-        messages: how many to draw, from there on.
+        messages: number of messages to draw, from there on.
 
     Raises:
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
     """
-    view = View.of(timeline, first_message, messages)
+    view = View.of(explained, first_message, messages)
     figure = style.new_figure()
-    style.title(figure, view.finding())
     broken = view.scale.broken
     bottom = 0.185 if broken else 0.12
     axes = figure.add_axes((_LEFT, bottom, _WIDTH, 0.865 - bottom))
@@ -80,283 +71,6 @@ def timeline(timeline: Timeline, first_message: int | None = None, messages: int
         _to_scale(figure.add_axes((_LEFT, 0.03, _WIDTH, 0.035)), view)
     _footer(figure, view)
     return Picture(figure, view.finding(), view.alt(), view.table())
-
-
-def choose_message(timeline: Timeline, messages: int = 1) -> int:
-    """The first of so many messages in a row that are typical: their time is the median.
-
-    The first message of a connection is left out where there are others: it is acknowledged at
-    once (quickack mode), and meets the initial congestion window.
-    """
-    last = timeline.messages - messages + 1
-    starts = list(range(min(2, last), last + 1))
-    spans = timeline.message_spans_ns()
-    times = [spans[first + messages - 1][1] - spans[first][0] for first in starts]
-    return starts[times.index(statistics.median_low(times))]
-
-
-# ---- what is in view -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Some messages of a timeline, and the scale on which to draw them."""
-
-    timeline: Timeline
-    first: int
-    last: int
-    scale: TimeScale
-
-    @classmethod
-    def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
-        """Some messages of it, a typical one unless `first` says which."""
-        if not timeline.writes:
-            raise ValueError("a timeline without the application's log has no messages to draw")
-        if not 1 <= messages <= timeline.messages:
-            raise ValueError(f"messages={messages} must be from 1 to {timeline.messages}")
-        first = choose_message(timeline, messages) if first is None else first
-        if not 1 <= first <= timeline.messages - messages + 1:
-            raise ValueError(
-                f"first_message={first} must be from 1 to {timeline.messages - messages + 1}"
-            )
-        chosen = timeline.only(range(first, first + messages))
-        times = list(_times(chosen))
-        if len(times) > MAX_EVENTS:
-            raise ValueError(
-                f"{len(times)} events are too many to draw (at most {MAX_EVENTS}); choose fewer"
-                " messages, or draw figures.time_sequence"
-            )
-        return cls(chosen, first, first + messages - 1, TimeScale(times))
-
-    def x(self, time_ns: float) -> float:
-        """Its place on the time axis, 0 to 1."""
-        return self.scale.x(time_ns)
-
-    def ms(self, time_ns: int) -> float:
-        """Since the first event in view."""
-        return (time_ns - self.scale.start_ns) / 1e6
-
-    def arrival_ns(self, segment: Segment) -> int:
-        """When a segment came, or would have come, to the peer."""
-        return _arrival_ns(self.timeline, segment)
-
-    def departure_ns(self, ack: Ack) -> int:
-        """When an ACK left the peer."""
-        return _departure_ns(self.timeline, ack)
-
-    @property
-    def seen_at_peer(self) -> bool:
-        """There was a capture at the peer."""
-        return any(each.arrived_ns is not None for each in self.timeline.segments)
-
-    def is_lost(self, segment: Segment) -> bool:
-        """The capture at the peer has others, and not this one."""
-        return segment.arrived_ns is None and self.seen_at_peer
-
-    # -- words --
-
-    @property
-    def span_ms(self) -> float:
-        """From the first write to the last reply."""
-        spans = self.timeline.message_spans_ns()
-        return (spans[self.last][1] - spans[self.first][0]) / 1e6
-
-    def longest(self) -> Stretch | None:
-        """The longest stretch of waiting that the sender is not to blame for itself."""
-        stretches = [
-            each for each in self.stretches() if each.reason is not Reason.APPLICATION_IDLE
-        ]
-        return max(stretches, key=lambda each: each.duration_ms, default=None)
-
-    def stretches(self) -> list[Stretch]:
-        """The stretches of waiting in view."""
-        return [each for each in self.timeline.stretches() if each.end_ns > self.scale.start_ns]
-
-    def waits(self) -> list[Stretch]:
-        """The stretches of waiting in the sender, those that the eye cannot tell apart as one."""
-        merged: list[Stretch] = []
-        last: dict[tuple[Reason, str], int] = {}
-        for each in self.stretches():
-            if each.place == "wire" or each.reason is Reason.APPLICATION_IDLE:
-                continue
-            at = last.setdefault((each.reason, each.place), len(merged))
-            if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
-                # How much waited is another number in each, and so is left out.
-                merged[at] = replace(
-                    merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
-                )
-            else:
-                last[each.reason, each.place] = len(merged)
-                merged.append(each)
-        return merged
-
-    def finding(self) -> str:
-        """What one is to see, with the numbers."""
-        writes, segments = self.timeline.writes, self.timeline.segments
-        total = count(sum(write.bytes for write in writes), "byte")
-        what = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
-        if self.last > self.first:
-            what = f"{self.last - self.first + 1} messages: {what}"
-        what += f", {ms(self.span_ms)}"
-        longest = self.longest()
-        if longest is None:
-            return f"{what}: nothing was held back"
-        if longest.place == "wire":
-            return self._queueing(what, longest)
-        held = self._held_by(longest)
-        if held is None:
-            return what
-        why = HELD_BY[longest.reason]
-        size = count(longest.waiting_bytes or held.payload_bytes, "byte")
-        if longest.reason is Reason.RETRANSMISSION:
-            lost = "lost, " * any(self.is_lost(each) for each in self.timeline.segments)
-            return f"{what}: {size} {lost}sent again after {ms(longest.duration_ms)}"
-        if longest.duration_ms < 0.1 * self.span_ms:
-            return f"{what}; {size} held for no more than {ms(longest.duration_ms)} {why}"
-        until = self._until(held)
-        return f"{what}: {size} held {ms(longest.duration_ms)} {why}{until}"
-
-    def _queueing(self, what: str, stretch: Stretch) -> str:
-        queued = [each.queued_ms or 0 for each in self.timeline.segments]
-        if stretch.reason is Reason.RATE_LIMITED:
-            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
-        return f"{what}: segments up to {ms(max(queued))} late in the wire"
-
-    def _held_by(self, stretch: Stretch) -> Segment | None:
-        """The segment that a stretch kept waiting for the longest time."""
-
-        def waited_ns(segment: Segment) -> int:
-            return sum(
-                hold.end_ns - hold.start_ns
-                for hold in segment.holds
-                if hold.reason is stretch.reason
-                and stretch.start_ns <= hold.start_ns
-                and hold.end_ns <= stretch.end_ns
-            )
-
-        longest = max(self.timeline.segments, key=waited_ns, default=None)
-        return longest if longest is not None and waited_ns(longest) > 0 else None
-
-    def _until(self, held: Segment) -> str:
-        if held.released_by is None or not held.released_by < len(self.timeline.acks):
-            return ""
-        ack = self.timeline.acks[held.released_by]
-        if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-            return f", waiting for an ACK that the peer delayed {ms(ack.delay_ms)}"
-        if held.holds[-1].reason is Reason.WINDOW_LIMITED and not ack.newly_acked_bytes:
-            return ", until it opened"
-        return ", waiting for an ACK"
-
-    def alt(self) -> str:
-        """The alternative text."""
-        which = f"message {self.first}" + (
-            f" to {self.last}" if self.last > self.first else f" of {self.timeline.connection}"
-        )
-        sizes = ", ".join(str(each.payload_bytes) for each in self.timeline.segments[:20])
-        text = f"Timeline of {which}: {self.finding()}. The data segments carry {sizes} bytes"
-        if len(self.timeline.segments) > 20:
-            text += " and so on"
-        longest = self.longest()
-        if longest is not None and longest.evidence:
-            text += f"; the longest wait: {longest.evidence}"
-        return text + "."
-
-    # -- numbers --
-
-    def table(self) -> Table:
-        """All events in view, in order of time."""
-        columns = (
-            Column("time_ms", "time (ms)", ".3f"),
-            Column("who", "who"),
-            Column("what", "what happens"),
-            Column("bytes", "bytes", "d"),
-            Column("waited_ms", "waited (ms)", ".3f"),
-            Column("reason", "reason"),
-        )
-        rows = sorted(self._rows(), key=lambda row: row["time_ms"])
-        return Table(columns, rows, self.finding())
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for group in write_groups(self.timeline):
-            names = f"write {group[0].in_message}"
-            if len(group) > 1:
-                until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
-                names = f"writes {group[0].in_message}–{group[-1].in_message}, within {until}"
-            size = sum(write.bytes for write in group)
-            yield self._row(group[0].time_ns, "application", names, size)
-        for mark in self.timeline.marks:
-            if mark.name in _NOT_DRAWN:
-                continue
-            yield self._row(mark.time_ns, "application", mark.name, mark.bytes or None)
-        for each in self.timeline.segments:
-            carried = writes_carried(self.timeline, each)
-            what = f"data segment ({carried})" if carried else "data segment"
-            row = self._row(each.time_ns, "wire", what, each.payload_bytes)
-            yield row | {"waited_ms": each.waited_ms, "reason": str(each.reason)}
-        for each_ack in self.timeline.acks:
-            what = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
-            row = self._row(each_ack.time_ns, "wire", what, each_ack.payload_bytes or None)
-            if each_ack.reason is Reason.ACK_DELAYED_BY_PEER:
-                row |= {"waited_ms": each_ack.delay_ms, "reason": str(each_ack.reason)}
-            yield row
-        for mark in self.timeline.peer_marks:
-            yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
-        for stretch in self.stretches():
-            what = "begins to wait: " + HOLD_STYLES[stretch.reason].name
-            row = self._row(stretch.start_ns, "kernel", what, None)
-            yield row | {"waited_ms": stretch.duration_ms, "reason": str(stretch.reason)}
-
-    def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
-        return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
-
-
-def _times(timeline: Timeline) -> Iterator[int]:
-    for write in timeline.writes:
-        yield write.time_ns
-    for mark in timeline.marks:
-        if mark.name not in _NOT_DRAWN:
-            yield mark.time_ns
-    for segment in timeline.segments:
-        yield segment.time_ns
-        yield _arrival_ns(timeline, segment)
-    for ack in timeline.acks:
-        yield ack.time_ns
-        yield _departure_ns(timeline, ack)
-    for mark in timeline.peer_marks:
-        yield mark.time_ns
-
-
-def _arrival_ns(timeline: Timeline, segment: Segment) -> int:
-    """At the peer: seen there, or estimated as half a round trip later."""
-    if segment.arrived_ns is not None:
-        return segment.arrived_ns
-    return segment.time_ns + int((timeline.rtt_ms or 0) * 5e5)
-
-
-def _departure_ns(timeline: Timeline, ack: Ack) -> int:
-    """From the peer: seen there, or estimated as half a round trip earlier."""
-    if ack.sent_ns is not None:
-        return ack.sent_ns
-    return ack.time_ns - int((timeline.rtt_ms or 0) * 5e5)
-
-
-def write_groups(timeline: Timeline) -> list[list[Write]]:
-    """Writes that follow each other with no other event of the application between."""
-    marks = [mark.time_ns for mark in timeline.marks if mark.name not in _NOT_DRAWN]
-    groups: list[list[Write]] = []
-    before = None
-    for write in timeline.writes:
-        between = before is not None and bisect.bisect_left(
-            marks, before.time_ns
-        ) < bisect.bisect_right(marks, write.time_ns)
-        if before is None or between or write.message != before.message:
-            groups.append([])
-        groups[-1].append(write)
-        before = write
-    return groups
-
-
-# ---- drawing -------------------------------------------------------------------------------------
 
 
 class _Painter:
@@ -381,9 +95,9 @@ class _Painter:
         axes = self.axes
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.axis("off")
-        for piece in self.view.scale.pieces:
-            if not piece.busy:
-                axes.axvspan(piece.left, piece.right, color=style.PALE, lw=0, alpha=0.8, zorder=0)
+        for part in self.view.scale.parts:
+            if not part.busy:
+                axes.axvspan(part.left, part.right, color=style.PALE, lw=0, alpha=0.8, zorder=0)
         for name, (bottom, top) in _LANES.items():
             axes.plot([-0.13, 1], [bottom - 0.0075] * 2, color="#B0B0B0", lw=1, clip_on=False)
             middle = (bottom + top) / 2
@@ -397,21 +111,18 @@ class _Painter:
     def _application(self) -> None:
         bottom, top = _LANES["application"]
         y = bottom + 0.042
-        for group in write_groups(self.timeline):
+        for group in self.view.write_groups():
             xs = [self.view.x(write.time_ns) for write in group]
             self.axes.plot(xs, [y] * len(xs), "|", ms=24, mew=2.6, color=style.BLUE, zorder=4)
             self.labels.put(_group_label(group), (xs[0] + xs[-1]) / 2, [top - 0.025], style.BLUE)
-        for mark in self.timeline.marks:
-            if mark.name in _NOT_DRAWN:
-                continue
+        for mark in self.view.marks():
             self._mark(mark, top - 0.085)
 
     def _mark(self, mark: Mark, y: float) -> None:
         x = self.view.x(mark.time_ns)
-        shape, colour = {
-            "cork": (">", style.PURPLE),
-            "uncork": ("<", style.PURPLE),
-        }.get(mark.name, ("v", style.GREEN))
+        shape, colour = {"cork": (">", style.PURPLE), "uncork": ("<", style.PURPLE)}.get(
+            mark.name, ("v", style.GREEN)
+        )
         self.axes.plot([x], [y], shape, ms=11, color=colour, zorder=5, clip_on=False)
         name = {"reply": "reply read", "read": "read"}.get(mark.name, mark.name)
         self.labels.beside(name, x, [y, y + 0.06], colour, gap=_MARK_GAP)
@@ -508,7 +219,7 @@ class _Painter:
                 ends = (segment.time_ns, top), (self.view.arrival_ns(segment), bottom)
                 again = segment.reason is Reason.RETRANSMISSION
                 look = style.SENT_AGAIN if again else style.SENT
-                name = f"{segment.payload_bytes} B" + " again" * again
+                name = f"{segment.payload_bytes} B again" if again else f"{segment.payload_bytes} B"
                 if self.view.is_lost(segment):
                     ends = self._lost(ends)
                 self._arrow(*ends, *self._thinned(look, name, len(segments)), rows)
@@ -558,13 +269,13 @@ class _Painter:
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
         """Arrows alike in a row are thin, and have one label together."""
-        if many < MANY:
+        if many < _MANY:
             return look, name
         return look._replace(width=1.4 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
         """One label for many arrows alike."""
-        if len(run) < MANY:
+        if len(run) < _MANY:
             return
         bottom, top = _LANES["wire"]
         ends = [time_ns for each in (run[0], run[-1]) for time_ns in self._both_ends(each)]
@@ -603,7 +314,7 @@ class _Painter:
             self.axes.plot(xs, y, shape, ms=11, ls="", color=style.GREEN, zorder=5)
             text = f"{marks[0].name} {marks[0].bytes} B"
             rows = [bottom + 0.045, bottom + 0.1, bottom + 0.15]
-            if len(marks) < MANY:
+            if len(marks) < _MANY:
                 for x in xs:
                     self.labels.beside(text, x, rows, style.GREEN, gap=_MARK_GAP)
             else:
@@ -631,67 +342,35 @@ class _Painter:
     # -- the axis --
 
     def _time_axis(self) -> None:
-        for piece in self.view.scale.pieces:
+        for part in self.view.scale.parts:
             room = 0.062
-            if piece.right - piece.left < 0.035:
+            if part.right - part.left < 0.035:
                 continue
-            edge = 0.0 if piece.busy else 0.02
-            for x, label in self.view.scale.ticks(piece, room):
-                if not piece.left + edge <= x <= piece.right - edge:
+            edge = 0.0 if part.busy else 0.02
+            for x, label in self.view.scale.ticks(part, room):
+                if not part.left + edge <= x <= part.right - edge:
                     continue  # on a break, where it would seem to belong to the other scale
                 self.axes.plot([x, x], [-0.018, -0.0075], color="black", lw=1.2, clip_on=False)
                 self.labels.tick(label, x, -0.028)
         if not self.view.scale.broken:
             self.axes.text(0.5, -0.12, "time (ms)", ha="center", fontsize=TEXT)
             return
-        for piece in self.view.scale.pieces[1:]:
+        for part in self.view.scale.parts[1:]:
             for shift in (-0.003, 0.003):
-                ends = [piece.left + shift - 0.003, piece.left + shift + 0.003]
+                ends = [part.left + shift - 0.003, part.left + shift + 0.003]
                 self.axes.plot(ends, [-0.026, 0.011], color="black", lw=1.6, clip_on=False)
-        for piece in self.view.scale.pieces:
-            self._extent(piece.left, piece.right, (piece.end_ns - piece.start_ns) / 1e6)
-        self.axes.text(-0.03, -0.06, "time (ms)", ha="right", fontsize=SMALL)
+        for part in self.view.scale.parts:
+            self._extent(part.left, part.right, (part.end_ns - part.start_ns) / 1e6)
+        self.axes.text(-0.03, -0.06, "time (ms)", ha="right")
         self.axes.text(-0.03, -0.125, "scale", ha="right", fontsize=12, color=style.GREY)
 
     def _extent(self, left: float, right: float, length_ms: float) -> None:
-        """How long a piece of the axis is: the scales differ, and the eye must be told."""
+        """The length of a part of the axis: the scales differ, and the reader must know."""
         text = ms(length_ms)
-        self.axes.annotate(
-            "",
-            xy=(right - 0.001, -0.1),
-            xytext=(left + 0.001, -0.1),
-            arrowprops={
-                "arrowstyle": "<->",
-                "color": style.GREY,
-                "lw": 1.4,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-            annotation_clip=False,
-        )
+        style.extent(self.axes, left + 0.001, right - 0.001, -0.1, style.GREY)
         if self.labels.width(text, 12) < right - left + 0.01:
-            self.axes.text(
-                (left + right) / 2,
-                -0.112,
-                text,
-                ha="center",
-                va="top",
-                fontsize=12,
-                color=style.GREY,
-                clip_on=False,
-            )
-
-
-def side_by_side(stretches: Sequence[Stretch]) -> list[list[Stretch]]:
-    """Rows of stretches: those that overlap are in different rows."""
-    rows: list[list[Stretch]] = []
-    for stretch in sorted(stretches, key=lambda each: each.start_ns):
-        free = next((row for row in rows if row[-1].end_ns <= stretch.start_ns), None)
-        if free is None:
-            rows.append([stretch])
-        else:
-            free.append(stretch)
-    return rows
+            look: dict[str, Any] = {"fontsize": 12, "color": style.GREY}
+            self.axes.text((left + right) / 2, -0.112, text, ha="center", va="top", **look)
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
@@ -713,15 +392,15 @@ def _to_scale(axes: Axes, view: View) -> None:
     start, end = view.scale.start_ns, view.scale.end_ns
     length = max(end - start, 1)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
     for stretch in view.stretches():
         if stretch.reason is Reason.APPLICATION_IDLE:
             continue
         left = max(stretch.start_ns - start, 0) / length
         right = (min(stretch.end_ns, end) - start) / length
         style.fill(axes, HOLD_STYLES[stretch.reason], left, 0, max(right - left, 0.0015), 1)
-    axes.text(-0.012, 0.5, "to scale", ha="right", va="center", fontsize=SMALL)
+    axes.text(-0.012, 0.5, "to scale", ha="right", va="center")
 
 
 def _footer(figure: Figure, view: View) -> None:

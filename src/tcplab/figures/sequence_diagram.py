@@ -1,4 +1,4 @@
-"""The ladder: sender and peer as two posts, time downwards, each packet a rung."""
+"""The sequence diagram: sender and peer as two lines, time downwards, one arrow per packet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from tcplab.figures import style
-from tcplab.figures.lanes import View, side_by_side
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, ms
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
+from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
 from tcplab.timeline import Ack, Segment, Stretch, Timeline
 from tcplab.timeline.words import writes_carried
@@ -18,37 +18,35 @@ from tcplab.timeline.words import writes_carried
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ladder"]
+__all__ = ["sequence"]
 
-_SENDER, _PEER = 0.355, 0.645  # where the posts stand
+_SENDER, _PEER = 0.355, 0.645  # x of their lines
 _AXES: Final = (0.01, 0.02, 0.98, 0.86)
 _ROW: Final = 0.037  # height of a line of small type
-_TOP: Final = 0.94  # where the posts end
+_TOP: Final = 0.94  # y where the lines begin
 
 
-def ladder(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
+@drawing()
+def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 
     Args:
         timeline: of tcplab.timeline.explain.
         first_message: number of the first message, from 1; a typical one unless given.
-        messages: how many, from there on.
+        messages: number of messages to draw, from there on.
 
     Raises:
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
     """
     view = View.of(timeline, first_message, messages)
-    figure = style.new_figure()
-    style.title(figure, view.finding())
-    axes = figure.add_axes(_AXES)
-    _Rungs(axes, view).paint()
-    alt = "Ladder diagram. " + view.alt()
-    return Picture(figure, view.finding(), alt, view.table())
+    figure, axes = style.new_axes(_AXES)
+    _Painter(axes, view).paint()
+    return Picture(figure, view.finding(), f"Sequence diagram. {view.alt()}", view.table())
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """Words beside a post, where they belong."""
+    """Words beside a line, at the height where they belong."""
 
     y: float
     text: str
@@ -56,7 +54,7 @@ class _Label:
     size: float = SMALL
 
     def wrapped(self, room_px: float) -> _Label:
-        """The same in lines that have room."""
+        """The same, folded to the room."""
         bold = self.size > SMALL
         lines = []
         for line in self.text.split("\n"):
@@ -72,7 +70,7 @@ class _Label:
         return _ROW * lines * self.size / SMALL
 
 
-class _Rungs:
+class _Painter:
     """Draws a view into axes from 0 to 1, time from top to bottom."""
 
     def __init__(self, axes: Axes, view: View) -> None:
@@ -107,14 +105,14 @@ class _Rungs:
         self._write_labels(self._peer_labels, _PEER + 0.075, "left")
 
     def _quiet_times(self) -> None:
-        for piece in self.view.scale.pieces:
-            if piece.busy:
+        for part in self.view.scale.parts:
+            if part.busy:
                 continue
-            top, bottom = self.y(piece.start_ns), self.y(piece.end_ns)
+            top, bottom = self.y(part.start_ns), self.y(part.end_ns)
             self.axes.axhspan(bottom, top, color=style.PALE, lw=0, zorder=0)
             if top - bottom < _ROW:
                 continue
-            text = f"{ms((piece.end_ns - piece.start_ns) / 1e6)}, shortened"
+            text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
             self.axes.text(
                 (_SENDER + _PEER) / 2,
                 (top + bottom) / 2,
@@ -132,31 +130,28 @@ class _Rungs:
         again = segment.reason is Reason.RETRANSMISSION
         look = style.SENT_AGAIN if again else style.SENT
         lost = self.view.is_lost(segment)
-        self._rung((_SENDER, start), (_PEER, end), look, lost=lost)
+        self._packet((_SENDER, start), (_PEER, end), look, lost=lost)
         carried = writes_carried(self.view.timeline, segment)
-        text = f"{count(segment.payload_bytes, 'byte')}" + f" ({carried})" * bool(carried)
-        when = f"{self.view.ms(start):.3f} ms  "
-        self._sender_labels.append(_Label(self.y(start), when + text, look.colour))
+        size = count(segment.payload_bytes, "byte")
+        what = f"{size} ({carried})" if carried else size
+        text = f"{self.view.ms(start):.3f} ms  {what}"
+        self._sender_labels.append(_Label(self.y(start), text, look.colour))
         if lost:
             self._peer_labels.append(_Label(self.y(end), "(lost)", style.BLACK))
 
     def _ack(self, ack: Ack) -> None:
         look = style.REPLY if ack.payload_bytes else style.ACK
         left = self.view.departure_ns(ack)
-        self._rung((_PEER, left), (_SENDER, ack.time_ns), look)
+        self._packet((_PEER, left), (_SENDER, ack.time_ns), look)
         what = f"{count(ack.payload_bytes, 'byte')}, ACK" if ack.payload_bytes else "ACK"
-        late = ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None
-        delay = f", delayed {ms(ack.delay_ms or 0)}" * late
-        text = f"{what} {ack.ack}{delay}  {self.view.ms(left):.3f} ms"
+        text = f"{what} {ack.ack}"
+        if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
+            text += f", delayed {ms(ack.delay_ms)}"
+        text += f"  {self.view.ms(left):.3f} ms"
         self._peer_labels.append(_Label(self.y(left), text, look.colour))
 
-    def _rung(
-        self,
-        start: tuple[float, int],
-        end: tuple[float, int],
-        look: Line,
-        *,
-        lost: bool = False,
+    def _packet(
+        self, start: tuple[float, int], end: tuple[float, int], look: Line, *, lost: bool = False
     ) -> None:
         x0, x1, y0, y1 = start[0], end[0], self.y(start[1]), self.y(end[1])
         if lost:
@@ -165,7 +160,7 @@ class _Rungs:
         style.arrow(self.axes, (x0, y0), (x1, y1), look)
 
     def _wait(self, stretch: Stretch, left: float, width: float) -> None:
-        """A bar along the sender's post."""
+        """A bar along the sender's line."""
         top, bottom = self.y(stretch.start_ns), self.y(stretch.end_ns)
         look = HOLD_STYLES[stretch.reason]
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004))
@@ -182,14 +177,13 @@ class _Rungs:
             self._named.add(look)
 
     def _write_labels(self, labels: list[_Label], x: float, align: str) -> None:
-        """Beside a post, small ones with a line to where they belong."""
+        """Beside a line, small ones joined to where they belong."""
         room = x if align == "right" else 1 - x
         room *= _AXES[2] * style.WIDTH_INCHES * style.DPI
         for label, y in _spread([label.wrapped(room) for label in labels]):
             if label.size == SMALL:
-                post = x + (0.013 if align == "right" else -0.07)
-                near = x + 0.003 if align == "right" else x - 0.003
-                self.axes.plot([near, post], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
+                near, far = (x + 0.003, x + 0.013) if align == "right" else (x - 0.003, x - 0.07)
+                self.axes.plot([near, far], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
             weight = "bold" if label.size > SMALL else "normal"
             self.axes.text(
                 x,

@@ -50,7 +50,7 @@ def made() -> SendFiles:
 def test_equal_seconds_and_different_work() -> None:
     picture = figures.file_seconds(made())
     assert picture.title == (
-        "64 MB: 5.44 s, whichever way; but A takes 5.0 times the sender's CPU time"
+        "64 MB: 5.44 s, whichever variant; but A takes 5.0 times the sender's CPU time"
     )
     assert "B: sendfile, 32 MB: 2.72 s" in picture.alt
     assert "CPU seconds of the sender for 1 GB: A 0.5, B 0.1, C 0.1" in picture.alt

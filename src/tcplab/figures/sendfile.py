@@ -1,4 +1,4 @@
-"""Pictures of sending a file: by the clock, by the CPU, and by the segments."""
+"""Lesson 07: sending a file, by the clock, by the CPU, and by the segments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments.send_file import Part, SendFiles, Transfer
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once, no_box
-from tcplab.figures.style import SMALL, TEXT, Picture, Style
+from tcplab.figures.bars import beside, look_of, named_once
+from tcplab.figures.style import Picture, Style, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,17 +27,18 @@ _HEADER: Final = Style(style.VERMILION, "xx", "header")
 _FILE: Final = Style(style.BLUE, "", "file")
 
 
+@drawing()
 def file_seconds(result: SendFiles, part: Part = "wire") -> Picture:
-    """The text's table as bars, its own figures as brackets; beside it the sender's CPU time.
+    """The three published variants: seconds beside the published ones, and the sender's CPU time.
 
     Raises:
-        ValueError: the text's three ways were not measured in this part.
+        ValueError: the three published variants were not measured in this part.
     """
     three = [
         each for each in _measured(result, part) if each.case.variant[:2] in ("A:", "B:", "C:")
     ]
     if not three:
-        raise ValueError(f"the text's three ways were not measured in part {part!r}")
+        raise ValueError(f"the three published variants were not measured in part {part!r}")
     sizes = sorted({each.case.file_bytes for each in three})
     largest = [each for each in three if each.case.file_bytes == sizes[-1]]
     figure = style.new_figure()
@@ -45,20 +46,18 @@ def file_seconds(result: SendFiles, part: Part = "wire") -> Picture:
     for each in three:
         _clock_bar(clock, each, sizes.index(each.case.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
-    clock.set_ylabel("seconds", fontsize=TEXT)
-    clock.legend(loc="upper left", fontsize=SMALL)
+    clock.set_ylabel("seconds")
+    clock.legend(loc="upper left")
     work = figure.add_axes((0.68, 0.105, 0.3, 0.745))
     for x, each in enumerate(largest):
         cpu_s = each.cpu_s_per_gb or 0
         work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[each.case.variant[0]]))
         beside(work, f"{cpu_s:.2g}", x, cpu_s, above=True)
     work.set_xticks(range(len(largest)), [each.case.variant[0] for each in largest])
-    work.set_ylabel("sender's CPU seconds for 1 GB", fontsize=TEXT)
-    no_box(clock, work)
+    work.set_ylabel("sender's CPU seconds for 1 GB")
     for axes in (clock, work):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     title = _seconds_finding(largest)
-    style.title(figure, title)
     words = "; ".join(
         f"{each.case.variant}, {each.case.file_bytes / 1e6:g} MB: {each.wall_s:.3g} s"
         for each in three
@@ -74,17 +73,16 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
     look = _LETTERS[letter]
     axes.bar(x, seconds, 0.25, **look_of(look), label=named_once(axes, look.name))
     if text_s:
-        name = named_once(axes, "the text, fastest to slowest")
+        name = named_once(axes, "published, fastest to slowest")
         axes.vlines(x, *text_s, color="black", lw=2.4, label=name or "_")
         axes.hlines(text_s, x - 0.07, x + 0.07, color="black", lw=2.4)
-    label = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
-    axes.text(
-        x, seconds / 2, f"{seconds:.3g}", ha="center", va="center", fontsize=SMALL, bbox=label
-    )
+    words = f"{seconds:.3g}"
+    axes.text(x, seconds / 2, words, ha="center", va="center", bbox=style.ON_WHITE)
 
 
+@drawing()
 def file_methods(result: SendFiles) -> Picture:
-    """Every way of part "loopback" for its largest file: the rate, and the CPU time at both ends.
+    """Each variant of part "loopback" with its largest file: the rate, and both ends' CPU time.
 
     Raises:
         ValueError: nothing was measured there.
@@ -93,14 +91,14 @@ def file_methods(result: SendFiles) -> Picture:
     if not found:
         raise ValueError("nothing was measured in part 'loopback'")
     size = max(each.case.file_bytes for each in found)
-    ways = sorted(
+    variants = sorted(
         (each for each in found if each.case.file_bytes == size),
         key=lambda each: each.mb_per_s or 0,
     )
     figure = style.new_figure()
     rates = figure.add_axes((0.19, 0.105, 0.37, 0.745))
     work = figure.add_axes((0.6, 0.105, 0.38, 0.745))
-    for y, each in enumerate(ways):
+    for y, each in enumerate(variants):
         rates.barh(y, each.mb_per_s or 0, 0.6, **look_of(_RATE))
         beside(rates, f"{each.mb_per_s:,.0f}", each.mb_per_s or 0, y)
         sender = each.cpu_s_per_gb or 0
@@ -108,30 +106,27 @@ def file_methods(result: SendFiles) -> Picture:
         for left, share, look in ((0.0, sender, _SENDER), (sender, receiver, _RECEIVER)):
             work.barh(y, share, 0.6, left=left, **look_of(look), label=None if y else look.name)
         beside(work, f"{sender:.2f} + {receiver:.2f}", sender + receiver, y)
-    rates.set_yticks(range(len(ways)), [each.case.variant for each in ways], fontsize=SMALL)
+    rates.set_yticks(range(len(variants)), [each.case.variant for each in variants])
     work.set_yticks([])
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds for 1 GB")):
         axes.set_xlim(0, axes.get_xlim()[1] * 1.35)
-        axes.set_xlabel(label, fontsize=TEXT)
-    work.legend(loc="upper right", fontsize=SMALL)
-    no_box(rates, work)
-    slow, fast = (
-        result.find("loopback", "A: read 4096 + send", size / 1e6),
-        result.find("loopback", "B: sendfile", size / 1e6),
-    )
+        axes.set_xlabel(label)
+    work.legend(loc="upper right")
+    slow = result.find("loopback", "A: read 4096 + send", size / 1e6)
+    fast = result.find("loopback", "B: sendfile", size / 1e6)
     title = (
         f"Within one machine sendfile is {_ratio(fast.mb_per_s, slow.mb_per_s)} times as fast as"
         f" read 4096 + send, and its sender needs {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)}"
         " times less CPU"
     )
-    style.title(figure, title)
     words = "; ".join(
         f"{each.case.variant} {each.mb_per_s:.0f} MB/s, {each.cpu_s_per_gb:.2g} CPU s/GB"
-        for each in ways
+        for each in variants
     )
-    return Picture(figure, title, f"Bars for each way. {words}.", result.table("loopback"))
+    return Picture(figure, title, f"Bars for each variant. {words}.", result.table("loopback"))
 
 
+@drawing()
 def header_segments(result: SendFiles) -> Picture:
     """The segments of part "header", side by side, the header's bytes marked.
 
@@ -141,8 +136,7 @@ def header_segments(result: SendFiles) -> Picture:
     found = [each for each in _measured(result, "header") if each.segments]
     if not found:
         raise ValueError("no segments were recorded in part 'header'")
-    figure = style.new_figure()
-    axes = figure.add_axes((0.25, 0.105, 0.73, 0.745))
+    figure, axes = style.new_axes((0.25, 0.105, 0.73, 0.745))
     for y, each in enumerate(found):
         left = 0
         for number, size in enumerate(each.segments):
@@ -154,7 +148,7 @@ def header_segments(result: SendFiles) -> Picture:
                 style.fill(axes, _HEADER, left + gap, y - 0.28, header, 0.56)
                 if header == size:  # too narrow for its number
                     at, height = left + gap + size / 2, y - 0.38
-            axes.text(at, height, f"{size}", ha="center", va="center", fontsize=SMALL)
+            axes.text(at, height, f"{size}", ha="center", va="center")
             left += size
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
@@ -162,14 +156,12 @@ def header_segments(result: SendFiles) -> Picture:
     axes.set_xlim(-60, widest * 1.02)
     axes.set_ylim(len(found) - 0.4, -0.9)
     names = [f"{each.case.variant}\n{len(each.segments)} segments" for each in found]
-    axes.set_yticks(range(len(found)), names, fontsize=SMALL)
+    axes.set_yticks(range(len(found)), names)
     axes.set_xticks([])
-    axes.set_xlabel("payload of each data segment, in bytes, in order", fontsize=TEXT)
-    axes.legend(loc="upper right", fontsize=SMALL, ncols=2)
-    no_box(axes)
+    axes.set_xlabel("payload of each data segment, in bytes, in order")
+    axes.legend(loc="upper right", ncols=2)
     alone = [each.case.variant for each in found if each.header_alone]
     title = f"The header leaves in a segment of its own with: {', '.join(alone) or 'none of them'}"
-    style.title(figure, title)
     rows = result.table("header")
     words = "; ".join(f"{row['variant']}: {row['segments']}" for row in rows.rows)
     return Picture(figure, title, f"The data segments of each variant. {words}.", rows)
@@ -185,7 +177,7 @@ def _seconds_finding(largest: Sequence[Transfer]) -> str:
     spread = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
     work = [each.cpu_s_per_gb or 0 for each in largest]
     ratio = _ratio(work[0], min(work))
-    return f"{size}: {spread} s, whichever way; but A takes {ratio} times the sender's CPU time"
+    return f"{size}: {spread} s, whichever variant; but A takes {ratio} times the sender's CPU time"
 
 
 def _ratio(more: float | None, less: float | None) -> str:

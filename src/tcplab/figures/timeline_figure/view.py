@@ -1,0 +1,309 @@
+"""The messages in view: the finding in words, the alternative text, and all events as a table."""
+
+from __future__ import annotations
+
+import bisect
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tcplab.figures.style import HOLD_STYLES, count, ms
+from tcplab.figures.timescale import TimeScale
+from tcplab.models import Reason
+from tcplab.tables import Column, Table
+from tcplab.timeline import Ack, Mark, Segment, Stretch, Timeline, Write
+from tcplab.timeline.words import HELD_BY, writes_carried
+
+__all__ = ["View", "choose_message", "side_by_side"]
+
+MAX_EVENTS: Final = 3000  # more arrows than pixels
+_NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
+_SAME: Final = 0.004  # waits so close, in parts of the width, look like one
+_COLUMNS: Final = (
+    Column("time_ms", "time (ms)", ".3f"),
+    Column("who", "who"),
+    Column("what", "what happens"),
+    Column("bytes", "bytes", "d"),
+    Column("waited_ms", "waited (ms)", ".3f"),
+    Column("reason", "reason"),
+)
+
+
+def choose_message(timeline: Timeline, messages: int = 1) -> int:
+    """The first of some messages in a row that are typical: their time is the median.
+
+    The first message of a connection is left out where there are others: it is acknowledged at
+    once (quickack mode), and meets the initial congestion window.
+    """
+    last = timeline.messages - messages + 1
+    starts = list(range(min(2, last), last + 1))
+    spans = timeline.message_spans_ns()
+    times = [spans[first + messages - 1][1] - spans[first][0] for first in starts]
+    return starts[times.index(statistics.median_low(times))]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Some messages of a timeline, and the scale on which to draw them."""
+
+    timeline: Timeline
+    first: int
+    last: int
+    scale: TimeScale
+
+    @classmethod
+    def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
+        """Some messages of it, a typical one unless `first` says which."""
+        if not timeline.writes:
+            raise ValueError("a timeline without the application's log has no messages to draw")
+        if not 1 <= messages <= timeline.messages:
+            raise ValueError(f"messages={messages} must be from 1 to {timeline.messages}")
+        first = choose_message(timeline, messages) if first is None else first
+        if not 1 <= first <= timeline.messages - messages + 1:
+            raise ValueError(
+                f"first_message={first} must be from 1 to {timeline.messages - messages + 1}"
+            )
+        chosen = timeline.only(range(first, first + messages))
+        times = list(_times(chosen))
+        if len(times) > MAX_EVENTS:
+            raise ValueError(
+                f"{len(times)} events are too many to draw (at most {MAX_EVENTS}); choose fewer"
+                " messages, or draw figures.time_sequence"
+            )
+        return cls(chosen, first, first + messages - 1, TimeScale(times))
+
+    def x(self, time_ns: float) -> float:
+        """The position on the time axis, 0 to 1."""
+        return self.scale.x(time_ns)
+
+    def ms(self, time_ns: int) -> float:
+        """Since the first event in view."""
+        return (time_ns - self.scale.start_ns) / 1e6
+
+    def arrival_ns(self, segment: Segment) -> int:
+        """The time when a segment came, or would have come, to the peer."""
+        return _arrival_ns(self.timeline, segment)
+
+    def departure_ns(self, ack: Ack) -> int:
+        """The time when an ACK left the peer."""
+        return _departure_ns(self.timeline, ack)
+
+    @property
+    def seen_at_peer(self) -> bool:
+        """There was a capture at the peer."""
+        return any(each.arrived_ns is not None for each in self.timeline.segments)
+
+    def is_lost(self, segment: Segment) -> bool:
+        """The capture at the peer has others, and not this one."""
+        return segment.arrived_ns is None and self.seen_at_peer
+
+    # -- words --
+
+    @property
+    def span_ms(self) -> float:
+        """From the first write to the last reply."""
+        spans = self.timeline.message_spans_ns()
+        return (spans[self.last][1] - spans[self.first][0]) / 1e6
+
+    def marks(self) -> list[Mark]:
+        """The application's events in view other than writes."""
+        return _drawn_marks(self.timeline)
+
+    def write_groups(self) -> list[list[Write]]:
+        """Writes that follow each other with no other event of the application between."""
+        marks = [mark.time_ns for mark in self.marks()]
+        groups: list[list[Write]] = []
+        before = None
+        for write in self.timeline.writes:
+            between = before is not None and bisect.bisect_left(
+                marks, before.time_ns
+            ) < bisect.bisect_right(marks, write.time_ns)
+            if before is None or between or write.message != before.message:
+                groups.append([])
+            groups[-1].append(write)
+            before = write
+        return groups
+
+    def longest(self) -> Stretch | None:
+        """The longest stretch of waiting that the sender is not to blame for itself."""
+        stretches = [
+            each for each in self.stretches() if each.reason is not Reason.APPLICATION_IDLE
+        ]
+        return max(stretches, key=lambda each: each.duration_ms, default=None)
+
+    def stretches(self) -> list[Stretch]:
+        """The stretches of waiting in view."""
+        return [each for each in self.timeline.stretches() if each.end_ns > self.scale.start_ns]
+
+    def waits(self) -> list[Stretch]:
+        """The stretches of waiting in the sender, those that the eye cannot tell apart as one."""
+        merged: list[Stretch] = []
+        last: dict[tuple[Reason, str], int] = {}
+        for each in self.stretches():
+            if each.place == "wire" or each.reason is Reason.APPLICATION_IDLE:
+                continue
+            at = last.setdefault((each.reason, each.place), len(merged))
+            if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
+                # How much waited is another number in each, and so is left out.
+                merged[at] = replace(
+                    merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
+                )
+            else:
+                last[each.reason, each.place] = len(merged)
+                merged.append(each)
+        return merged
+
+    def finding(self) -> str:
+        """The title: the longest wait and its reason, with the numbers."""
+        writes, segments = self.timeline.writes, self.timeline.segments
+        total = count(sum(write.bytes for write in writes), "byte")
+        what = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
+        if self.last > self.first:
+            what = f"{self.last - self.first + 1} messages: {what}"
+        what += f", {ms(self.span_ms)}"
+        longest = self.longest()
+        if longest is None:
+            return f"{what}: nothing was held back"
+        if longest.place == "wire":
+            return self._queueing(what, longest)
+        held = self._held_by(longest)
+        if held is None:
+            return what
+        why = HELD_BY[longest.reason]
+        size = count(longest.waiting_bytes or held.payload_bytes, "byte")
+        if longest.reason is Reason.RETRANSMISSION:
+            lost = "lost, " if any(map(self.is_lost, self.timeline.segments)) else ""
+            return f"{what}: {size} {lost}sent again after {ms(longest.duration_ms)}"
+        if longest.duration_ms < 0.1 * self.span_ms:
+            return f"{what}; {size} held for no more than {ms(longest.duration_ms)} {why}"
+        until = self._until(held)
+        return f"{what}: {size} held {ms(longest.duration_ms)} {why}{until}"
+
+    def _queueing(self, what: str, stretch: Stretch) -> str:
+        queued = [each.queued_ms or 0 for each in self.timeline.segments]
+        if stretch.reason is Reason.RATE_LIMITED:
+            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
+        return f"{what}: segments up to {ms(max(queued))} late in the wire"
+
+    def _held_by(self, stretch: Stretch) -> Segment | None:
+        """The segment that a stretch kept waiting for the longest time."""
+
+        def waited_ns(segment: Segment) -> int:
+            return sum(
+                hold.end_ns - hold.start_ns
+                for hold in segment.holds
+                if hold.reason is stretch.reason
+                and stretch.start_ns <= hold.start_ns
+                and hold.end_ns <= stretch.end_ns
+            )
+
+        longest = max(self.timeline.segments, key=waited_ns, default=None)
+        return longest if longest is not None and waited_ns(longest) > 0 else None
+
+    def _until(self, held: Segment) -> str:
+        if held.released_by is None or not held.released_by < len(self.timeline.acks):
+            return ""
+        ack = self.timeline.acks[held.released_by]
+        if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
+            return f", waiting for an ACK that the peer delayed {ms(ack.delay_ms)}"
+        if held.holds[-1].reason is Reason.WINDOW_LIMITED and not ack.newly_acked_bytes:
+            return ", until it opened"
+        return ", waiting for an ACK"
+
+    def alt(self) -> str:
+        """The alternative text."""
+        which = f"message {self.first}" + (
+            f" to {self.last}" if self.last > self.first else f" of {self.timeline.connection}"
+        )
+        sizes = ", ".join(str(each.payload_bytes) for each in self.timeline.segments[:20])
+        text = f"Timeline of {which}: {self.finding()}. The data segments carry {sizes} bytes"
+        if len(self.timeline.segments) > 20:
+            text += " and so on"
+        longest = self.longest()
+        if longest is not None and longest.evidence:
+            text += f"; the longest wait: {longest.evidence}"
+        return text + "."
+
+    # -- numbers --
+
+    def table(self) -> Table:
+        """All events in view, in order of time."""
+        rows = sorted(self._rows(), key=lambda row: row["time_ms"])
+        return Table(_COLUMNS, rows, self.finding())
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for group in self.write_groups():
+            names = f"write {group[0].in_message}"
+            if len(group) > 1:
+                until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
+                names = f"writes {group[0].in_message}–{group[-1].in_message}, within {until}"
+            size = sum(write.bytes for write in group)
+            yield self._row(group[0].time_ns, "application", names, size)
+        for mark in self.marks():
+            yield self._row(mark.time_ns, "application", mark.name, mark.bytes or None)
+        for each in self.timeline.segments:
+            carried = writes_carried(self.timeline, each)
+            what = f"data segment ({carried})" if carried else "data segment"
+            row = self._row(each.time_ns, "wire", what, each.payload_bytes)
+            yield row | {"waited_ms": each.waited_ms, "reason": str(each.reason)}
+        for each_ack in self.timeline.acks:
+            what = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
+            row = self._row(each_ack.time_ns, "wire", what, each_ack.payload_bytes or None)
+            if each_ack.reason is Reason.ACK_DELAYED_BY_PEER:
+                row |= {"waited_ms": each_ack.delay_ms, "reason": str(each_ack.reason)}
+            yield row
+        for mark in self.timeline.peer_marks:
+            yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
+        for stretch in self.stretches():
+            what = "begins to wait: " + HOLD_STYLES[stretch.reason].name
+            row = self._row(stretch.start_ns, "kernel", what, None)
+            yield row | {"waited_ms": stretch.duration_ms, "reason": str(stretch.reason)}
+
+    def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
+        return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
+
+
+def _times(timeline: Timeline) -> Iterator[int]:
+    for write in timeline.writes:
+        yield write.time_ns
+    for mark in _drawn_marks(timeline):
+        yield mark.time_ns
+    for segment in timeline.segments:
+        yield segment.time_ns
+        yield _arrival_ns(timeline, segment)
+    for ack in timeline.acks:
+        yield ack.time_ns
+        yield _departure_ns(timeline, ack)
+    for mark in timeline.peer_marks:
+        yield mark.time_ns
+
+
+def _drawn_marks(timeline: Timeline) -> list[Mark]:
+    return [mark for mark in timeline.marks if mark.name not in _NOT_DRAWN]
+
+
+def _arrival_ns(timeline: Timeline, segment: Segment) -> int:
+    """At the peer: seen there, or estimated as half a round trip later."""
+    if segment.arrived_ns is not None:
+        return segment.arrived_ns
+    return segment.time_ns + int((timeline.rtt_ms or 0) * 5e5)
+
+
+def _departure_ns(timeline: Timeline, ack: Ack) -> int:
+    """From the peer: seen there, or estimated as half a round trip earlier."""
+    if ack.sent_ns is not None:
+        return ack.sent_ns
+    return ack.time_ns - int((timeline.rtt_ms or 0) * 5e5)
+
+
+def side_by_side(stretches: Sequence[Stretch]) -> list[list[Stretch]]:
+    """Rows of stretches: those that overlap are in different rows."""
+    rows: list[list[Stretch]] = []
+    for stretch in sorted(stretches, key=lambda each: each.start_ns):
+        free = next((row for row in rows if row[-1].end_ns <= stretch.start_ns), None)
+        if free is None:
+            rows.append([stretch])
+        else:
+            free.append(stretch)
+    return rows
