@@ -31,8 +31,6 @@ KNOWN_CIRCULAR: Final[set[str]] = {
     "tcplab.timeline.words",
 }
 KNOWN_LONG: Final[set[str]] = {
-    "figures/buffers.py:zero_window",
-    "figures/mtu.py:headers",
     "models/messages.py:message_cost",
 }
 KNOWN_MANY_PARAMETERS: Final[set[str]] = set()

@@ -210,7 +210,7 @@ def data_per_segment(case: Diagnosis) -> Picture:
     axes.axhline(1448, color=style.VERMILION, ls="--", lw=2)
     axes.text(
         0.99,
-        1448 * 1.08,
+        1448 * 1.2,
         "a full segment: 1448 bytes",
         ha="right",
         color=style.ink(style.VERMILION),
@@ -300,7 +300,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     steps(axes, offered, color=style.VERMILION, lw=2.4, ls="--", label="the receiver's window")
     axes.axhline(holds, color="black", ls=":", lw=2.4)
     words = f"what the wire holds: rate × RTT = {holds:,} bytes"
-    axes.text(in_flight[-1][0], holds, words, fontsize=TEXT, ha="right", va="bottom")
+    axes.text(in_flight[-1][0], 1.02 * holds, words, fontsize=TEXT, ha="right", va="bottom")
     axes.set_ylim(0, 1.2 * max(holds, most, min(window, 2 * most)))
     axes.set_xlim(0, in_flight[-1][0])
     axes.set_xlabel("time (ms), the whole run")

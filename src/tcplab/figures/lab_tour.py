@@ -29,7 +29,7 @@ _PURE_ACK: Final = Line("--", style.GREY, 2.0)
 _CLOSING: Final = Line("-.", style.PURPLE, 2.6)
 
 _SCAPY: Final = Style(style.ORANGE, "///", "scapy has")
-_RECORDER: Final = Style(style.SKY, "", "the recorder has")
+_RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 
 @drawing()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["quotes", "records", "write_matrix"]
 
 _RECEIVERS: Final = {
-    "linux": Style(style.SKY, "", "receiver as Linux is"),
+    "linux": Style(style.BLUE, "", "receiver as Linux is"),
     "delaying": Style(style.ORANGE, "///", "receiver delays its ACKs"),
 }
 

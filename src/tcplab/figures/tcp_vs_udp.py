@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
 _LOOKS: Final = {"tcp": Style(style.BLUE, "", "TCP"), "udp": Style(style.VERMILION, "//", "UDP")}
-_LOSS: Final = Style(style.SKY, "//", "lost")
+_LOSS: Final = Style(style.BLUE, "//", "lost")
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
 _PATHS: Final[Mapping[Server, str]] = {
     "bsd": "On one machine (MTU 1500)",
@@ -44,9 +44,8 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     for number, size in enumerate(sizes):
         left = 0.13 + number * width
         axes = figure.add_axes((left, 0.17, width - 0.02, 0.65))
-        _draw_rates(
-            axes, [each for each in result.variants if each.write_bytes == size], number == 0
-        )
+        rows = [each for each in result.variants if each.write_bytes == size]
+        _draw_rates(axes, rows, named=number == 0)
         axes.set_title(f"blocks of {size} bytes")
     named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
     labels = sorted(named, key=lambda label: not label.startswith("published"))
@@ -61,14 +60,14 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
         Column("mb_per_s_min", "min", ".4g"),
         Column("mb_per_s_max", "max", ".4g"),
     )
-    rows = result.rows()
-    fastest = max(rows, key=lambda row: float(row["mb_per_s"]))
+    table = Table(columns, result.rows(), finding)
+    fastest = max(table.rows, key=lambda row: float(row["mb_per_s"]))
     alt = (
         f"Dot plot on a logarithmic axis, the published rates beside those of this run. {finding}."
         f" The fastest row is {fastest['protocol']} {fastest['server']},"
         f" {fastest['write_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
     )
-    return Picture(figure, finding, alt, Table(columns, rows, finding))
+    return Picture(figure, finding, alt, table)
 
 
 def _tables_finding(result: TcpVsUdp) -> str:
