@@ -155,6 +155,7 @@ class Call:
         module: of the experiment.
         arguments: of the call.
         shows: lines of code that show the result, which is called `result` there.
+        function: of the module.
         before: lines between the imports and the call.
         sources: arguments whose text in the code is not their repr.
     """
@@ -162,12 +163,13 @@ class Call:
     module: ModuleType
     arguments: Mapping[str, Any]
     shows: Sequence[str]
+    function: str = "measure"
     before: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
         """The result of the call."""
-        return self.module.measure(**self.arguments, **more)
+        return getattr(self.module, self.function)(**self.arguments, **more)
 
     def code(self) -> str:
         """The call and what shows its result, as a cell of a notebook."""
@@ -179,7 +181,7 @@ class Call:
             f"from tcplab.experiments import {', '.join(names)}",
             *self.before,
             "",
-            f"result = {module}.measure(",
+            f"result = {module}.{self.function}(",
             *(f"    {name}={self._source(name)}," for name in self.arguments),
             ")",
             *self.shows,

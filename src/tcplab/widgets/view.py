@@ -87,12 +87,8 @@ class PanelView(anywidget.AnyWidget):
         }
 
     def _on_values(self, change: Any) -> None:
-        if change["new"] == self._panel.values:
-            return
-        try:
-            self._panel.set(**change["new"])
-        except ParameterError as error:  # the browser checks too, but is not to be trusted
-            self.send({"refused": str(error)})
+        if change["new"] != self._panel.values:
+            self._on_message(self, {"do": "set", "values": change["new"]}, None)
 
     def _on_prediction(self, change: Any) -> None:
         if change["new"] != self._panel.prediction:
@@ -101,7 +97,7 @@ class PanelView(anywidget.AnyWidget):
     def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
         try:
             self._act(message)
-        except ParameterError as error:
+        except ParameterError as error:  # the browser checks too, but is not to be trusted
             self.send({"refused": str(error)})
 
     def _act(self, message: Any) -> None:
@@ -109,6 +105,8 @@ class PanelView(anywidget.AnyWidget):
         match message.get("do"):
             case "warm":
                 panel.warm()
+            case "set":
+                panel.set(**message["values"])
             case "run":
                 panel.set(**message["values"]).predict(message["prediction"]).start()
             case "stop":

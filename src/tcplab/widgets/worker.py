@@ -196,8 +196,10 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         end = time.perf_counter()
         measured = run.drawing_since or end
         seconds = {"experiment": measured - start, "drawing": end - measured}
-        notes = [*run.notes, *(str(each.message) for each in caught if _concerns_user(each))]
-        _send(result=_with_notes(shown, notes), seconds=seconds, capture_bytes=run.capture_bytes)
+        warned = (str(each.message) for each in caught if _concerns_user(each))
+        notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned)]
+        result = asdict(shown) | {"notes": notes}
+        _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
     finally:
         owner.run = None
         gc.enable()
@@ -206,12 +208,6 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
 
 def _concerns_user(warning: warnings.WarningMessage) -> bool:
     return issubclass(warning.category, UserWarning) and "tcplab" in (warning.filename or "")
-
-
-def _with_notes(shown: Shown, notes: list[str]) -> dict[str, Any]:
-    data = asdict(shown)
-    data["notes"] = [*data["notes"], *map(_one_line, notes)]
-    return data
 
 
 def _one_line(text: str) -> str:
