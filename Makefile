@@ -10,7 +10,7 @@ PYTHON ?=
 ARGS ?=
 # The demo that `make demo` opens.
 NAME ?=
-# How long `make fuzz` looks, each target.
+# Seconds of `make fuzz` per target.
 SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
 UV_LOCK ?=
@@ -86,7 +86,7 @@ lint-shell:
 fuzz: setup-dev ## look for input that breaks the parsers: make fuzz SECONDS_EACH=600
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## make anew what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos
+recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos
 	tools/record-lessons $(ARGS)
 
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book

@@ -184,7 +184,7 @@ def make_pair(lab: Lab) -> Pair:
 
 
 def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tuple[bool, float]:
-    """Whether every packet of a flood is in the file; the rate that the sender reached."""
+    """True when every packet of a flood is in the file; and the rate that the sender reached."""
     count = max(int(rate * seconds) // 50, 1) * 50
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = Path(directory) / "flood.pcap"

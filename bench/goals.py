@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What was wanted of an entrant, and what it reached.
+    """A goal of an entrant, and the value that it reached.
 
     Attributes:
         what: the contest.
@@ -39,7 +39,7 @@ class Goal:
         return f"{self.was:.3g}{ratio}{error}"
 
     def verdict(self) -> str:
-        """Whether it was reached, in words."""
+        """The outcome in words."""
         if self.reached is None:
             return "nothing to compare with"
         if self.reached:

@@ -4,7 +4,7 @@ The time from Run to the picture on the screen is split into the experiment, whi
 takes, and ours: the worker's answer, the drawing, and the way through JupyterLab's server into the
 page, which takes the time itself. Where Chromium or Playwright is missing the way ends in the
 kernel, and the document says so. A panel's first run also starts its worker, which imports; in the
-browser that has begun when the pointer reaches the panel, so it is told apart.
+browser that has begun when the pointer reaches the panel, so it is shown apart.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def part(rows: list[dict[str, Any]], absent: str | None) -> Part:
 
 
 def why_no_browser() -> str | None:
-    """What is missing for a page, or None."""
+    """The package that a browser needs and that is missing, or None."""
     try:
         import playwright.sync_api  # noqa: F401
     except ImportError:

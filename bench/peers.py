@@ -2,8 +2,8 @@
 
 Each function runs one tool once, its server on the pair's server and its client on the pair's
 client, pinned to the processors given, and returns what it reports. All get the same sizes and the
-same buffers; congestion control is cubic by the routes (see `pin_cubic`), since not all can be
-told. A tool that is not installed is named aloud by `available`, with its package.
+same buffers; congestion control is cubic by the routes (see `pin_cubic`), since not all tools
+can set it. A tool that is not installed is named aloud by `available`, with its package.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 
 def available() -> dict[str, bool]:
-    """Which tools are installed; the others are named aloud."""
+    """The tools, and whether each is installed; those that are not are named aloud."""
     found = {name: shutil.which(name) is not None for name in PACKAGES}
     for name, present in found.items():
         if not present:
@@ -55,7 +55,7 @@ def available() -> dict[str, bool]:
 
 
 def versions() -> dict[str, str]:
-    """What each installed tool calls itself."""
+    """The version of each installed tool."""
     asks = {
         "iperf3": ["--version"],
         "nuttcp": ["-V"],
@@ -65,13 +65,13 @@ def versions() -> dict[str, str]:
         "tcpdump": ["--version"],
         "tshark": ["--version"],
     }
-    told = {}
+    found = {}
     for name, words in asks.items():
         if shutil.which(name):
             done = subprocess.run([name, *words], capture_output=True, text=True, check=False)
             number = re.search(r"\d+(\.\d+)+", re.sub(r"\x1b\[[\d;]*m", "", done.stdout))
-            told[name] = number.group() if number else "?"
-    return told
+            found[name] = number.group() if number else "?"
+    return found
 
 
 def pin_cubic(pair: Pair) -> None:
@@ -98,7 +98,7 @@ def _routes(host: Host) -> list[str]:
 
 
 def _run(setting: Setting, server: Sequence[str], client: Sequence[str]) -> str:
-    """What the client wrote; "PORT" in the arguments is the server's port, "HOST" its address."""
+    """The client's output; "PORT" in the arguments is the server's port, "HOST" its address."""
     port = next(_ports)
     values = {"PORT": str(port), "DATA": str(port + 20_000), "HOST": setting.pair.server.address}
     server, client = ([values.get(word, word) for word in argv] for argv in (server, client))

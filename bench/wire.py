@@ -209,7 +209,7 @@ class _QueueingDiscipline(_Link):
 
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         for host in (self.pair.client, self.pair.server):
-            # Not `replace`: netem keeps what it is not told anew.
+            # Not `replace`: netem keeps what is not given anew.
             _tc(host, "del", check=False)
             _tc(host, "add", *self.words(rtt_ms, rate_mbit))
 

@@ -1,4 +1,4 @@
-"""What every test may use, and the promise that every test keeps: nothing outlives its owner."""
+"""Shared fixtures and marks; and the check that no process outlives the tests."""
 
 from __future__ import annotations
 

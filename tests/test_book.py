@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked to by."""
+    """The links, loaded files and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

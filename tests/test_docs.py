@@ -41,7 +41,7 @@ def code(text: str) -> Iterator[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a heading can be linked by, as GitHub makes it."""
+    """The anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
     return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in headings}
 
@@ -76,7 +76,7 @@ def test_lecturers_card_has_every_demo() -> None:
 
 
 def named(pattern: str) -> list[str]:
-    """What stands on the pages as a command of this form."""
+    """The commands of this form on all pages."""
     found = re.compile(COMMAND + pattern, re.MULTILINE)
     texts = [text for page in PAGES for text in code(page.read_text())]
     return sorted({command for text in texts for command in found.findall(text)})

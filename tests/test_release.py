@@ -1,4 +1,4 @@
-"""What is handed out: reproducible, and a student's bundle holds no answer."""
+"""The release: reproducible, and without solutions in the student's bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tshark says of a capture, column by column, for comparison with our own reading."""
+"""A capture as tshark reads it, column by column, for comparison with our own reading."""
 
 from __future__ import annotations
 

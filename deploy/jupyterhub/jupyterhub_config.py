@@ -41,11 +41,11 @@ c.SystemdSpawner.mem_limit = "1G"  # a lesson takes about 0.3 GB: see README.md
 c.SystemdSpawner.isolate_tmp = True
 c.SystemdSpawner.isolate_devices = True
 c.SystemdSpawner.disable_user_sudo = True
-# The laboratory needs user namespaces, and a handful of processes a host.
+# The laboratory needs user namespaces, and a handful of processes per host.
 c.SystemdSpawner.unit_extra_properties = {"TasksMax": "300", "LimitCORE": "0"}
 
-# A class arrives all at once. Who comes when so many are starting already is told to try again
-# later, so the limit is larger than a class, and slow starts are waited for.
+# A class arrives all at once. Beyond this limit JupyterHub asks users to try again later, so it is
+# larger than a class, and slow starts are waited for.
 c.JupyterHub.concurrent_spawn_limit = 100
 c.JupyterHub.active_server_limit = 300
 c.Spawner.start_timeout = 300

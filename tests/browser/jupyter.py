@@ -82,8 +82,8 @@ class Jupyter:
     def _wait_for_url(self) -> str:
         end = time.monotonic() + START_S
         while time.monotonic() < end and self._process.poll() is None:
-            for told in self._runtime.glob("jpserver-*.json"):
-                text = told.read_text()
+            for path in self._runtime.glob("jpserver-*.json"):
+                text = path.read_text()
                 if text.endswith("}"):
                     return str(json.loads(text)["url"])
             time.sleep(0.1)

@@ -302,7 +302,7 @@ def _kill_what_measures(panel: Locator) -> None:
 
 
 def _see_updates(panel: Locator, number: int) -> None:
-    """Waits until the strip chart has so many readings."""
+    """Waits until the strip chart has `number` readings."""
     panel.locator("canvas.strips").wait_for()
     panel.page.wait_for_function(
         "([panel, number]) => Number(panel.querySelector('canvas')?.dataset.updates) >= number",

@@ -157,11 +157,11 @@ def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course:
         window.locator(".jp-Notebook .jp-Cell").first.wait_for()
         window.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
         window.locator(".validate-button").click()
-        told = window.locator(f".jp-Dialog #validation-message.{kind}")
-        told.wait_for()
+        message = window.locator(f".jp-Dialog #validation-message.{kind}")
+        message.wait_for()
         keep(window, f"validate-{student}")
         if student == "bob":
-            assert "q1: not yet." in (told.text_content() or "")
+            assert "q1: not yet." in (message.text_content() or "")
         window.locator(".jp-Dialog button.jp-mod-accept").click()
 
 

@@ -184,8 +184,8 @@ def test_lessons_are_copied_once_and_kept(home: Path) -> None:
         return done.stdout + done.stderr
 
     # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
-    told = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab\n"
-    assert start() == told
+    started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab\n"
+    assert start() == started
     lessons = home / "tcplab" / "lessons"
     given = {path.name for path in lessons.iterdir()}
     assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
@@ -287,9 +287,9 @@ def load_report(*options: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_learners_are_isolated() -> None:
-    told = load_report("--assignment=")
-    assert "2 learners ran 10 cells" in told
-    assert "tries to get at somebody else's laboratory or processes were refused" in told
+    report = load_report("--assignment=")
+    assert "2 learners ran 10 cells" in report
+    assert "tries to get at somebody else's laboratory or processes were refused" in report
 
 
 @pytest.mark.classroom
@@ -298,8 +298,8 @@ def test_two_learners_are_isolated() -> None:
 def test_two_learners_get_their_marks(request: pytest.FixtureRequest) -> None:
     if "classroom" not in request.config.getoption("markexpr"):
         pytest.skip("takes minutes: pytest -m classroom tests/deploy")
-    told = load_report("--assignment=ps1")
-    assert "2 have a score, 2 of them the one that must come out" in told
+    report = load_report("--assignment=ps1")
+    assert "2 have a score, 2 of them the one that must come out" in report
 
 
 def test_bad_options_of_the_load_test_are_refused() -> None:

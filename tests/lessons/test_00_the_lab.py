@@ -1,4 +1,4 @@
-"""What lesson 00 states: ten packets for ten bytes, a recorder that is told, a full link."""
+"""Facts of lesson 00: ten packets for ten bytes, recorders with their drops, a full link."""
 
 from __future__ import annotations
 

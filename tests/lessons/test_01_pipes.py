@@ -1,4 +1,4 @@
-"""What lesson 01 states, from the results of its own experiments."""
+"""Facts of lesson 01, from the results of its own experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lesson 04 states, from the same experiments: counts, sizes, wide ratios of one run."""
+"""Facts of lesson 04, from the same experiments: counts, sizes, wide ratios of one run."""
 
 from __future__ import annotations
 

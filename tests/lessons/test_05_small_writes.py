@@ -1,4 +1,4 @@
-"""What lesson 05 states of the matrix and of Microsoft's two cases."""
+"""Facts of lesson 05: the matrix, and Microsoft's two cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lesson 06 states, from the same experiments: counts, sizes, wide ratios of one run."""
+"""Facts of lesson 06, from the same experiments: counts, sizes, wide ratios of one run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def segments(result: cork.Cork) -> dict[str, float]:
 
 
 def slower(result: cork.Cork) -> float:
-    """How many times as long `default` takes as the slowest of the others."""
+    """The time of `default` over that of the slowest other variant."""
     times = {each.mode: statistics.median(each.message_ms) for each in result.variants}
     return times.pop("default") / max(times.values())
 

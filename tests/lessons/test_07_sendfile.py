@@ -1,4 +1,4 @@
-"""What lesson 07 states, from the results of its own experiments."""
+"""Facts of lesson 07, from the results of its own experiments."""
 
 from __future__ import annotations
 

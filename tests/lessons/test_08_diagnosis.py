@@ -1,4 +1,4 @@
-"""What lesson 08 states of its three programs: counts on the wire, and what mends them."""
+"""Facts of lesson 08 and its three programs: counts on the wire, and their cures."""
 
 from __future__ import annotations
 

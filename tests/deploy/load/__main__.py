@@ -53,7 +53,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Claim:
-    """What must be true of everybody's own numbers, however many measure.
+    """A fact that must hold for each learner's own numbers, however many measure.
 
     Bounds are far from what a quiet machine shows: programs that do not measure run meanwhile.
 
@@ -119,10 +119,10 @@ async def everybody(
             each.failures.append(f"{phase}: {type(error).__name__}: {error}")
         each.seconds[phase] = time.monotonic() - began_s
         for words in each.failures[known:]:
-            said(f"{each.account.name}: {' '.join(words.split())[:600]}")
+            say(f"{each.account.name}: {' '.join(words.split())[:600]}")
 
     await asyncio.gather(*(one(each) for each in people))
-    said(f"{phase}: {time.monotonic() - started_s:.0f} s")
+    say(f"{phase}: {time.monotonic() - started_s:.0f} s")
 
 
 async def class_day(
@@ -215,21 +215,21 @@ async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
         await call(learner, f"talk({secrets[learner.account.name]!r})")
 
     async def intrude(learner: Attendance) -> None:
-        told = await call(learner, "intrude()")
-        learner.refusals = told["refused"]
+        tried = await call(learner, "intrude()")
+        learner.refusals = tried["refused"]
         learner.failures += [
-            f"not even to an own child: {each}" for each in told["control_refused"]
+            f"not even to an own child: {each}" for each in tried["control_refused"]
         ]
-        learner.failures += [f"could get at another learner: {each}" for each in told["entered"]]
-        if told["laboratories"] < len(learners) - 1:
-            learner.failures.append(f"only {told['laboratories']} other laboratories to try")
+        learner.failures += [f"could get at another learner: {each}" for each in tried["entered"]]
+        if tried["laboratories"] < len(learners) - 1:
+            learner.failures.append(f"only {tried['laboratories']} other laboratories to try")
         readable = await call(learner, f"read_others({homes!r})")
         learner.failures += [f"can read {each}" for each in readable]
 
     async def look(learner: Attendance) -> None:
-        told = await call(learner, f"look({list(secrets.values())!r})")
-        if told["seen"] != [secrets[learner.account.name]] or told["drops"] != 0:
-            learner.failures.append(f"a recording of the own laboratory holds {told}")
+        seen = await call(learner, f"look({list(secrets.values())!r})")
+        if seen["seen"] != [secrets[learner.account.name]] or seen["drops"] != 0:
+            learner.failures.append(f"a recording of the own laboratory holds {seen}")
         await kernels.pop(learner.account.name).__aexit__()
 
     for phase, do in (
@@ -299,7 +299,7 @@ async def grade(
 # ---- the whole -----------------------------------------------------------------------------------
 
 
-def said(words: str) -> None:
+def say(words: str) -> None:
     """Progress."""
     print(f"{time.strftime('%H:%M:%S')}  {words}", flush=True)
 
@@ -349,7 +349,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--learners", type=int, default=20, help="1 to 99 (default 20)")
     parser.add_argument("--lesson", default="05", help="its number (default 05)")
-    parser.add_argument("--cells", type=int, help="only the first so many of the lesson's cells")
+    parser.add_argument(
+        "--cells", type=int, help="number of the lesson's cells to run, from the first"
+    )
     parser.add_argument("--assignment", default="ps1", help="default ps1; empty for none")
     parser.add_argument(
         "--spawner",
@@ -408,7 +410,7 @@ def lay_out_office(instructor: Account) -> None:
 def report(
     learners: Sequence[Attendance], instructor: Attendance, watch: Watch, lesson: str
 ) -> None:
-    """What it took, and each failure."""
+    """Prints the times, and each failure."""
     print(f"\n{'':34}{'median':>9}{'most':>9}")
 
     def row(words: str, values: Sequence[float], digits: int = 1) -> None:
@@ -437,8 +439,8 @@ def report(
         print(f"\n{'claims of the lesson':34}{'median':>9}{'least':>9}{'most':>9}")
     for claim in claims:
         values = [each.claims[claim.words] for each in learners if claim.words in each.claims]
-        told = (statistics.median(values), min(values), max(values))
-        print(f"{claim.words:34}" + "".join(f"{each:9.4g}" for each in told))
+        shown = (statistics.median(values), min(values), max(values))
+        print(f"{claim.words:34}" + "".join(f"{each:9.4g}" for each in shown))
 
     people = (*learners, instructor)
     failed = [each for each in people if each.failures]

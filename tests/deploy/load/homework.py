@@ -1,4 +1,4 @@
-"""What learners hand in: the solution, the untouched exercise, and known mistakes between them.
+"""Submissions of a class: the solution, the untouched exercise, and known mistakes between them.
 
 Each has the score that the assignment's own `hidden/mutants.py` says it must get.
 """

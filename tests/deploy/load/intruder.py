@@ -17,7 +17,7 @@ from typing import Any
 
 from tcplab import Lab
 
-#: Of a process under /proc: what it was told, its memory, files, directories and namespaces.
+#: Of a process under /proc: its arguments, memory, files, directories and namespaces.
 PARTS = ("environ", "mem", "fd", "root", "cwd", "ns/user", "ns/net", "ns/mnt", "ns/pid")
 PTRACE_SEIZE = 0x4206
 PIDFD_GETFD = 438  # pidfd_getfd(2), the same number on all architectures
@@ -50,7 +50,7 @@ def talk(secret: str) -> None:
 
 
 def look(secrets: list[str]) -> dict[str, Any]:
-    """Which of all secrets the recording holds, and how many packets."""
+    """The secrets that the recording holds, and the number of its packets."""
     with held.pop("lab"):
         capture = held.pop("recording").stop()
         data = capture.path.read_bytes()
@@ -59,7 +59,7 @@ def look(secrets: list[str]) -> dict[str, Any]:
 
 
 def intrude() -> dict[str, Any]:
-    """What this user could do to others ("entered"), and what was refused, by the kind of it.
+    """The successful attempts on other users ("entered"), and those refused, by kind.
 
     The same things are tried on a child of one's own, where they must succeed ("control").
     """
@@ -82,7 +82,7 @@ def intrude() -> dict[str, Any]:
 
 
 def read_others(homes: list[str]) -> list[str]:
-    """Which of the others' course folders can be read, and whether what they hand in."""
+    """Readable course folders and submissions of others."""
     folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
     # Who cannot list it finds nothing in it: the names have a random part.
     folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))

@@ -27,7 +27,7 @@ class TroubleError(Exception):
 
 @dataclass
 class CellRun:
-    """What a cell did.
+    """The outcome of a cell.
 
     Attributes:
         text: standard output and plain-text results.
