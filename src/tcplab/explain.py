@@ -27,7 +27,7 @@ from tcplab.programs import (
 )
 from tcplab.segments import from_file
 from tcplab.timeline import Exchange, Timeline, explain
-from tcplab.timeline.words import missing_evidence, waiting
+from tcplab.timeline.sentences import missing_evidence, waiting
 
 __all__ = ["SUMMARY", "add_arguments", "as_json", "find", "report"]
 
@@ -130,7 +130,7 @@ def _add_recorded(command: Any) -> None:
 
 
 def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
-    """What the command line asks for, and its name: the kind of run, or the capture's path.
+    """The timeline that the command line asks for, and its name: kind of run, or capture's path.
 
     Raises:
         ValueError: a number is out of range, or the evidence does not belong together.
@@ -294,7 +294,7 @@ def as_json(name: str, timeline: Timeline) -> str:
         "nodelay": timeline.nodelay,
         "start_ns": timeline.start_ns,
         "segments": timeline.rows(),
-        "waits": [dataclasses.asdict(each) for each in timeline.stretches()],
+        "waits": [dataclasses.asdict(each) for each in timeline.merged_holds()],
         "acks": [dataclasses.asdict(each) for each in timeline.acks],
         "sentences": timeline.sentences(),
         "missing": missing_evidence(timeline),

@@ -204,7 +204,7 @@ def clocked(*, sent_again: bool = False) -> Timeline:
 def test_waits_that_the_eye_cannot_tell_apart_are_one_bar() -> None:
     timeline = clocked()
     view = View.of(timeline, None, 1)
-    limited = [each for each in view.stretches() if each.reason is Reason.WINDOW_LIMITED]
+    limited = [each for each in view.merged_holds() if each.reason is Reason.WINDOW_LIMITED]
     assert len(limited) > 20
     [bar] = [each for each in view.waits() if each.reason is Reason.WINDOW_LIMITED]
     assert (bar.start_ns, bar.end_ns) == (limited[0].start_ns, limited[-1].end_ns)

@@ -11,8 +11,8 @@ from tcplab.figures import style
 from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
-from tcplab.timeline import Ack, Stretch, Timeline
-from tcplab.timeline.words import WAITED_FOR
+from tcplab.timeline import Ack, Hold, Timeline
+from tcplab.timeline.sentences import WAITED_FOR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -343,7 +343,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
     named: set[Reason] = set()
     shortest = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms) * 1e6
-    for stretch in _long_ones(curves.timeline.stretches(), shortest):
+    for stretch in _long_ones(curves.timeline.merged_holds(), shortest):
         look = HOLD_STYLES[stretch.reason]
         axes.axvspan(
             curves.ms(stretch.start_ns),
@@ -358,9 +358,9 @@ def _shade(axes: Axes, curves: _Curves) -> None:
         named.add(stretch.reason)
 
 
-def _long_ones(stretches: Sequence[Stretch], shortest_ns: float) -> Iterator[Stretch]:
+def _long_ones(stretches: Sequence[Hold], shortest_ns: float) -> Iterator[Hold]:
     for each in stretches:
-        waits = each.place != "wire" and each.reason is not Reason.RETRANSMISSION
+        waits = each.where != "wire" and each.reason is not Reason.RETRANSMISSION
         if waits and each.end_ns - each.start_ns >= shortest_ns:
             yield each
 

@@ -12,8 +12,8 @@ from tcplab.figures import style
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
-from tcplab.timeline import Ack, Segment, Stretch, Timeline
-from tcplab.timeline.words import writes_carried
+from tcplab.timeline import Ack, Hold, Segment, Timeline
+from tcplab.timeline.sentences import writes_carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,7 +159,7 @@ class _Painter:
             self.axes.plot([x1], [y1], "x", ms=14, mew=3.5, color=style.BLACK, zorder=5)
         style.arrow(self.axes, (x0, y0), (x1, y1), look)
 
-    def _wait(self, stretch: Stretch, left: float, width: float) -> None:
+    def _wait(self, stretch: Hold, left: float, width: float) -> None:
         """A bar along the sender's line."""
         top, bottom = self.y(stretch.start_ns), self.y(stretch.end_ns)
         look = HOLD_STYLES[stretch.reason]

@@ -24,103 +24,61 @@ from tcplab.programs.reports import Report, SocketOptions, TcpInfo, Usage
 
 @dataclass(frozen=True, slots=True)
 class TcpSource(Report):
-    """What tcpsource reports.
+    """Report of tcpsource."""
 
-    Attributes:
-        bytes: payload written, all of which the sink has read.
-        writes: how many writes of write_bytes.
-        write_bytes: size of a write.
-        usage: from the first write until the sink has read everything.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s.
-        system_calls: of the loop; more than writes when some were taken in part.
-        sndbuf_requested_bytes: asked for with SO_SNDBUF; 0 for "leave it to the kernel".
-        sndbuf_granted_bytes: SO_SNDBUF right after, which Linux doubles (socket(7)).
-        sndbuf_end_bytes: SO_SNDBUF at the end: a buffer left to the kernel grows.
-        options: what the kernel granted.
-        tcp_info: the connection at the end, when both sides had closed.
-    """
-
-    bytes: int
-    writes: int
-    write_bytes: int
-    usage: Usage
-    mb_per_s: float
-    system_calls: int
-    sndbuf_requested_bytes: int
-    sndbuf_granted_bytes: int
-    sndbuf_end_bytes: int
-    options: SocketOptions
-    tcp_info: TcpInfo
+    bytes: int  #: Payload written, all of which the sink has read
+    writes: int  #: How many writes of write_bytes
+    write_bytes: int  #: Size of a write
+    usage: Usage  #: From the first write until the sink has read everything
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    system_calls: int  #: Of the loop; more than writes when some were taken in part
+    sndbuf_requested_bytes: int  #: Asked for with SO_SNDBUF; 0 leaves it to the kernel
+    sndbuf_granted_bytes: int  #: SO_SNDBUF right after, which Linux doubles (socket(7))
+    sndbuf_end_bytes: int  #: SO_SNDBUF at the end: a buffer left to the kernel grows
+    options: SocketOptions  #: What the kernel granted
+    tcp_info: TcpInfo  #: The connection at the end, when both sides had closed
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSink(Report):
-    """What tcpsink reports.
+    """Report of tcpsink."""
 
-    Attributes:
-        bytes: payload read.
-        reads: how many reads that took.
-        read_bytes: the most that a read might return.
-        discard: whether the data was thrown away in the kernel (MSG_TRUNC).
-        usage: from the connection to the end of the data.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s.
-        smallest_read_bytes: the smallest read.
-        largest_read_bytes: the largest read.
-        read_sizes: reads by size: {"1024": 7} are 7 reads of 1024 to 2047 bytes.
-        rcvbuf_requested_bytes: asked for with SO_RCVBUF; 0 for "leave it to the kernel".
-        rcvbuf_granted_bytes: SO_RCVBUF right after, which Linux doubles (socket(7)).
-        rcvbuf_end_bytes: SO_RCVBUF at the end: a buffer left to the kernel grows.
-        options: what the kernel granted.
-        tcp_info: the connection when the data had ended.
-        rcvlowat_bytes: SO_RCVLOWAT: a sink that has read everything sleeps until so much has come.
-    """
-
-    bytes: int
-    reads: int
-    read_bytes: int
-    discard: bool
-    usage: Usage
-    mb_per_s: float
-    smallest_read_bytes: int
-    largest_read_bytes: int
-    read_sizes: Mapping[str, int]
-    rcvbuf_requested_bytes: int
-    rcvbuf_granted_bytes: int
-    rcvbuf_end_bytes: int
-    options: SocketOptions
-    tcp_info: TcpInfo
+    bytes: int  #: Payload read
+    reads: int  #: How many reads that took
+    read_bytes: int  #: The most that a read might return
+    discard: bool  #: Whether the data was thrown away in the kernel (MSG_TRUNC)
+    usage: Usage  #: From the connection to the end of the data
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    smallest_read_bytes: int  #: The smallest read
+    largest_read_bytes: int  #: The largest read
+    read_sizes: Mapping[str, int]  #: Reads by size: {"1024": 7} are 7 reads of 1024 to 2047 bytes
+    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 leaves it to the kernel
+    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles (socket(7))
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end: a buffer left to the kernel grows
+    options: SocketOptions  #: What the kernel granted
+    tcp_info: TcpInfo  #: The connection when the data had ended
+    #: SO_RCVLOWAT: a sink that has read everything sleeps until so much has come
     rcvlowat_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TcpBulkResult:
-    """A transfer from tcpsource to tcpsink.
+    """A transfer from tcpsource to tcpsink."""
 
-    Attributes:
-        source: the sender's report.
-        sink: the receiver's report.
-        samples: TCP_INFO of the sender over time, if asked for: "sample_s" since the start,
-            "snd_cwnd", "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...
-    """
-
-    source: TcpSource
-    sink: TcpSink
+    source: TcpSource  #: The sender's report
+    sink: TcpSink  #: The receiver's report
+    #: TCP_INFO of the sender over time, if asked for: "sample_s" since the start, "snd_cwnd",
+    #: "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...
     samples: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """How tcpsink reads.
+    """Reads of tcpsink."""
 
-    Attributes:
-        read_bytes: size of a read; None for rcvbuf_bytes, or 131072.
-        rcvlowat_bytes: SO_RCVLOWAT: it sleeps until so much has come.
-        discard: throw the data away in the kernel (MSG_TRUNC).
-    """
-
-    read_bytes: int | None = None
-    rcvlowat_bytes: int | None = None
-    discard: bool = False
+    read_bytes: int | None = None  #: Size of a read; None for rcvbuf_bytes, or 131072
+    rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: it sleeps until so much has come
+    discard: bool = False  #: Throw the data away in the kernel (MSG_TRUNC)
 
 
 def tcp_bulk(
@@ -260,77 +218,44 @@ def _source(
 
 @dataclass(frozen=True, slots=True)
 class UdpSource(Report):
-    """What udpsource reports.
+    """Report of udpsource."""
 
-    Attributes:
-        datagrams: how many were sent.
-        datagram_bytes: payload of each.
-        bytes: payload of all.
-        usage: of the sending, without the exchange of end markers.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s: sent, not necessarily received.
-        arrived: how many the sink says it has received.
-        system_calls: sends, of which each hands over many datagrams with gso.
-        end_markers: how many it took until the sink answered.
-        gso: whether UDP_SEGMENT was used.
-        pace_mbit: the limit in 10^6 bit/s of payload, or None.
-        sndbuf_requested_bytes: asked for with SO_SNDBUF; 0 for "leave it to the kernel".
-        sndbuf_granted_bytes: SO_SNDBUF right after, which Linux doubles.
-        options: what the kernel granted.
-    """
-
-    datagrams: int
-    datagram_bytes: int
-    bytes: int
-    usage: Usage
-    mb_per_s: float
-    arrived: int
-    system_calls: int
-    end_markers: int
-    gso: bool
-    pace_mbit: float | None
-    sndbuf_requested_bytes: int
-    sndbuf_granted_bytes: int
-    options: SocketOptions
+    datagrams: int  #: How many were sent
+    datagram_bytes: int  #: Payload of each
+    bytes: int  #: Payload of all
+    usage: Usage  #: Of the sending, without the exchange of end markers
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s: sent, not necessarily received
+    arrived: int  #: How many the sink says it has received
+    system_calls: int  #: Sends, of which each hands over many datagrams with gso
+    end_markers: int  #: How many it took until the sink answered
+    gso: bool  #: Whether UDP_SEGMENT was used
+    pace_mbit: float | None  #: The limit in 10^6 bit/s of payload, or None
+    sndbuf_requested_bytes: int  #: Asked for with SO_SNDBUF; 0 leaves it to the kernel
+    sndbuf_granted_bytes: int  #: SO_SNDBUF right after, which Linux doubles
+    options: SocketOptions  #: What the kernel granted
 
 
 @dataclass(frozen=True, slots=True)
 class UdpSink(Report):
-    """What udpsink reports.
+    """Report of udpsink."""
 
-    Attributes:
-        sent: how many datagrams the source says it has sent.
-        arrived: how many different ones arrived.
-        lost: sent less arrived.
-        drops: how often this host threw away what it got because the receive buffer was full
-            (SO_RXQ_OVFL); with gro one drop may be of many datagrams.
-        reordered: arrived after one with a higher number (RFC 4737).
-        duplicated: arrived again.
-        foreign: datagrams that were not of this run, left out of all other counts.
-        bytes: payload of those that arrived.
-        reads: how many reads that took.
-        usage: from the first datagram to the end marker.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s.
-        gro: whether UDP_GRO was asked for.
-        rcvbuf_requested_bytes: asked for with SO_RCVBUF; 0 for "leave it to the kernel".
-        rcvbuf_granted_bytes: SO_RCVBUF right after, which Linux doubles.
-        options: what the kernel granted.
-    """
-
-    sent: int
-    arrived: int
-    lost: int
+    sent: int  #: How many datagrams the source says it has sent
+    arrived: int  #: How many different ones arrived
+    lost: int  #: Sent less arrived
+    #: How often this host threw away what it got because the receive buffer was full (SO_RXQ_OVFL);
+    #: with gro one drop may be of many datagrams
     drops: int
-    reordered: int
-    duplicated: int
-    foreign: int
-    bytes: int
-    reads: int
-    usage: Usage
-    mb_per_s: float
-    gro: bool
-    rcvbuf_requested_bytes: int
-    rcvbuf_granted_bytes: int
-    options: SocketOptions
+    reordered: int  #: Arrived after one with a higher number (RFC 4737)
+    duplicated: int  #: Arrived again
+    foreign: int  #: Datagrams that were not of this run, left out of all other counts
+    bytes: int  #: Payload of those that arrived
+    reads: int  #: How many reads that took
+    usage: Usage  #: From the first datagram to the end marker
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    gro: bool  #: Whether UDP_GRO was asked for
+    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 leaves it to the kernel
+    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles
+    options: SocketOptions  #: What the kernel granted
 
 
 @dataclass(frozen=True, slots=True)

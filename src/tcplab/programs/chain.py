@@ -19,27 +19,18 @@ from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener
 
 @dataclass(frozen=True, slots=True)
 class ChainProcess:
-    """What one program of a chain used, with the millisecond or two that starting it takes.
+    """Resources that one program of a chain used, with the 1 to 2 ms that starting it takes."""
 
-    Attributes:
-        command: with its arguments.
-        user_s: time in the program itself.
-        system_s: time in the kernel on its behalf.
-        voluntary_switches: how often it waited for data, or for room.
-        involuntary_switches: how often it had to leave its CPU to another.
-        bytes_per_read: mean over its calls of read(2) and the like (rchar and syscr in proc(5)),
-            up to some ms before its end; None where that could not be seen, or other calls moved
-            the data (recv(2), splice(2)).
-        bytes_per_write: the same of write(2).
-    """
-
-    command: str
-    user_s: float
-    system_s: float
-    voluntary_switches: int
-    involuntary_switches: int
+    command: str  #: With its arguments
+    user_s: float  #: Time in the program itself
+    system_s: float  #: Time in the kernel on its behalf
+    voluntary_switches: int  #: How often it waited for data, or for room
+    involuntary_switches: int  #: How often it had to leave its CPU to another
+    #: Mean over its calls of read(2) and the like (rchar and syscr in proc(5)), up to some ms
+    #: before its end; None where that could not be seen, or other calls moved the data (recv(2),
+    #: splice(2))
     bytes_per_read: float | None
-    bytes_per_write: float | None
+    bytes_per_write: float | None  #: The same of write(2)
 
     @property
     def cpu_s(self) -> float:
@@ -49,20 +40,13 @@ class ChainProcess:
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """What a chain of programs over one TCP connection took.
+    """Time and CPU time of a chain of programs over one TCP connection."""
 
-    Attributes:
-        bytes: how much the first command was said to read or make.
-        wall_s: from the start of the sending programs to the end of the receiving ones.
-        cpu_s: user and system time of all programs together.
-        mb_per_s: bytes over wall_s, in 10^6 bytes/s.
-        processes: each program, in the order in which a byte passes them.
-    """
-
-    bytes: int
-    wall_s: float
-    cpu_s: float
-    mb_per_s: float
+    bytes: int  #: How much the first command was said to read or make
+    wall_s: float  #: From the start of the sending programs to the end of the receiving ones
+    cpu_s: float  #: User and system time of all programs together
+    mb_per_s: float  #: Bytes over wall_s, in 10^6 bytes/s
+    #: Each program, in the order in which a byte passes them
     processes: Sequence[ChainProcess] = ()
 
 
@@ -118,7 +102,7 @@ def pipe_chain(
 
 
 class _Stage:
-    """A program of a chain: while it runs, and what it used once it has ended."""
+    """A program of a chain, and its resource usage once it has ended."""
 
     def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
         self.shown = shown
@@ -128,7 +112,7 @@ class _Stage:
         self._io: dict[str, int] = {}
 
     def ended(self) -> bool:
-        """Whether it has; Popen would not tell what it used."""
+        """True once it has; Popen would not report its resource usage."""
         if self.process.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
@@ -142,7 +126,7 @@ class _Stage:
         return True
 
     def look(self) -> None:
-        """Notes what it has read and written so far, where /proc tells."""
+        """Notes the bytes that it has read and written so far, where /proc counts them."""
         try:
             self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
             if self._pid is not None:
@@ -152,7 +136,7 @@ class _Stage:
             pass  # it has ended, or this kernel does not count
 
     def used(self) -> ChainProcess:
-        """What it used."""
+        """Its resource usage."""
         usage, io = self._usage, self._io
         return ChainProcess(
             self.shown,

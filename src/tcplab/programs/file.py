@@ -25,110 +25,63 @@ CacheState = Literal["cold", "warm", "asis"]
 
 @dataclass(frozen=True, slots=True)
 class FileReceiver(Report):
-    """What sendfile_server reports.
+    """Report of sendfile_server."""
 
-    Attributes:
-        bytes: received over all connections, without headers.
-        reads: how many reads that took.
-        writes: how many writes; 0 when the data was discarded.
-        discard: whether the data was thrown away in the kernel (MSG_TRUNC).
-        usage: from the first connection to the end of the last.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s.
-        rcvbuf_requested_bytes: asked for with SO_RCVBUF; 0 for "leave it to the kernel".
-        rcvbuf_granted_bytes: SO_RCVBUF right after, which Linux doubles.
-        options: what the kernel granted the first connection.
-        tcp_info: the first connection at the end.
-    """
-
-    bytes: int
-    reads: int
-    writes: int
-    discard: bool
-    usage: Usage
-    mb_per_s: float
-    rcvbuf_requested_bytes: int
-    rcvbuf_granted_bytes: int
-    options: SocketOptions
-    tcp_info: TcpInfo
+    bytes: int  #: Received over all connections, without headers
+    reads: int  #: How many reads that took
+    writes: int  #: How many writes; 0 when the data was discarded
+    discard: bool  #: Whether the data was thrown away in the kernel (MSG_TRUNC)
+    usage: Usage  #: From the first connection to the end of the last
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 for "leave it to the kernel"
+    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles
+    options: SocketOptions  #: What the kernel granted the first connection
+    tcp_info: TcpInfo  #: The first connection at the end
 
 
 @dataclass(frozen=True, slots=True)
 class SendFileResult(Report):
-    """What sending a file took.
+    """Report of filesend, with that of filerecv."""
 
-    Attributes:
-        method: how.
-        bytes: sent over all connections, headers included.
-        file_bytes: size of the file.
-        header_bytes: sent before the file on each connection.
-        block_bytes: the most that one call might take.
-        connections: at the same time.
-        cache: what was asked of the page cache.
-        cached_share: share of the file that was in the page cache before, 0 to 1.
-        usage: from the first call until the receiver has read everything.
-        mb_per_s: bytes over wall time, in 10^6 bytes/s.
-        cpu_s_per_gb: user and system time for 10^9 bytes.
-        system_calls: that the program made for it.
-        zerocopy_sends: sends with MSG_ZEROCOPY.
-        zerocopy_copied: of those, which the kernel copied after all.
-        options: what the kernel granted the first connection.
-        tcp_info: the first connection at the end.
-        receiver: the receiver's report.
-    """
-
-    method: SendMethod
-    bytes: int
-    file_bytes: int
-    header_bytes: int
-    block_bytes: int
-    connections: int
-    cache: CacheState
-    cached_share: float
-    usage: Usage
-    mb_per_s: float
-    cpu_s_per_gb: float
-    system_calls: int
-    zerocopy_sends: int
-    zerocopy_copied: int
-    options: SocketOptions
-    tcp_info: TcpInfo
-    receiver: FileReceiver
+    method: SendMethod  #: How
+    bytes: int  #: Sent over all connections, headers included
+    file_bytes: int  #: Size of the file
+    header_bytes: int  #: Sent before the file on each connection
+    block_bytes: int  #: The most that one call might take
+    connections: int  #: At the same time
+    cache: CacheState  #: What was asked of the page cache
+    cached_share: float  #: Share of the file that was in the page cache before, 0 to 1
+    usage: Usage  #: From the first call until the receiver has read everything
+    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    cpu_s_per_gb: float  #: User and system time for 10^9 bytes
+    system_calls: int  #: That the program made for it
+    zerocopy_sends: int  #: Sends with MSG_ZEROCOPY
+    zerocopy_copied: int  #: Of those, which the kernel copied after all
+    options: SocketOptions  #: What the kernel granted the first connection
+    tcp_info: TcpInfo  #: The first connection at the end
+    receiver: FileReceiver  #: The receiver's report
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderOptions:
-    """A header before the file, and what decides whether both share a segment.
+    """A header before the file, and what decides whether both share a segment."""
 
-    Attributes:
-        header_bytes: sent before the file, in a send() of their own; 0 for none.
-        cork: TCP_CORK from before the header until after the file.
-        more: MSG_MORE with the header.
-        nodelay: TCP_NODELAY.
-    """
-
-    header_bytes: int = 0
-    cork: bool = False
-    more: bool = False
-    nodelay: bool = False
+    header_bytes: int = 0  #: Sent before the file, in a send() of their own; 0 for none
+    cork: bool = False  #: TCP_CORK from before the header until after the file
+    more: bool = False  #: MSG_MORE with the header
+    nodelay: bool = False  #: TCP_NODELAY
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOptions:
-    """What becomes of a file at the receiver.
+    """Options of filerecv."""
 
-    Attributes:
-        output: file to write to (several connections: output.1, output.2, ...); None for /dev/null.
-        discard: throw the data away in the kernel.
-        verify: compare the SHA-256 of what was written; needs output.
-        rcvbuf_bytes: SO_RCVBUF; None leaves it to the kernel.
-        read_bytes: size of a read.
-    """
-
+    #: File to write to (several connections: output.1, output.2, ...); None for /dev/null
     output: File | None = None
-    discard: bool = False
-    verify: bool = False
-    rcvbuf_bytes: int | None = None
-    read_bytes: int = 131072
+    discard: bool = False  #: Throw the data away in the kernel
+    verify: bool = False  #: Compare the SHA-256 of what was written; needs output
+    rcvbuf_bytes: int | None = None  #: SO_RCVBUF; None leaves it to the kernel
+    read_bytes: int = 131072  #: Size of a read
 
 
 def send_file(

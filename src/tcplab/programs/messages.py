@@ -16,41 +16,23 @@ SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 
 @dataclass(frozen=True, slots=True)
 class SmallWritesResult(Report):
-    """What sending messages in small pieces cost.
+    """Reports of tcp_nodelay_client and tcp_nodelay_server."""
 
-    Attributes:
-        mode: how the pieces were handed to TCP.
-        messages: how many were sent and answered.
-        writes: pieces in a message.
-        write_bytes: bytes per write.
-        bytes: payload of all messages together.
-        usage: what the client used.
-        bytes_per_ms: payload over wall time.
-        message_us: from one reply to the next.
-        system_calls: of the client's loop.
-        options: what the kernel granted the client.
-        tcp_info: the client's connection at the end.
-        server_usage: what the server used.
-        server_system_calls: of the server's loop.
-        server_options: what the kernel granted the server.
-        server_tcp_info: the server's connection at the end.
-    """
-
-    mode: SmallWritesMode
-    messages: int
-    writes: int
-    write_bytes: int
-    bytes: int
-    usage: Usage
-    bytes_per_ms: float
-    message_us: Percentiles
-    system_calls: int
-    options: SocketOptions
-    tcp_info: TcpInfo
-    server_usage: Usage
-    server_system_calls: int
-    server_options: SocketOptions
-    server_tcp_info: TcpInfo
+    mode: SmallWritesMode  #: How the writes were handed to TCP
+    messages: int  #: How many were sent and answered
+    writes: int  #: Writes per message
+    write_bytes: int  #: Bytes per write
+    bytes: int  #: Payload of all messages together
+    usage: Usage  #: What the client used
+    bytes_per_ms: float  #: Payload over wall time
+    message_us: Percentiles  #: From one reply to the next
+    system_calls: int  #: Of the client's loop
+    options: SocketOptions  #: What the kernel granted the client
+    tcp_info: TcpInfo  #: The client's connection at the end
+    server_usage: Usage  #: What the server used
+    server_system_calls: int  #: Of the server's loop
+    server_options: SocketOptions  #: What the kernel granted the server
+    server_tcp_info: TcpInfo  #: The server's connection at the end
 
     @property
     def ms_per_message(self) -> float:
@@ -71,15 +53,15 @@ def small_writes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> SmallWritesResult:
-    """Sends messages in small pieces, each answered when complete (tcp_nodelay_client).
+    """Sends messages in several small writes each, and awaits each reply (tcp_nodelay_client).
 
     Args:
         network: where; the client sends, the server answers.
-        mode: how the client hands the pieces to TCP.
+        mode: how the client hands the writes to TCP.
         messages: how many, 1 to 10^7.
-        writes: pieces in a message, 1 to 1024.
+        writes: writes per message, 1 to 1024.
         write_bytes: bytes per write.
-        reply_bytes: bytes in the answer.
+        reply_bytes: bytes per reply.
         quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.
         log: file for the client's events, see read_log.
@@ -104,43 +86,24 @@ def small_writes(
 
 @dataclass(frozen=True, slots=True)
 class RecordsResult(Report):
-    """What sending records of 20 to 100 bytes took.
+    """Reports of recordsource and recordsink, on records of 20 to 100 bytes."""
 
-    Attributes:
-        records: how many were sent and received, each once and in order.
-        bytes: all bytes sent, with the padding and headers of batches.
-        batch: records in a send; 0 for one, unpadded.
-        unbuffered: whether each send waited for its acknowledgement.
-        usage: of the source, until the sink has read everything.
-        records_per_s: records over wall time.
-        send_us: from one send to the next.
-        sends: how many sends.
-        system_calls: of the source's loop.
-        options: what the kernel granted the source.
-        tcp_info: the source's connection at the end.
-        reads: how many reads it took the sink.
-        one_record_reads: of those, which returned exactly one record.
-        split_records: records that came in more than one read.
-        sink_usage: what the sink used.
-        sink_tcp_info: the sink's connection at the end.
-    """
-
-    records: int
-    bytes: int
-    batch: int
-    unbuffered: bool
-    usage: Usage
-    records_per_s: float
-    send_us: Percentiles
-    sends: int
-    system_calls: int
-    options: SocketOptions
-    tcp_info: TcpInfo
-    reads: int
-    one_record_reads: int
-    split_records: int
-    sink_usage: Usage
-    sink_tcp_info: TcpInfo
+    records: int  #: How many were sent and received, each once and in order
+    bytes: int  #: All bytes sent, with the padding and headers of batches
+    batch: int  #: Records per send; 0 for one, unpadded
+    unbuffered: bool  #: Whether each send waited for its acknowledgement
+    usage: Usage  #: Of the source, until the sink has read everything
+    records_per_s: float  #: Records over wall time
+    send_us: Percentiles  #: From one send to the next
+    sends: int  #: How many sends
+    system_calls: int  #: Of the source's loop
+    options: SocketOptions  #: What the kernel granted the source
+    tcp_info: TcpInfo  #: The source's connection at the end
+    reads: int  #: How many reads it took the sink
+    one_record_reads: int  #: Of those, which returned exactly one record
+    split_records: int  #: Records that came in more than one read
+    sink_usage: Usage  #: What the sink used
+    sink_tcp_info: TcpInfo  #: The sink's connection at the end
 
 
 def records(
@@ -196,35 +159,20 @@ def records(
 
 @dataclass(frozen=True, slots=True)
 class QuotesResult(Report):
-    """What asking for quotes took.
+    """Reports of quoteclient and quoteserver."""
 
-    Attributes:
-        quotes: how many were asked for and received.
-        batch: requests in a send.
-        single: whether requests and quotes shared a connection.
-        quickack: when the client acknowledged quotes.
-        usage: of the client.
-        quotes_per_s: quotes over wall time.
-        exchange_us: from one request (or batch) to the next.
-        system_calls: of the client's loop.
-        options: what the kernel granted the client, on the connection for requests.
-        tcp_info: the client's connection for requests at the end.
-        reads: how many reads it took the server to get the requests.
-        server_tcp_info: the server's connection for requests at the end.
-    """
-
-    quotes: int
-    batch: int
-    single: bool
-    quickack: QuickAck
-    usage: Usage
-    quotes_per_s: float
-    exchange_us: Percentiles
-    system_calls: int
-    options: SocketOptions
-    tcp_info: TcpInfo
-    reads: int
-    server_tcp_info: TcpInfo
+    quotes: int  #: How many were asked for and received
+    batch: int  #: Requests per send
+    single: bool  #: Whether requests and quotes shared a connection
+    quickack: QuickAck  #: When the client acknowledged quotes
+    usage: Usage  #: Of the client
+    quotes_per_s: float  #: Quotes over wall time
+    exchange_us: Percentiles  #: From one request (or batch) to the next
+    system_calls: int  #: Of the client's loop
+    options: SocketOptions  #: What the kernel granted the client, on the connection for requests
+    tcp_info: TcpInfo  #: The client's connection for requests at the end
+    reads: int  #: How many reads it took the server to get the requests
+    server_tcp_info: TcpInfo  #: The server's connection for requests at the end
 
 
 def quotes(
@@ -247,7 +195,7 @@ def quotes(
         count: number of quotes, 1 to 10^7.
         single: requests and quotes share one connection; otherwise each has its own.
         nodelay: TCP_NODELAY of both ends.
-        batch: requests in a send, 1 to 1000.
+        batch: requests per send, 1 to 1000.
         quickack: when the server acknowledges requests: "on" as its kernel likes, "off" as late as
             it may, "always" at once.
         client_quickack: when the client acknowledges quotes.

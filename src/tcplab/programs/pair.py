@@ -42,23 +42,17 @@ _GRACE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Conditions of a run, which say nothing of the data that is sent.
+    """Conditions of a run, which say nothing of the data that is sent."""
 
-    Attributes:
-        cpu: pins both programs to this CPU, or (client, server) to one each; None leaves them to
-            the scheduler.
-        congestion: congestion control of both ends; None for that of the network, "system" for the
-            machine's default.
-        port: where to listen; 0 for a free port.
-        deadline_s: each program gives up after this time without progress.
-        timeout_s: limit of the whole run.
-    """
-
+    #: Pins both programs to this CPU, or (client, server) to one each; None leaves them to the
+    #: scheduler
     cpu: int | tuple[int | None, int | None] | None = None
+    #: Congestion control of both ends; None for that of the network, "system" for the machine's
+    #: default
     congestion: str | None = None
-    port: int = 0
-    deadline_s: float = DEADLINE_S
-    timeout_s: float = TIMEOUT_S
+    port: int = 0  #: Where to listen; 0 for a free port
+    deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
+    timeout_s: float = TIMEOUT_S  #: Limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
@@ -162,11 +156,11 @@ class Running:
             raise LabError(f"{self.name} printed no result (a JSON object, with --json)") from None
 
     def ended(self) -> bool:
-        """Whether it has."""
+        """True once it has."""
         return self._process.poll() is not None
 
     def failure(self, within_s: float = 0.0) -> str:
-        """How it failed, if it has by now (or does within this time); else ""."""
+        """Its failure in words, if it has failed by now (or does within this time); else ""."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:

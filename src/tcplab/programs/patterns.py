@@ -28,18 +28,12 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PatternResult(Report):
-    """Report of writepattern on one schedule.
+    """Report of writepattern on one schedule."""
 
-    Attributes:
-        schedule: its index.
-        port: of the sending socket.
-        mss_bytes: TCP_MAXSEG at the start.
-        calls: each with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last.
-    """
-
-    schedule: int
-    port: int
-    mss_bytes: int
+    schedule: int  #: Its index
+    port: int  #: Of the sending socket
+    mss_bytes: int  #: TCP_MAXSEG at the start
+    #: Each with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last
     calls: Sequence[Mapping[str, Any]]
 
     @property

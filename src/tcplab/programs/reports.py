@@ -14,13 +14,13 @@ TcpInfo = Mapping[str, Any]
 
 
 class Report:
-    """A dataclass made from the JSON object whose members bear its fields' names."""
+    """A dataclass made from a JSON object whose members have its fields' names."""
 
     __slots__ = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The record in a program's report; what the program left out keeps its default."""
+        """The record in a program's report; a member that is missing keeps its default."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Usage(Report):
-    """What a program used while it moved data (getrusage(2)): times in s, the others counts."""
+    """Resources used while data moved (getrusage(2)): times in s, the others counts."""
 
     wall_s: float
     user_s: float
@@ -64,29 +64,17 @@ class Percentiles(Report):
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions(Report):
-    """What the kernel granted, read back from the socket (socket(7), tcp(7)).
+    """Options that the kernel granted, read back from the socket (socket(7), tcp(7))."""
 
-    Attributes:
-        congestion: congestion control in force; None for UDP.
-        mss_bytes: TCP_MAXSEG, which on loopback may still grow; None for UDP.
-        nodelay: TCP_NODELAY; None for UDP.
-        sndbuf_bytes: SO_SNDBUF as the kernel doubled it.
-        rcvbuf_bytes: SO_RCVBUF as the kernel doubled it.
-        local: "ADDRESS port PORT" of this end.
-        peer: the same of the other end.
-        cpu: the CPU the program was pinned to, or None.
-        deadline_s: how long it would have waited without progress.
-    """
-
-    sndbuf_bytes: int
-    rcvbuf_bytes: int
-    local: str
-    peer: str
-    cpu: int | None
-    deadline_s: float
-    congestion: str | None = None
-    mss_bytes: int | None = None
-    nodelay: bool | None = None
+    sndbuf_bytes: int  #: SO_SNDBUF as the kernel doubled it
+    rcvbuf_bytes: int  #: SO_RCVBUF as the kernel doubled it
+    local: str  #: "ADDRESS port PORT" of this end
+    peer: str  #: The same of the other end
+    cpu: int | None  #: The CPU the program was pinned to, or None
+    deadline_s: float  #: How long it would have waited without progress
+    congestion: str | None = None  #: Congestion control in force; None for UDP
+    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow; None for UDP
+    nodelay: bool | None = None  #: TCP_NODELAY; None for UDP
 
     @property
     def local_port(self) -> int:

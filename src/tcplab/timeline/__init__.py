@@ -20,7 +20,8 @@ from __future__ import annotations
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.timeline.exchange import Exchange, explain
-from tcplab.timeline.records import Ack, Hold, Mark, Segment, Stretch, Timeline, Write
+from tcplab.timeline.parts import Ack, Hold, Mark, Segment, Write
+from tcplab.timeline.timeline import Timeline
 
 __all__ = [
     "Ack",
@@ -30,7 +31,6 @@ __all__ = [
     "Mark",
     "Reason",
     "Segment",
-    "Stretch",
     "Timeline",
     "Write",
     "explain",

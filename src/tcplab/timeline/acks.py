@@ -1,4 +1,4 @@
-"""The peer's acknowledgements: which of them came late, and what shows it."""
+"""Acknowledgements of the peer: the late ones, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 
 from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
-from tcplab.timeline.records import Ack, Segment
+from tcplab.timeline.parts import Ack, Segment
 
-__all__ = ["explain_acks", "with_fates"]
+__all__ = ["explain_acks", "with_arrivals"]
 
 #: An ACK that leaves this long after the data came was delayed on purpose. Linux waits 40 ms or
 #: more, others from 25 ms (RFC 9293, 3.8.6.3: less than 500); one sent at once takes microseconds.
@@ -20,7 +20,7 @@ DELAYED_NS: Final = 10_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
-    """Each segment of the peer that acknowledges, with what can be said of its delay."""
+    """Each acknowledging segment of the peer, with its delay where there is evidence."""
     inspector = _Inspector(evidence, segments)
     una, acks = 0, []
     for packet in evidence.into:
@@ -32,7 +32,7 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
     return acks
 
 
-def with_fates(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
+def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
     """The segments with their arrival at the peer and the arrival of their ACK."""
     arrivals = _Arrivals(evidence.peer_into)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
@@ -47,7 +47,7 @@ def with_fates(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]
 
 
 class _Arrivals:
-    """When the peer's interface saw a segment."""
+    """Times at which the peer's interface saw segments."""
 
     def __init__(self, peer_into: Sequence[Packet] | None) -> None:
         self._times: dict[tuple[int, int], list[int]] = {}
@@ -74,12 +74,12 @@ class _Arrivals:
                     self._arrived.setdefault(possible[-1].number, time_ns)
 
     def of(self, segment: Segment) -> int | None:
-        """When it arrived; None if it did not, or nobody saw it."""
+        """Time of its arrival in ns; None if it did not arrive, or was not captured there."""
         return self._arrived.get(segment.number)
 
 
 class _Inspector:
-    """Knows when each byte left, came to the peer, and was read there."""
+    """Times at which each byte left, came to the peer, and was read there."""
 
     def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
         self._e = evidence
@@ -129,7 +129,7 @@ class _Inspector:
         return any(first < end and start < last for first, last in self._sent_again)
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
-        """How long the ACK waited at the peer, and what shows it (None: nothing does)."""
+        """Time in ns for which the ACK waited at the peer, and the evidence, or None."""
         arrived_ns = self._arrivals.of(oldest)
         if arrived_ns is not None:
             return left_ns - arrived_ns, "by the capture at the peer"

@@ -74,49 +74,30 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known of one connection, from the side of one sender.
+    """All that is known of one connection, from the side of one sender."""
 
-    Attributes:
-        connection: its ends, the sender first.
-        log: the sender's events; None if there is no log.
-        peer_log: the peer's events; None if there is no log.
-        out: what left the sender, in order of time, as seen on its own interface.
-        into: what came to it.
-        peer_out: what left the peer, as seen on the peer's interface; None without a capture there.
-        peer_into: what came to the peer.
-        mss_bytes: from the SYNs, or from the options; None if neither tells it.
-        nodelay: at the start; None if nothing tells it.
-        sndbuf_bytes: SO_SNDBUF as read back, or None.
-        congestion: congestion control, or None.
-        tcp_info: the sender's at the end of the connection, or None.
-        samples: TCP_INFO now and then, each with time_ns, in order.
-        counters: by how much the sender's TcpExt counters grew, or None.
-        rate_mbit: of the wire, or None if it is not known.
-        saw_syn: the capture has the start of the connection.
-        rtt_ns: the smallest time from a segment to the first ACK of its last byte, or None.
-        end_ns: of the record.
-        cut_ns: by how much the capture ends too early, for the log has the application read what no
-            packet brought; None if it does not.
-    """
-
-    connection: str
-    log: Sequence[Event] | None
-    peer_log: Sequence[Event] | None
-    out: Sequence[Packet]
-    into: Sequence[Packet]
+    connection: str  #: Its ends, the sender first
+    log: Sequence[Event] | None  #: The sender's events; None if there is no log
+    peer_log: Sequence[Event] | None  #: The peer's events; None if there is no log
+    out: Sequence[Packet]  #: What left the sender, in order of time, as seen on its own interface
+    into: Sequence[Packet]  #: What came to it
+    #: What left the peer, as seen on the peer's interface; None without a capture there
     peer_out: Sequence[Packet] | None
-    peer_into: Sequence[Packet] | None
-    mss_bytes: int | None
-    nodelay: bool | None
-    sndbuf_bytes: int | None
-    congestion: str | None
-    tcp_info: TcpInfo | None
-    samples: Sequence[Mapping[str, Any]]
-    counters: Mapping[str, int] | None
-    rate_mbit: float | None
-    saw_syn: bool
+    peer_into: Sequence[Packet] | None  #: What came to the peer
+    mss_bytes: int | None  #: From the SYNs, or from the options; None if neither tells it
+    nodelay: bool | None  #: At the start; None if nothing tells it
+    sndbuf_bytes: int | None  #: SO_SNDBUF as read back, or None
+    congestion: str | None  #: Congestion control, or None
+    tcp_info: TcpInfo | None  #: The sender's at the end of the connection, or None
+    samples: Sequence[Mapping[str, Any]]  #: TCP_INFO now and then, each with time_ns, in order
+    counters: Mapping[str, int] | None  #: By how much the sender's TcpExt counters grew, or None
+    rate_mbit: float | None  #: Of the wire, or None if it is not known
+    saw_syn: bool  #: The capture has the start of the connection
+    #: The smallest time from a segment to the first ACK of its last byte, or None
     rtt_ns: int | None
-    end_ns: int
+    end_ns: int  #: Of the record
+    #: By how much the capture ends too early, for the log has the application read what no packet
+    #: brought; None if it does not
     cut_ns: int | None
 
     @property

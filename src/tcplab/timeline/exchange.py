@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import SegmentArray
-from tcplab.timeline.acks import explain_acks, with_fates
+from tcplab.timeline.acks import explain_acks, with_arrivals
 from tcplab.timeline.evidence import Evidence, gather
-from tcplab.timeline.records import Mark, Timeline
+from tcplab.timeline.parts import Mark
 from tcplab.timeline.replay import NO_LOG, Replay
 from tcplab.timeline.rules import NO_OPTIONS
-from tcplab.timeline.wire import wire_queue
+from tcplab.timeline.timeline import Timeline
+from tcplab.timeline.wire_queue import wire_queue
 
 __all__ = ["Exchange", "explain"]
 
@@ -85,7 +86,7 @@ def explain(
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()
-    found, queues = wire_queue(evidence, with_fates(evidence, replay.segments))
+    found, queues = wire_queue(evidence, with_arrivals(evidence, replay.segments))
     rtt_ns = evidence.rtt_ns
     return Timeline(
         connection=evidence.connection,

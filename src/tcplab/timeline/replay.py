@@ -1,4 +1,4 @@
-"""The record played again, event by event, asking before each segment what the kernel asks.
+"""Replays recorded events through the kernel's sending rules, to explain each segment.
 
 Where the answer "it may go" and the segments disagree, something is at work that the record does
 not hold: the reason is then unknown, and the missing evidence is named.
@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.timeline.evidence import PSH, WRITES, Evidence, Packet
-from tcplab.timeline.records import ENDS_MESSAGE, Hold, Mark, Segment, Write
+from tcplab.timeline.observations import Moment, Observations
+from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write
 from tcplab.timeline.rules import Sender, Why, count_bytes
-from tcplab.timeline.witness import Moment, Witness
 
 __all__ = ["NO_LOG", "Replay"]
 
@@ -51,39 +51,24 @@ Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 
 @dataclass(slots=True)
 class _Open:
-    """A hold that has not ended.
+    """A hold that has not ended."""
 
-    Attributes:
-        start_ns: since when.
-        why: for all that is known so far.
-        opened_by: the event after which it began.
-        released_at: since when nothing is in the way, or None.
-        mystery: nothing recorded was in the way from the start.
-        in_call: the application's write had not returned.
-    """
-
-    start_ns: int
-    why: Why
-    opened_by: Moment
-    released_at: Moment | None = None
-    mystery: bool = False
-    in_call: bool = False
+    start_ns: int  #: Since when
+    why: Why  #: For all that is known so far
+    opened_by: Moment  #: The event after which it began
+    released_at: Moment | None = None  #: Since when nothing is in the way, or None
+    mystery: bool = False  #: Nothing recorded was in the way from the start
+    in_call: bool = False  #: The application's write had not returned
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """Since when the queue may go, and has not gone; what was in flight then.
+    """Since when the queue may go, and has not gone; what was in flight then."""
 
-    Attributes:
-        since: the event that let it.
-        segments: in flight.
-        room_bytes: that the peer's window still took.
-        surely_bytes: in flight, or 0 if the congestion window may have been in the way after all.
-    """
-
-    since: Moment
-    segments: int
-    room_bytes: int
+    since: Moment  #: The event that let it
+    segments: int  #: In flight
+    room_bytes: int  #: That the peer's window still took
+    #: In flight, or 0 if the congestion window may have been in the way after all
     surely_bytes: int
 
 
@@ -101,7 +86,7 @@ class Replay:
     def __init__(self, evidence: Evidence) -> None:
         self._e = evidence
         self._sender = Sender(evidence)
-        self._witness = Witness(evidence, self._sender)
+        self._seen = Observations(evidence, self._sender)
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
         self._free: _Free | None = None
@@ -126,7 +111,7 @@ class Replay:
 
     def run(self) -> Replay:
         """Plays all events."""
-        for moment in self._moments():
+        for moment in self._events():
             if moment.kind == "app" or self._free is None:
                 self._chain = None
             if moment.kind == "app":
@@ -139,7 +124,7 @@ class Replay:
         self.holds.sort(key=lambda hold: hold.start_ns)
         return self
 
-    def _moments(self) -> Iterator[Moment]:
+    def _events(self) -> Iterator[Moment]:
         # Of one moment, calls come first, for a write is logged before it is made; then packets in
         # the order of the capture.
         log = self._e.log or ()
@@ -151,7 +136,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """What still waits, waits to the end; an application that read last was idle until then."""
+        """Ends open holds with the record; an application that read last was idle until then."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -219,14 +204,12 @@ class Replay:
     def _sampled(self, opened: _Open, end_ns: int) -> Why | None:
         segments = self._free.segments if self._free else 0
         room = self._free.room_bytes if self._free else 0
-        return self._witness.sampled(
-            opened.start_ns, end_ns, segments, room, in_call=opened.in_call
-        )
+        return self._seen.sampled(opened.start_ns, end_ns, segments, room, in_call=opened.in_call)
 
     # ---- the application ----
 
     def _application(self, moment: Moment) -> None:
-        done = self._witness.called(moment)
+        done = self._seen.called(moment)
         if done.name == "wrote":
             self._accepted(done.bytes)
         self._call_ended()
@@ -247,7 +230,7 @@ class Replay:
         if self._free is None or self._sender.queued <= 0 or self._open is not None:
             return
         since = self._free.since
-        self._open = _Open(since.time_ns, self._witness.mystery(), since, mystery=True)
+        self._open = _Open(since.time_ns, self._seen.mystery(), since, mystery=True)
 
     def _write(self, moment: Moment, size: int, *, more: bool) -> None:
         if self._message_over:
@@ -291,7 +274,7 @@ class Replay:
             )
             evidence += f"; the application waited for {what}"
         self.holds.append(
-            Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, place="application")
+            Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, where="application")
         )
 
     # ---- the peer ----
@@ -304,13 +287,13 @@ class Replay:
         elif packet.ack == self._sender.una and packet.sack_blocks:
             self._duplicate_acks += 1
             self._lost()
-        self._witness.acknowledged(moment, packet)
+        self._seen.acknowledged(moment, packet)
         self._sender.acknowledged(packet)
         self._judge(moment)
 
     def _lost(self) -> None:
         self._sender.cwnd.forget()
-        self._witness.recovery_end = self._sender.nxt
+        self._seen.recovery_end = self._sender.nxt
 
     # ---- segments ----
 
@@ -412,7 +395,7 @@ class Replay:
             return self._not_held(moment, packet)
         if self._open.released_at is not None or self._race(moment):
             return self._released(moment, packet)
-        return self._in_spite_of(moment, packet)
+        return self._left_while_blocked(moment, packet)
 
     def _without_log(self, packet: Packet) -> Why:
         if self._sender.is_full(packet):
@@ -423,7 +406,7 @@ class Replay:
         """It left within the call, or as a further segment of what an event let go."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
-            in_call = self._witness.in_call(moment)
+            in_call = self._seen.in_call(moment)
             self._open = _Open(since.time_ns, why, since, in_call=in_call)
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
@@ -431,32 +414,32 @@ class Replay:
         return self._sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """What let it go, when only the kernel's word tells what had kept it."""
-        hold, ack = self._close(moment.time_ns), self._witness.last_ack
+        """The verdict on a segment whose hold is known from TCP_INFO only."""
+        hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in (
             Reason.CWND_LIMITED,
             Reason.WINDOW_LIMITED,
         )
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
-            return self._witness.by_ack(ack, packet), hold, ack.number
+            return self._seen.by_ack(ack, packet), hold, ack.number
         return self._sender.why_at_once(packet), hold, None
 
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
-        """Why it left so much later than it might have; None if it is not much."""
+        """The reason for leaving much later than it might have; None if it was not much later."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= CLOSE_NS:
             # So short a wait is told only if the kernel itself was asked: ACKs that clock out data.
-            in_call = self._witness.in_call(moment)
-            opened = _Open(since.time_ns, self._witness.mystery(), since, in_call=in_call)
+            in_call = self._seen.in_call(moment)
+            opened = _Open(since.time_ns, self._seen.mystery(), since, in_call=in_call)
             return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
         in_flight = self._free.surely_bytes if self._free else 0
-        why = self._witness.blocked_call(moment, in_flight)
+        why = self._seen.blocked_call(moment, in_flight)
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
 
     def _race(self, moment: Moment) -> bool:
         """An ACK was recorded just before the write, and the kernel acted on it just after."""
-        opened, ack = self._open, self._witness.last_ack
+        opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False
         if not 0 <= opened.start_ns - ack.time_ns < RACE_NS:
@@ -478,15 +461,15 @@ class Replay:
         if (why := self._still_kept(release, moment)) is not None:
             # Free to go since `release`; what kept it for the rest of the time is another matter.
             self._close(release.time_ns)
-            in_call = self._witness.in_call(moment)
+            in_call = self._seen.in_call(moment)
             self._open = _Open(release.time_ns, why, release, in_call=in_call)
         hold = self._close(moment.time_ns)
         if release.kind == "in":
-            return self._witness.by_ack(release, packet), hold, release.number
+            return self._seen.by_ack(release, packet), hold, release.number
         return self._by_call(release, held_for, packet), hold, None
 
     def _by_call(self, release: Moment, held_for: Reason, packet: Packet) -> Why:
-        name = self._witness.name_of(release)
+        name = self._seen.name_of(release)
         if name == "uncork":
             return Why(Reason.UNCORKED, "the cork was pulled")
         if name == "nodelay":
@@ -499,14 +482,14 @@ class Replay:
 
     def _cause(self, release: Moment, packet: Packet) -> Moment:
         """A write whose bytes stayed behind did not let the segment go; an ACK since then did."""
-        ack = self._witness.last_ack
+        ack = self._seen.last_ack
         if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
             write = self.writes[-1]
             if write.time_ns == release.time_ns and packet.end <= write.offset:
                 return ack
         return release
 
-    def _in_spite_of(self, moment: Moment, packet: Packet) -> Verdict:
+    def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
         """It left though, by the record, it should still wait: what else can send?"""
         assert self._open is not None
         opened = self._open
@@ -518,7 +501,7 @@ class Replay:
         )
         if why is not None:
             return why, self._close(moment.time_ns), None
-        previous = self._witness.previous()
+        previous = self._seen.previous()
         if opened.opened_by == previous or opened.start_ns > previous.time_ns:
             # Nothing happened meanwhile, so it never waited: what seemed in the way was not.
             self._open = None
@@ -536,7 +519,7 @@ class Replay:
     def _by_option(self, moment: Moment) -> Why | None:
         """An option was set, and its line in the log was written after the call."""
         assert self._open is not None
-        following, held_for = self._witness.following, self._open.why.reason
+        following, held_for = self._seen.following, self._open.why.reason
         # If a timer might have sent it too, only the shortest time speaks for the option.
         reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
         if following is None or following.time_ns - moment.time_ns > reach:
@@ -581,8 +564,8 @@ class Replay:
         if self._sender.unacked <= 0 or self._last_sent_ns is None:
             return None
         # A segment of the peer that acknowledges nothing new does not wind the timer up again.
-        witness = self._witness
-        awaited_since = max(self._last_sent_ns, witness.last_news_ns, witness.last_call.time_ns)
+        seen = self._seen
+        awaited_since = max(self._last_sent_ns, seen.last_news_ns, seen.last_call.time_ns)
         quiet_ns = moment.time_ns - awaited_since
         if quiet_ns < max(2 * self._rtt_ns, CLOSE_NS):
             return None

@@ -1,4 +1,4 @@
-"""What the sender's kernel asks before it sends, answered from what the record tells of its state.
+"""The kernel's sending rules, applied to the sender's state as far as the record shows it.
 
 Sources: net/ipv4/tcp_output.c (tcp_write_xmit, tcp_snd_wnd_test, tcp_nagle_check,
 tcp_bound_to_half_wnd) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
@@ -23,17 +23,11 @@ _DEFAULT_MSS: Final = 536
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why bytes wait, or why they left.
+    """A reason for waiting or leaving, with its evidence."""
 
-    Attributes:
-        reason: from the course's list.
-        evidence: what in the record shows it.
-        missing: with the reason unknown, what would have told it; else "".
-    """
-
-    reason: Reason
-    evidence: str
-    missing: str = ""
+    reason: Reason  #: From the course's list
+    evidence: str  #: What in the record shows it
+    missing: str = ""  #: With the reason unknown, what would have told it; else ""
 
 
 class Sender:
@@ -97,7 +91,7 @@ class Sender:
     # ---- the questions ----
 
     def obstacle(self) -> Why | None:
-        """What is in the way of the bytes at the head of the queue."""
+        """The reason that holds the bytes at the head of the queue; None if they may leave."""
         mss = self.mss_bytes
         if mss is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
@@ -141,7 +135,7 @@ class Sender:
         return self.una < self._small_end <= self.nxt
 
     def obstacle_before_ack(self) -> Why | None:
-        """What was in the way just before the last ACK."""
+        """The obstacle as it was just before the last ACK."""
         if not self._before_ack[1]:
             return None  # that was the handshake
         now = self.una, self.window_end, self.cwnd.in_flight
@@ -151,7 +145,7 @@ class Sender:
         return why
 
     def why_at_once(self, packet: Packet) -> Why:
-        """Why a segment did not have to wait."""
+        """The reason of a segment that did not have to wait."""
         if self.mss_bytes is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
         if self.is_full(packet):
@@ -168,7 +162,7 @@ class Sender:
         return Why(Reason.SENT_AT_ONCE, "a small segment was un-ACKed, so Nagle must be off")
 
     def why_full(self, packet: Packet) -> Why:
-        """That a segment, or a super-segment, is full."""
+        """The reason of a full segment, or super-segment."""
         many = packet.payload_bytes // (self.mss_bytes or packet.payload_bytes)
         full = "a full segment" if many <= 1 else f"{many} full segments"
         return Why(Reason.FULL_SIZED, f"{packet.payload_bytes} bytes are {full}")

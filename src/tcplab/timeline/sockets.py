@@ -1,4 +1,4 @@
-"""What the kernel says of a Python socket, in the words of the C programs' reports."""
+"""Options and TCP_INFO of a Python socket, as in the reports of the C programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
 
 
 def read_options(sock: socket.socket) -> SocketOptions:
-    """What the kernel granted a connected TCP socket, as in the reports of the C programs."""
+    """Options of a connected TCP socket, as in the reports of the C programs."""
     congestion = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     local, peer = (" port ".join(map(str, end[:2])) for end in _ends(sock))
     return SocketOptions(
@@ -76,7 +76,7 @@ def _ends(sock: socket.socket) -> tuple[Any, Any]:
 
 @contextmanager
 def sampling(sock: socket.socket, interval_ms: float = 1.0) -> Iterator[list[dict[str, int]]]:
-    """Reads TCP_INFO so often, in a thread of its own, while the body of a with statement runs.
+    """Samples TCP_INFO at an interval, in a thread, while the body of a with statement runs.
 
     Yields:
         The list that fills up; complete after the body.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcplab.models.steps import Step
-from tcplab.timeline.records import Timeline
+from tcplab.timeline.timeline import Timeline
 
 __all__ = ["agreement", "matches", "recorded_steps"]
 

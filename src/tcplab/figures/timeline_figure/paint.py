@@ -12,7 +12,7 @@ from tcplab.figures.labels import Labels
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
-from tcplab.timeline import Ack, Mark, Segment, Stretch, Timeline, Write
+from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +130,7 @@ class _Painter:
     def _kernel(self) -> None:
         bottom, top = _LANES["kernel"]
         waits = self.view.waits()
-        for stretch in self.view.stretches():
+        for stretch in self.view.merged_holds():
             if stretch.reason is Reason.APPLICATION_IDLE:
                 self._idle(stretch, waits, bottom + 0.05)
         rows = side_by_side(waits)
@@ -144,10 +144,10 @@ class _Painter:
         for stretch, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
             self._hold(stretch, low, height - 0.008)
 
-    def _ends(self, stretch: Stretch) -> tuple[float, float]:
+    def _ends(self, stretch: Hold) -> tuple[float, float]:
         return max(self.view.x(stretch.start_ns), 0.0), min(self.view.x(stretch.end_ns), 1.0)
 
-    def _hold(self, stretch: Stretch, bottom: float, height: float) -> None:
+    def _hold(self, stretch: Hold, bottom: float, height: float) -> None:
         look = HOLD_STYLES[stretch.reason]
         left, right = self._ends(stretch)
         style.fill(self.axes, look, left, bottom, max(right - left, 0.003), height)
@@ -193,7 +193,7 @@ class _Painter:
                 return True
         return False
 
-    def _idle(self, idle: Stretch, waits: Sequence[Stretch], y: float) -> None:
+    def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
         """A dotted line where no bar is; what is sent again waits while nothing new does."""
         left, right = self._ends(idle)
         bars = sorted(self._ends(each) for each in waits)
@@ -235,8 +235,8 @@ class _Painter:
 
     def _queue(self, bottom: float, top: float) -> None:
         """Where segments waited in the wire: a band behind their arrows."""
-        for stretch in self.view.stretches():
-            if stretch.place != "wire":
+        for stretch in self.view.merged_holds():
+            if stretch.where != "wire":
                 continue
             look = HOLD_STYLES[stretch.reason]
             left, right = self._ends(stretch)
@@ -250,7 +250,7 @@ class _Painter:
             if not (inside and self.labels.on_bar([(text, middle, SMALL)], (left + right) / 2)):
                 self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
 
-    def _longest_queue(self, stretch: Stretch) -> float:
+    def _longest_queue(self, stretch: Hold) -> float:
         queued = (
             each.queued_ms or 0
             for each in self.timeline.segments
@@ -394,7 +394,7 @@ def _to_scale(axes: Axes, view: View) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(True)
-    for stretch in view.stretches():
+    for stretch in view.merged_holds():
         if stretch.reason is Reason.APPLICATION_IDLE:
             continue
         left = max(stretch.start_ns - start, 0) / length

@@ -12,8 +12,8 @@ from tcplab.figures.style import HOLD_STYLES, count, ms
 from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
-from tcplab.timeline import Ack, Mark, Segment, Stretch, Timeline, Write
-from tcplab.timeline.words import HELD_BY, writes_carried
+from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
+from tcplab.timeline.sentences import HELD_BY, writes_carried
 
 __all__ = ["View", "choose_message", "side_by_side"]
 
@@ -125,32 +125,32 @@ class View:
             before = write
         return groups
 
-    def longest(self) -> Stretch | None:
+    def longest(self) -> Hold | None:
         """The longest stretch of waiting that the sender is not to blame for itself."""
         stretches = [
-            each for each in self.stretches() if each.reason is not Reason.APPLICATION_IDLE
+            each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE
         ]
         return max(stretches, key=lambda each: each.duration_ms, default=None)
 
-    def stretches(self) -> list[Stretch]:
+    def merged_holds(self) -> list[Hold]:
         """The stretches of waiting in view."""
-        return [each for each in self.timeline.stretches() if each.end_ns > self.scale.start_ns]
+        return [each for each in self.timeline.merged_holds() if each.end_ns > self.scale.start_ns]
 
-    def waits(self) -> list[Stretch]:
+    def waits(self) -> list[Hold]:
         """The stretches of waiting in the sender, those that the eye cannot tell apart as one."""
-        merged: list[Stretch] = []
+        merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
-        for each in self.stretches():
-            if each.place == "wire" or each.reason is Reason.APPLICATION_IDLE:
+        for each in self.merged_holds():
+            if each.where == "wire" or each.reason is Reason.APPLICATION_IDLE:
                 continue
-            at = last.setdefault((each.reason, each.place), len(merged))
+            at = last.setdefault((each.reason, each.where), len(merged))
             if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
                 # How much waited is another number in each, and so is left out.
                 merged[at] = replace(
                     merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
                 )
             else:
-                last[each.reason, each.place] = len(merged)
+                last[each.reason, each.where] = len(merged)
                 merged.append(each)
         return merged
 
@@ -165,7 +165,7 @@ class View:
         longest = self.longest()
         if longest is None:
             return f"{what}: nothing was held back"
-        if longest.place == "wire":
+        if longest.where == "wire":
             return self._queueing(what, longest)
         held = self._held_by(longest)
         if held is None:
@@ -180,13 +180,13 @@ class View:
         until = self._until(held)
         return f"{what}: {size} held {ms(longest.duration_ms)} {why}{until}"
 
-    def _queueing(self, what: str, stretch: Stretch) -> str:
+    def _queueing(self, what: str, stretch: Hold) -> str:
         queued = [each.queued_ms or 0 for each in self.timeline.segments]
         if stretch.reason is Reason.RATE_LIMITED:
             return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
         return f"{what}: segments up to {ms(max(queued))} late in the wire"
 
-    def _held_by(self, stretch: Stretch) -> Segment | None:
+    def _held_by(self, stretch: Hold) -> Segment | None:
         """The segment that a stretch kept waiting for the longest time."""
 
         def waited_ns(segment: Segment) -> int:
@@ -255,7 +255,7 @@ class View:
             yield row
         for mark in self.timeline.peer_marks:
             yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
-        for stretch in self.stretches():
+        for stretch in self.merged_holds():
             what = "begins to wait: " + HOLD_STYLES[stretch.reason].name
             row = self._row(stretch.start_ns, "kernel", what, None)
             yield row | {"waited_ms": stretch.duration_ms, "reason": str(stretch.reason)}
@@ -297,9 +297,9 @@ def _departure_ns(timeline: Timeline, ack: Ack) -> int:
     return ack.time_ns - int((timeline.rtt_ms or 0) * 5e5)
 
 
-def side_by_side(stretches: Sequence[Stretch]) -> list[list[Stretch]]:
+def side_by_side(stretches: Sequence[Hold]) -> list[list[Hold]]:
     """Rows of stretches: those that overlap are in different rows."""
-    rows: list[list[Stretch]] = []
+    rows: list[list[Hold]] = []
     for stretch in sorted(stretches, key=lambda each: each.start_ns):
         free = next((row for row in rows if row[-1].end_ns <= stretch.start_ns), None)
         if free is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from tcplab.models import ETHERNET_FRAMING_BYTES, Reason
 from tcplab.timeline.evidence import Evidence
-from tcplab.timeline.records import Hold, Segment
+from tcplab.timeline.parts import Hold, Segment
 
 __all__ = ["wire_queue"]
 
@@ -40,7 +40,7 @@ class _Passage:
 
 
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> tuple[list[Segment], list[Hold]]:
-    """What waited in the wire: the segments with `queued_ms`, and the stretches of waiting.
+    """Finds waits in the wire: the segments with `queued_ms`, and the holds.
 
     Needs a capture at the peer. The time beyond the fastest passage is queueing; that the rate is
     its cause shows in arrivals one transmission time apart, or in agreement with the known rate.
@@ -131,7 +131,7 @@ def _hold(
     else:
         known = "which is the wire's" if evidence.rate_mbit else "by the spacing of their arrivals"
         text += f", at {rate * 1000:.3g} Mbit/s ({known})"
-    return Hold(group[0].left_ns, end, reason, text, missing, size, place="wire")
+    return Hold(group[0].left_ns, end, reason, text, missing, size, where="wire")
 
 
 def _fits(group: Sequence[_Passage], waited: dict[int, int], rate: float) -> bool:

@@ -1,11 +1,15 @@
-"""A timeline in words."""
+"""Sentences about a timeline."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from tcplab.models import Reason
-from tcplab.timeline.records import Ack, Hold, Segment, Timeline
+from tcplab.timeline.parts import Ack, Hold, Segment
+
+if TYPE_CHECKING:
+    from tcplab.timeline.timeline import Timeline
 
 __all__ = ["HELD_BY", "WAITED_FOR", "missing_evidence", "sentences", "waiting", "writes_carried"]
 
@@ -52,7 +56,7 @@ _LEFT: Final = {
 
 
 def sentences(timeline: Timeline) -> list[str]:
-    """One sentence a data segment, then one for what was still waiting at the end."""
+    """One sentence per data segment, then one for what was still waiting at the end."""
     result = [_sentence(timeline, segment) for segment in timeline.segments]
     result += [
         f"at the end {_count(hold.waiting_bytes)} still {_waited(hold)}"
@@ -80,7 +84,7 @@ def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
         (
             hold
             for hold in timeline.holds
-            if hold.place == "wire" and hold.start_ns <= segment.time_ns < hold.end_ns
+            if hold.where == "wire" and hold.start_ns <= segment.time_ns < hold.end_ns
         ),
         None,
     )
@@ -98,7 +102,7 @@ def _subject(timeline: Timeline, segment: Segment) -> str:
 
 
 def writes_carried(timeline: Timeline, segment: Segment) -> str:
-    """Which writes of its message: "write 1", "writes 2–15"; "" without a log."""
+    """The writes of its message that it carries: "write 1", "writes 2–15"; "" without a log."""
     if not segment.writes:
         return ""
     first = _write_number(timeline, segment.writes[0])
@@ -127,9 +131,7 @@ def _merged(segment: Segment) -> list[Hold]:
     for hold in segment.holds:
         before = merged.get(hold.reason)
         start = before.start_ns if before else hold.start_ns
-        merged[hold.reason] = Hold(
-            start, hold.end_ns, hold.reason, hold.evidence, hold.missing, hold.waiting_bytes
-        )
+        merged[hold.reason] = replace(hold, start_ns=start)
     return list(merged.values())
 
 
@@ -175,7 +177,7 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
 
 
 def _slow(timeline: Timeline, ack: Ack) -> str:
-    """That an ACK took much longer than usual on its way."""
+    """A remark on an ACK that was in flight much longer than usual; else ""."""
     if ack.sent_ns is None or timeline.rtt_ms is None:
         return ""
     travel_ms = (ack.time_ns - ack.sent_ns) / 1e6
@@ -188,7 +190,7 @@ def waiting(timeline: Timeline) -> list[str]:
     lines = []
     totals = timeline.waited_ms()
     for reason in sorted(totals, key=lambda each: -totals[each]):
-        stretches = [each for each in timeline.stretches() if each.reason is reason]
+        stretches = [each for each in timeline.merged_holds() if each.reason is reason]
         longest = max(each.duration_ms for each in stretches)
         lines.append(
             f"{reason}: {_ms(totals[reason])} in {len(stretches)}"
@@ -198,7 +200,7 @@ def waiting(timeline: Timeline) -> list[str]:
 
 
 def missing_evidence(timeline: Timeline) -> list[str]:
-    """What was not given and would have told more, each once."""
+    """Evidence that was not given and would have shown more, each once."""
     found = [*timeline.missing]
     found += [each.missing for each in timeline.segments]
     found += [each.missing for each in timeline.holds]

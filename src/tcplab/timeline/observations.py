@@ -1,4 +1,4 @@
-"""What beside the segments speaks: the application's calls, the last ACK, samples of TCP_INFO."""
+"""Evidence other than the segments: calls of the application, the last ACK, TCP_INFO."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.rules import Sender, Why, count_bytes
 
-__all__ = ["Moment", "Witness"]
+__all__ = ["Moment", "Observations"]
 
 
 _TSO_WIN_DIVISOR: Final = 3
@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     number: int  # index in the log, in evidence.into, in evidence.out
 
 
-class Witness:
+class Observations:
     """Answers questions about one moment of the replay, which moves it along.
 
     Attributes:
@@ -93,7 +93,7 @@ class Witness:
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
     def by_ack(self, ack: Moment, packet: Packet) -> Why:
-        """That an ACK let a segment go."""
+        """The reason of a segment that an ACK released."""
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
         else:
@@ -155,7 +155,7 @@ class Witness:
         *,
         in_call: bool,
     ) -> Why | None:
-        """What TCP_INFO said during a wait that nothing else explains, or around it.
+        """The reason that TCP_INFO gives for a wait that nothing else explains.
 
         Args:
             start_ns: of the wait.
