@@ -131,7 +131,7 @@ def press(panel: Locator, name: str) -> None:
     panel.page.keyboard.press("Enter")
 
 
-#: The page itself records a run's phases: between two looks from here all of them may be over.
+#: The page itself keeps the phases of a run: between two looks from here all may be over.
 WATCH = """panel => {
     panel.watcher?.disconnect();
     panel.phases = [];

@@ -134,7 +134,7 @@ class Job(Protocol):
 
 
 class Measurement(Protocol):
-    """What a panel does when Run is pressed, and how the reader repeats it."""
+    """The work of the Run button, and the code with which a reader repeats it."""
 
     @property
     def is_recorded(self) -> bool:
