@@ -103,7 +103,7 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 class Task:
-    """What task.py says.
+    """The declarations in task.py.
 
     Raises:
         ParameterError: it lacks a part.
@@ -137,7 +137,7 @@ class Task:
 
 
 class CheckResult:
-    """What a public check says, as a notebook shows it."""
+    """The result of a public check, as a notebook shows it."""
 
     def __init__(self, question: str, verdict: Verdict) -> None:
         self.question = question
@@ -201,7 +201,7 @@ class Assignment:
         if check is None:
             verdict = _answered(self._task.answers[question], found)
         else:
-            # One's own program on one's own machine needs no walls.
+            # One's own program on one's own machine needs no sandbox.
             own = Submission(
                 self.student, self.numbers, found, files, unsafe=True, folder=self._folder
             )

@@ -1,7 +1,7 @@
-"""Captures that learners read: making them in a Lab, and what is to be found in them.
+"""Captures that learners read: recording them in a Lab, and counting what is in them.
 
 An assignment's `hidden/make_captures.py` makes `captures/1.pcapng` and so on, each for a cause, and
-`hidden/captures.json`, which tells the cause of each::
+`hidden/captures.json`, the cause of each::
 
     def record(path: Path, scene: Scene) -> None:
         with Lab(rtt_ms=20) as lab:
@@ -63,7 +63,7 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Path) -> str:
-    """What made the capture ASSIGNMENT/captures/N.pcapng: ASSIGNMENT/hidden/captures.json tells.
+    """The cause of ASSIGNMENT/captures/N.pcapng, according to ASSIGNMENT/hidden/captures.json.
 
     Raises:
         KeyError: it is not among them.
@@ -80,7 +80,7 @@ def calls_of(capture: Path) -> list[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What can be counted in a capture of one connection whose client sends.
+    """Counts of a capture of one connection whose client sends.
 
     Attributes:
         rows: its segments.

@@ -38,12 +38,12 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         share: of the question's points, 0 to 1; None when it could not be judged here and a person
             has to.
-        message: what the learner is told: plain text, one or two sentences.
+        message: to the learner: plain text, one or two sentences.
 
     Raises:
         ValueError: share is not from 0 to 1.
@@ -168,7 +168,7 @@ def number(
         unit: asked for, such as "ms".
         within: relative tolerance, 0.02 for 2 %.
         hints: wrong answers that are known to occur, compared with the same tolerance.
-        wrong: what is said of any other number.
+        wrong: added to the message for any other number.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -260,7 +260,7 @@ def choice(
 
 
 def text(value: Any, *, name: str, at_least_words: int = 1) -> Verdict:
-    """Whether something was written at all; what it is worth a person says."""
+    """Whether something was written at all; a person decides what it is worth."""
     if blank := _not_answered(value, name):
         return blank
     if not isinstance(value, str) or len(value.split()) < at_least_words:
@@ -364,6 +364,6 @@ def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdi
         value: the learner's answer, of any type.
         options: the words.
         name: how the learner calls it.
-        then: what is said of any of them, right or wrong.
+        then: the message for any of them, right or wrong.
     """
     return _not_one_of(value, options, name) or Verdict(1, then)

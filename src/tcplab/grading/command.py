@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
     grade.add_argument(
         "--unsafe-no-sandbox",
         action="store_true",
-        help="run submissions with no walls around them; every feedback then says so",
+        help="run submissions without a sandbox; every feedback then says so",
     )
     grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     grade.set_defaults(action=_grade)

@@ -1,4 +1,4 @@
-"""How nbgrader is set up for a course: folders, repairs, the sandbox in the place of Execute."""
+"""The configuration of nbgrader for a course: folders, repairs, a sandbox instead of Execute."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Looks for what a submission has no honest reason to contain.
 
-Nobody loses a point by a flag: the walls of the sandbox, and checks that never enter it, are what
-protects the marks. A flag says where a person should look.
+Nobody loses a point by a flag: the sandbox, and checks that never enter it, protect the marks. A
+flag says where a person should look.
 """
 
 from __future__ import annotations

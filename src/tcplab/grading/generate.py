@@ -2,8 +2,8 @@
 
     python -m tcplab.grading.generate [COURSE [TARGET [NAME...]]]
 
-nbgrader itself makes it, in a copy of the course with a gradebook that is thrown away: solutions
-and mark schemes are taken out, tests are locked. The same source gives the same bytes.
+nbgrader itself makes it, in a copy of the course with a temporary gradebook: solutions and mark
+schemes are taken out, tests are locked. The same source gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs a submission's cells in the sandbox and judges what came out, outside.
+"""Runs a submission's cells in the sandbox, and judges their results outside of it.
 
-The hidden judge of an assignment is `hidden/judge.py` in its source folder, with a function a
-question, named like the cell that carries its points::
+The hidden judge of an assignment is `hidden/judge.py` in its source folder, with one
+function per question, named like the cell that carries its points::
 
     def q1(work: Submission) -> Verdict: ...
 
@@ -40,7 +40,7 @@ MAX_MESSAGE: Final = 2000
 
 @dataclass(slots=True)
 class Ran:
-    """What came of a notebook's cells.
+    """The results of a notebook's cells.
 
     Attributes:
         outputs: of each cell that ended, by its index.

@@ -48,7 +48,7 @@ _UNSAFE_WARNING: Final = (
 
 
 def report_path(root: Path, assignment: str, student: str) -> Path:
-    """Where the report on a graded submission is."""
+    """The path of the report on a graded submission."""
     return root / "reports" / assignment / "records" / f"{student}.json"
 
 

@@ -1,4 +1,4 @@
-"""What the checks of C programs share: that they compile, how they ended, and what left when.
+"""Shared parts of checks of C programs: do they compile, how did they end, what left when.
 
 A check of a program looks like this, in task.py; the hidden judge calls it with other numbers::
 
@@ -30,12 +30,12 @@ __all__ = ["Departure", "compiled", "departures", "how_it_ended", "run_into_file
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
-#: Of what a program said last, a message shows so much.
+#: Length to which a message cuts the program's last line.
 _MOST_WORDS = 120
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
-    """Makes a check one that gives no points, and the compiler's words, to a file with errors.
+    """Decorates a check: a file that does not compile gets no points and the compiler's messages.
 
     Args:
         name: of the C file, such as "records.c".
@@ -55,7 +55,7 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 
 
 def how_it_ended(run: LabRun, name: str) -> str:
-    """How the learner's program ended, and the last line of what it complained of."""
+    """Says how the learner's program ended, with its last line on standard error."""
     lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
     said = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
     words = f' and said "{said[:_MOST_WORDS]}"' if said else ""
@@ -121,10 +121,10 @@ class Departure(NamedTuple):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it left while something before it was un-ACKed: nothing made it wait for that.
+        """Whether it left while earlier data was unacknowledged: nothing made it wait for an ACK.
 
-        On a wire whose round trip is long this tells "at once" from "late" by counting, on a slow
-        machine as well as on a fast one.
+        With a long round-trip time this distinguishes "at once" from "late" by counting, on slow
+        machines as well as on fast ones.
         """
         return self.acked_bytes < self.start_bytes
 

@@ -1,4 +1,4 @@
-"""From a solution to an exercise: what learners get of an assignment's files.
+"""Makes an exercise from a solution: the files of an assignment that learners get.
 
 `hidden/` never leaves the source folder. A C file in it that names a stub is the reference solution
 of a file of the same name that learners get, with each region

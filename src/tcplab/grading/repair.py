@@ -185,7 +185,7 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
 
 
 def _at(document: Any, *path: str) -> Any:
-    """What is found along the path of keys; None where one of them is missing."""
+    """Follows a path of keys; None where one of them is missing."""
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document

@@ -40,7 +40,7 @@ _KEPT_HERE: Final = ("output_bytes", "result_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a sandboxed command may use; all of its processes together unless said otherwise.
+    """Limits of a sandboxed command: of all its processes together unless said otherwise.
 
     Attributes:
         wall_s: time by the clock.
@@ -72,7 +72,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a sandboxed command ended and what it said.
+    """The end of a sandboxed command, and its output.
 
     Attributes:
         exit_status: None when it did not exit by itself.
@@ -84,7 +84,7 @@ class Outcome:
         errors: standard error, likewise.
         result: what was written to the result channel, likewise.
         wall_s, cpu_s, peak_bytes: what it used; zero when unknown.
-        sandboxed: False for a run without walls.
+        sandboxed: False for a run without a sandbox.
     """
 
     exit_status: int | None
@@ -105,7 +105,7 @@ class Outcome:
         return self.exit_status == 0 and self.stopped_by is None
 
     def how_it_ended(self) -> str:
-        """A few words for a message to a learner."""
+        """Says how it ended, for a message to a learner."""
         words = {
             "wall": "did not end in the time it has",
             "cpu": "used up the processor time it has",
@@ -120,7 +120,7 @@ class Outcome:
         return f"ended with exit status {self.exit_status}"
 
 
-# ---- what can be seen through the walls ----------------------------------------------------------
+# ---- what can be seen from inside ----------------------------------------------------------------
 
 
 def _visible_paths() -> list[Path]:
@@ -225,7 +225,7 @@ class Started:
         return self.finish()
 
     def finish(self) -> Outcome:
-        """Waits for its end, reads what it says, and stops it when that is too much.
+        """Waits for its end and reads its output; stops it when that is too much.
 
         Raises:
             SandboxError: the sandbox could not be made; the message says why.
@@ -239,7 +239,7 @@ class Started:
             self.stop()
 
     def _read(self) -> tuple[dict[str, bytes], str | None]:
-        """All that comes, until every stream has ended or one has said too much."""
+        """Reads until every stream has ended, or one has passed its limit."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         most = {
@@ -277,7 +277,7 @@ class Started:
 
     def _outcome(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
         if self.control is None:
-            return self._outcome_without_walls(streams, stopped)
+            return self._outcome_without_sandbox(streams, stopped)
         if stopped is not None:
             return Outcome(None, None, stopped, 0, **streams)
         self.control.settimeout(5)
@@ -287,22 +287,22 @@ class Started:
             line = b""
         if not line:
             words = streams["errors"].decode(errors="replace").strip().splitlines()
-            reason = words[-1] if words else "sandbox_run ended without a word"
+            reason = words[-1] if words else "sandbox_run ended without a message"
             raise SandboxError(f"no sandbox: {reason.removeprefix('sandbox_run: ')}")
-        told: dict[str, Any] = json.loads(line)
-        ended_by = signal.Signals(told["signal"]).name if told["signal"] else None
+        report: dict[str, Any] = json.loads(line)
+        ended_by = signal.Signals(report["signal"]).name if report["signal"] else None
         return Outcome(
-            told["exit_status"] if told["exit_status"] >= 0 else None,
+            report["exit_status"] if report["exit_status"] >= 0 else None,
             ended_by,
-            told["stopped_by"] or None,
-            told["left_behind"],
+            report["stopped_by"] or None,
+            report["left_behind"],
             **streams,
-            wall_s=told["wall_ms"] / 1e3,
-            cpu_s=told["cpu_ms"] / 1e3,
-            peak_bytes=told["peak_bytes"],
+            wall_s=report["wall_ms"] / 1e3,
+            cpu_s=report["cpu_ms"] / 1e3,
+            peak_bytes=report["peak_bytes"],
         )
 
-    def _outcome_without_walls(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
+    def _outcome_without_sandbox(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
         if stopped is None:
             self._wait()
             if self.process.poll() is None:
@@ -346,7 +346,7 @@ def start(
         env: added to a small environment.
         stdin: its standard input, else /dev/null.
         with_result: make a result channel.
-        unsafe: no walls at all, only the limits that a reader of pipes can keep.
+        unsafe: no sandbox at all, only the limits on time and output.
 
     Raises:
         LabError: the laboratory is closed, or sandbox_run is not built.

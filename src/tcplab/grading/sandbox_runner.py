@@ -1,13 +1,13 @@
-"""Runs a notebook's cells inside the sandbox, and tells outside what came of it.
+"""Runs a notebook's cells inside the sandbox, and reports their results outside.
 
     python inside.py RESULT_FD <request.json
 
-This is the learner's own process: from the first cell on nothing that it says can be trusted, and
-nobody does. It gets the cells and the names of the answers, no check and no right answer. Lines of
+This is the learner's own process: from the first cell on nothing that it sends can be trusted, and
+nothing is. It gets the cells and the names of the answers, no check and no right answer. Lines of
 JSON come out of RESULT_FD: {"start": 3} before a cell, {"cell": 3, "outputs": […]} after it, and at
 the end {"answers": {…}, "files": {…}}.
 
-It imports nothing of the course: the cells shall find it as fresh as a kernel of Jupyter's is.
+It imports nothing of the course, so that cells start as in a fresh Jupyter kernel.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class CellTimeoutError(KeyboardInterrupt):
 
 
 def plain(value: Any) -> Any:
-    """The value as plain JSON data; what is not such becomes {"unsupported": its type}.
+    """Converts a value to plain JSON data; anything else becomes {"unsupported": its type}.
 
-    Types are compared exactly: a class of the learner's own that claims to be a number is none.
+    Types are compared exactly: an object of the learner's own class is no number.
     """
     items = [0]
     data = _plain(value, 0, items)
@@ -90,7 +90,7 @@ def files(names: Sequence[str], most_bytes: int) -> dict[str, str]:
 
 
 class Streams:
-    """What the process and its children write to descriptors 1 and 2, cell by cell."""
+    """Output of the process and its children to descriptors 1 and 2, cell by cell."""
 
     def __init__(self) -> None:
         self._files = {}
@@ -100,7 +100,7 @@ class Streams:
             self._files[name] = file
 
     def take(self, most: int) -> list[dict[str, Any]]:
-        """What was written since the last call, as outputs of a notebook."""
+        """Takes the output since the last call, as outputs of a notebook."""
         taken = []
         for name, file in self._files.items():
             file.seek(0)
@@ -113,7 +113,7 @@ class Streams:
 
 
 def make_shell() -> Any:
-    """An IPython shell that keeps tracebacks instead of printing them, and no history."""
+    """Makes an IPython shell that keeps tracebacks instead of printing them, and no history."""
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -148,7 +148,7 @@ def make_shell() -> Any:
 
 
 def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[str, Any]]:
-    """Runs one cell; its outputs, each of them cut to the limit."""
+    """Runs one cell; returns its outputs, each of them cut to the limit."""
     from IPython.utils.capture import capture_output
 
     shell.tracebacks.clear()
@@ -171,7 +171,7 @@ def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[
 
 
 def set_alarm(seconds: float) -> None:
-    """Interrupts the cell after that time, and once a second then; gives up at the third."""
+    """Interrupts the cell after that time and then each second; the third time ends the process."""
     alarms = 0
 
     def ring(*_: object) -> None:
@@ -186,7 +186,7 @@ def set_alarm(seconds: float) -> None:
 
 
 def main() -> None:
-    """Reads the request, runs its cells in order, reports."""
+    """Reads the request, runs its cells in order, sends their results."""
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     request: Mapping[str, Any] = json.load(sys.stdin)
@@ -216,7 +216,7 @@ def main() -> None:
     answers = {name: plain(shell.user_ns.get(name)) for name in names}
     say(answers=answers, files=files(request["files"], request["file_bytes"]))
     out.flush()
-    # Threads and exit handlers of the cells have no say in when this ends.
+    # Threads and exit handlers of the cells must not delay the end.
     os._exit(0)
 
 

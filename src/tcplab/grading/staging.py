@@ -1,7 +1,7 @@
-"""Takes a submission's folder over for grading: plain files only, the notebook under its name.
+"""Copies a submission for grading: plain files only, the notebook under its proper name.
 
-What was handed in is never changed. Links could lead anywhere, pipes hang whoever opens them, and a
-file of many gigabytes fills the grader's disk; none of them is taken over, and each is told.
+The submission itself is never changed. Links could lead anywhere, pipes block whoever opens them,
+and a file of many gigabytes fills the grader's disk; none of them is copied, and each is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__"})
 
 @dataclass(slots=True)
 class Staged:
-    """A submission that was taken over.
+    """The result of copying a submission.
 
     Attributes:
         repairs: what was mended, "kind: detail".
@@ -46,7 +46,7 @@ def stage(source: Path, target: Path, notebook: str) -> Staged:
         notebook: the name that the notebook must have, such as "ps5.ipynb".
 
     Returns:
-        What was not taken over as it was.
+        The repairs and flags.
     """
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
@@ -107,7 +107,7 @@ def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def content_key(folder: Path, *more: str) -> str:
-    """A digest of all that is in a folder, by which a changed submission is known."""
+    """A digest of everything in a folder, by which a change is noticed."""
     digest = hashlib.sha256("\0".join(more).encode())
     for path in _files(folder):
         digest.update(f"\0{path.relative_to(folder)}\0".encode("utf-8", "surrogateescape"))

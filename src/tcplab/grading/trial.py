@@ -14,9 +14,10 @@ Scores are those that the grader gives by itself; what a person marks is not amo
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a trial got.
+    """The result of a trial.
 
     Attributes:
         name: "reference", "untouched" or the mutant's.
@@ -104,12 +105,12 @@ class Trial:
 
     @property
     def full(self) -> float:
-        """What the grader can give by itself."""
+        """The points that the grader can give by itself."""
         return sum(self.points.values())
 
     @property
     def all_points(self) -> float:
-        """The same and what a person gives."""
+        """The same with those that a person gives."""
         tasks = [cell.metadata.get("nbgrader", {}) for cell in self._notebook.cells]
         return self.full + sum(
             float(own["points"])
@@ -118,7 +119,7 @@ class Trial:
         )
 
     def names(self) -> list[str]:
-        """All that can be tried."""
+        """The names of everything that can be tried."""
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
@@ -151,23 +152,6 @@ class Trial:
             ran.flags,
         )
 
-    def run_changed(self, name: str, reference: Tried, student: str = "ada") -> Tried:
-        """As run, but what a mutant does not change is taken from the reference.
-
-        A question without variables is about files alone, the others about the notebook alone.
-        """
-        mutant = self.mutants[name]
-        by_file = {each for each in self.points if not self._judge.task.answers.get(each)}
-        changed = by_file if mutant.files else set()
-        if mutant.answers:
-            changed = changed | (set(self.points) - by_file)
-        tried = self.run(name, student, questions=sorted(changed))
-        return replace(
-            tried,
-            scores={**reference.scores, **tried.scores},
-            messages={**reference.messages, **tried.messages},
-        )
-
     def _cells(self, name: str, mutant: Mutant) -> Iterator[tuple[int, str]]:
         known = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells}
         if lost := set(mutant.answers) - known:
@@ -184,11 +168,7 @@ class Trial:
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
         """The folder as it would be handed in."""
         stage(self.source, folder, f"{self.name}.ipynb")
-        hidden = folder / "hidden"
-        for path in sorted(hidden.rglob("*"), reverse=True) if hidden.is_dir() else []:
-            path.unlink() if path.is_file() else path.rmdir()
-        if hidden.is_dir():
-            hidden.rmdir()
+        shutil.rmtree(folder / "hidden", ignore_errors=True)
         released = released_files(self.source)
         for file, data in released.items():
             text = data.decode()
@@ -203,7 +183,7 @@ class Trial:
 
 
 def table(tried: Sequence[Tried]) -> Any:
-    """A row a trial."""
+    """A table with one row per trial."""
     from tcplab.tables import Table
 
     rows = [
