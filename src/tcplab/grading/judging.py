@@ -1,60 +1,32 @@
-"""Runs a submission's cells in the sandbox, and judges their results outside of it.
+"""Judges a submission: its cells run in the sandbox, its answers are looked at outside of it.
 
-The hidden judge of an assignment is `hidden/judge.py` in its source folder, with one
-function per question, named like the cell that carries its points::
+The hidden judge of an assignment is `hidden/judge.py` in its source folder, with one function per
+question, named like the cell that carries its points::
 
-    def q1(work: Submission) -> Verdict: ...
+    def q1(submission: Submission) -> Verdict: ...
 
-It runs in the grader's process and sees plain data only. The learner's process gets the cells and
-the names of the variables, and nothing of this module.
+It runs in the grader's process and sees plain data only; the learner's process gets nothing of it.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading import sandbox
-from tcplab.grading.assignment import MAX_FILE_BYTES, Task, load_module, read_files
+from tcplab.grading.assignment import Task, load_module, normal_id, read_files
+from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
-from tcplab.grading.flags import suspicious_answers, suspicious_source
-from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.grading.sandbox_runner import KEPT_TYPES
+from tcplab.grading.flags import suspicious_source
+from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
-__all__ = ["Judge", "Ran", "Report", "parts_of", "run_cells"]
+__all__ = ["Judge", "Report", "parts_of"]
 
-#: After a cell that ended its process the rest is run without it, this often.
-MAX_RESTARTS: Final = 3
 MAX_MESSAGE: Final = 2000
-
-
-@dataclass(slots=True)
-class Ran:
-    """The results of a notebook's cells.
-
-    Attributes:
-        outputs: of each cell that ended, by its index.
-        answers: plain data, None for what is missing.
-        files: bytes by name, as they were at the end.
-        notes: what a learner should know (a cell that was stopped).
-        flags: for a person to look at.
-    """
-
-    outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -71,156 +43,9 @@ class Report:
     sandboxed: bool = True
     seconds: float = 0.0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
-
-
-# ---- running the cells ---------------------------------------------------------------------------
-
-
-def run_cells(
-    cells: Sequence[tuple[int, str]],
-    folder: Path,
-    names: Sequence[str],
-    files: Sequence[str],
-    *,
-    limits: Limits | None = None,
-    cell_timeout_s: float = 30.0,
-    student: str = "learner",
-    unsafe: bool = False,
-) -> Ran:
-    """Runs cells (index, source) in a sandbox whose folder begins as a copy of `folder`.
-
-    A cell that ends its process (os._exit, too much memory, an endless loop that cannot be
-    interrupted) is left out, and the others are run again.
-
-    Raises:
-        SandboxError: no sandbox can be made here.
-    """
-    ran, left = Ran(), list(cells)
-    for _ in range(MAX_RESTARTS + 1):
-        request = {
-            "cells": [{"index": index, "source": source} for index, source in left],
-            "names": list(names),
-            "files": list(files),
-            "cell_timeout_s": cell_timeout_s,
-            "cell_output_bytes": 20_000,
-            "file_bytes": MAX_FILE_BYTES,
-        }
-        outcome = _run_inside(request, folder, student, limits, unsafe)
-        killer = _take_over(ran, left, outcome)
-        if killer is None:
-            break
-        left = [each for each in left if each[0] != killer]
-    ran.flags += list(suspicious_answers(ran.answers))
-    ran.flags = list(dict.fromkeys(ran.flags))
-    return ran
-
-
-def _run_inside(
-    request: Mapping[str, Any], folder: Path, student: str, limits: Limits | None, unsafe: bool
-) -> Outcome:
-    with tempfile.TemporaryFile(prefix="tcplab-") as stdin:
-        stdin.write(json.dumps(request).encode())
-        stdin.seek(0)
-        return sandbox.run(
-            [sys.executable, "-P", str(Path(__file__).with_name("sandbox_runner.py")), "{result}"],
-            given=folder,
-            limits=limits,
-            lab_allowed=True,
-            # Whose numbers open_assignment() finds, where the notebook does not say.
-            env={"JUPYTERHUB_USER": student},
-            with_result=True,
-            stdin=stdin,
-            unsafe=unsafe,
-        )
-
-
-def _take_over(ran: Ran, cells: Sequence[tuple[int, str]], outcome: Outcome) -> int | None:
-    """The index of the cell that ended the process too early, None when all went through."""
-    started, finished = _take(ran, outcome.result)
-    if outcome.left_behind and not outcome.stopped_by:
-        ran.flags.append(f"left-processes: {outcome.left_behind} were alive at the end")
-    if finished:
-        return None
-    where = "before the first cell" if started is None else f"in code cell {_nth(cells, started)}"
-    ran.notes.append(f"The notebook's process {outcome.how_it_ended()} {where}.")
-    ran.flags.append(f"process-ended: {outcome.stopped_by or outcome.signal or 'exit'} {where}")
-    return started
-
-
-def _nth(cells: Sequence[tuple[int, str]], index: int) -> int:
-    known = [each[0] for each in cells]
-    return known.index(index) + 1 if index in known else -1
-
-
-def _take(ran: Ran, result: bytes) -> tuple[int | None, bool]:
-    """Takes over what is well-formed; the cell begun last, and whether the end was reached."""
-    started, finished = None, False
-    for line in result.split(b"\n"):
-        if not line:
-            continue
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            ran.flags.append("damaged-results: a line that is not of the runner")
-        elif type(message.get("start")) is int:
-            started = message["start"]
-        elif type(message.get("cell")) is int:
-            outputs = _valid_outputs(message.get("outputs"))
-            ran.outputs[message["cell"]] = outputs
-            if any(output.get("ename") == "CellTimeoutError" for output in outputs):
-                ran.flags.append(f"cell-timeout: cell {message['cell'] + 1} of the notebook")
-        elif isinstance(message.get("answers"), dict) and isinstance(message.get("files"), dict):
-            if finished:
-                ran.flags.append("damaged-results: more than one set of answers")
-            ran.answers = message["answers"]
-            ran.files = _valid_files(message["files"])
-            finished = True
-        else:
-            ran.flags.append("damaged-results: a line that is not of the runner")
-    return started, finished
-
-
-def _valid_outputs(outputs: Any) -> list[dict[str, Any]]:
-    """The outputs, made anew of what the runner may send: whatever else is in them is dropped."""
-    found = [_valid_output(each) for each in outputs] if isinstance(outputs, list) else []
-    return [each for each in found if each is not None]
-
-
-def _valid_output(output: Any) -> dict[str, Any] | None:
-    match output:
-        case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
-            return {"output_type": "stream", "name": name, "text": text}
-        case {"output_type": "display_data", "data": dict(data)}:
-            kept = {kind: data[kind] for kind in KEPT_TYPES if isinstance(data.get(kind), str)}
-            return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
-        case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
-            lines = rest.get("traceback")
-            shown = [str(line) for line in lines] if isinstance(lines, list) else []
-            return {"output_type": "error", "ename": name, "evalue": value, "traceback": shown}
-    return None
-
-
-def _valid_files(files: Mapping[str, Any]) -> dict[str, bytes]:
-    found = {}
-    for name, text in files.items():
-        try:
-            found[name] = base64.b64decode(text, validate=True)
-        except (ValueError, TypeError, binascii.Error):
-            continue
-    return found
-
-
-# ---- judging -------------------------------------------------------------------------------------
-
 
 def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
-    """Of a notebook the cells that carry points by their id, and index and source of the other
-    code cells."""
+    """Splits the code cells: those that carry points by their id, and the others to be run."""
     tests: dict[str, Any] = {}
     cells: list[tuple[int, str]] = []
     for index, cell in enumerate(notebook.cells):
@@ -253,7 +78,7 @@ class Judge:
     def judge(
         self,
         student: str,
-        cells: Sequence[tuple[int, str]],
+        cells: Cells,
         questions: Sequence[str],
         folder: Path,
         *,
@@ -286,7 +111,7 @@ class Judge:
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
         self._look(student, answers, cells, files, ran)
-        work = Submission(
+        submission = Submission(
             student,
             self.task.numbers(student),
             answers,
@@ -294,20 +119,18 @@ class Judge:
             unsafe=self._unsafe,
             folder=self._source,
         )
-        with work:
-            verdicts = {question: self._ask(question, work) for question in questions}
+        with submission:
+            verdicts = {question: self._ask(question, submission) for question in questions}
         return ran, verdicts
 
     def _look(
         self,
         student: str,
         answers: Mapping[str, Any],
-        cells: Sequence[tuple[int, str]],
+        cells: Cells,
         files: Mapping[str, bytes],
         ran: Ran,
     ) -> None:
-        from tcplab.grading.assignment import normal_id
-
         said = answers.get("student")
         if isinstance(said, str) and normal_id(said) != normal_id(student):
             ran.flags.append(f"other-student: the notebook says {said[:40]!r}")
@@ -320,7 +143,7 @@ class Judge:
         for name, data in files.items():
             ran.flags += suspicious_source(name, data.decode(errors="replace"))
 
-    def _ask(self, question: str, work: Submission) -> Verdict:
+    def _ask(self, question: str, submission: Submission) -> Verdict:
         """One question's verdict; a failure of ours is never the learner's."""
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
@@ -329,7 +152,7 @@ class Judge:
         for pause_s in (0.0, 0.5):
             time.sleep(pause_s)
             try:
-                verdict = ask(work)
+                verdict = ask(submission)
             except LabError as failure:  # lost packets, say: once more
                 error = failure
             except Exception as failure:

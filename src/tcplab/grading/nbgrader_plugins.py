@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +28,9 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float
 
+from tcplab.grading.cells import run_cells
 from tcplab.grading.checks import score
-from tcplab.grading.judging import Judge, Report, parts_of, run_cells
+from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.pages import is_active
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
@@ -144,7 +146,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
         report.seconds = round(time.monotonic() - began_s, 3)
         path = report_path(Path(course.root).resolve(), report.assignment, report.student)
-        _write_json(path, report.as_dict())
+        _write_json(path, asdict(report))
         resources["tcplab"] = report
         return nb, resources
 
