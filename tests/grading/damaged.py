@@ -1,7 +1,7 @@
 """Submissions that were damaged by accident, each named for what happened to it.
 
-Each is a good submission (5 points by the grader) to which a function does something. The scores
-and repairs that must come out stand beside it.
+Each is a good submission (5 points by the grader) to which a function does something. Beside it are
+the expected score and repairs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Notebook = dict[str, Any]
 
 @dataclass(frozen=True)
 class Damage:
-    """What happened, the score that must come out, and the repairs and flags that must be told."""
+    """The damage, the expected score, and the repairs and flags that must be reported."""
 
     do: Callable[[Path], None]
     score: float = 5.0

@@ -1,7 +1,7 @@
 """Submissions that try to get points or do harm, each named for what it tries.
 
 Each begins as an exercise of which q2 and q3 are solved (3 points) and q1 is not; what it does
-instead of an answer to q1 must not earn anything, and must be told. Those that attack with the C
+instead of an answer to q1 must not earn anything, and must be flagged. Those that attack with the C
 file have q1 and q2 solved (3 points).
 """
 
@@ -19,7 +19,7 @@ from tests.grading.damaged import changed, find, set_source
 
 @dataclass(frozen=True)
 class Attack:
-    """What is tried, and the flag (one of the flags) that must be raised."""
+    """The attack, and the flag (one of the flags) that must be raised."""
 
     do: Callable[[Path], object]
     flag: str | tuple[str, ...]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.grading.conftest import ROOT, quiet
+from tests.nonempty import each
 
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task, load_module
@@ -22,8 +23,8 @@ from tcplab.grading.release import strip_solution
 from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial, Tried
 
-SOURCES = sorted(
-    path for path in ROOT.glob("solutions/*") if (path / f"{path.name}.ipynb").is_file()
+SOURCES = each(
+    path for path in sorted(ROOT.glob("solutions/*")) if (path / f"{path.name}.ipynb").is_file()
 )
 NAMES = [path.name for path in SOURCES]
 #: Whose mutants are tried in every `make test`: the one that exercises every part of the machinery.
@@ -37,7 +38,7 @@ def mutants_of(source: Path) -> list[str]:
         return []
 
 
-MUTANTS = [(path.name, mutant) for path in SOURCES for mutant in mutants_of(path)]
+MUTANTS = each((path.name, mutant) for path in SOURCES for mutant in mutants_of(path))
 
 
 def _always(name: str, mutant: str) -> bool:
@@ -79,7 +80,7 @@ def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_reference_solution_gets_full_marks(name: str, references: dict[str, Tried]) -> None:
+def test_reference_solution_gets_full_marks(name: str, references: dict[str, Tried]) -> None:
     tried = reference(name, references)
     assert tried.as_expected, tried
     assert tried.total == trial(name).full
@@ -87,7 +88,7 @@ def test_the_reference_solution_gets_full_marks(name: str, references: dict[str,
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_untouched_exercise_gets_nothing(name: str) -> None:
+def test_untouched_exercise_gets_nothing(name: str) -> None:
     tried = trial(name).run("untouched")
     assert tried.as_expected, tried
     assert set(tried.scores.values()) == {0.0}
@@ -96,19 +97,17 @@ def test_the_untouched_exercise_gets_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "mutant"),
     [
-        pytest.param(*each, marks=[] if _always(*each) else [pytest.mark.classroom])
-        for each in MUTANTS
+        pytest.param(*mutant, marks=[] if _always(*mutant) else [pytest.mark.classroom])
+        for mutant in MUTANTS
     ],
 )
-def test_a_known_mistake_gets_its_score(
-    name: str, mutant: str, references: dict[str, Tried]
-) -> None:
+def test_known_mistake_gets_its_score(name: str, mutant: str, references: dict[str, Tried]) -> None:
     tried = run_changed(trial(name), mutant, reference(name, references))
     assert tried.as_expected, tried
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_assignment_is_complete(name: str) -> None:
+def test_assignment_is_complete(name: str) -> None:
     tried = trial(name)
     assert tried.all_points == 20
     assert len(tried.mutants) >= 5
@@ -132,7 +131,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_exercises_are_those_that_the_source_makes(name: str, generated: Path) -> None:
+def test_exercises_are_up_to_date(name: str, generated: Path) -> None:
     difference = filecmp.dircmp(generated / name, ROOT / "exercises" / name)
     fresh, stored = (_files(folder / name) for folder in (generated, ROOT / "exercises"))
     assert fresh == stored, f"run `make exercises`: {difference.diff_files or difference.left_only}"
@@ -149,23 +148,23 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_of_the_solution_is_released(name: str, generated: Path) -> None:
+def test_released_files_have_no_solutions(name: str, generated: Path) -> None:
     released = _files(generated / name)
     assert not any("hidden" in path or "judge" in path or "mutants" in path for path in released)
-    for path, data in released.items():
+    for path, data in each(released.items()):
         assert b"SOLUTION" not in data, path
         assert b"MARK SCHEME" not in data, path
     notebook = json.loads(released[f"{name}.ipynb"])
     assert "jupytext" not in notebook["metadata"]
     ids = [cell["id"] for cell in notebook["cells"]]
     assert len(ids) == len(set(ids))
-    for cell in notebook["cells"]:
+    for cell in each(notebook["cells"]):
         own = cell["metadata"].get("nbgrader", {})
         # The names of cells in the notebook and in the gradebook are the same, and so never drift.
         assert own.get("grade_id", cell["id"]) == cell["id"]
 
 
-def test_a_marker_without_its_partner_is_refused() -> None:
+def test_unpaired_solution_marker_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"x\.c line 1"):
         strip_solution("/* BEGIN SOLUTION */ int x;\n/* END SOLUTION */\n", "x.c")
     with pytest.raises(ParameterError, match=r"x\.c line 2"):
@@ -185,15 +184,15 @@ def busy_cores() -> Iterator[None]:
     spin = [sys.executable, "-c", "while True: pass"]
     spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     yield
-    for each in spinners:
-        each.kill()
-        each.wait()
+    for spinner in spinners:
+        spinner.kill()
+        spinner.wait()
 
 
 @pytest.mark.classroom
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
-def test_twenty_runs_in_a_row_on_an_idle_machine(name: str) -> None:
+def test_twenty_runs_on_an_idle_machine(name: str) -> None:
     _repeat(name, 20)
 
 
@@ -201,7 +200,7 @@ def test_twenty_runs_in_a_row_on_an_idle_machine(name: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("busy_cores")
 @pytest.mark.parametrize("name", NAMES)
-def test_twenty_runs_in_a_row_with_every_core_busy(name: str) -> None:
+def test_twenty_runs_with_every_core_busy(name: str) -> None:
     _repeat(name, 20)
 
 
@@ -213,13 +212,13 @@ def _repeat(name: str, times: int) -> None:
         assert reference.as_expected, (number, reference)
         untouched = tried.run("untouched", student)
         assert untouched.as_expected, (number, untouched)
-        for mutant in tried.mutants:
+        for mutant in each(tried.mutants):
             if mutant != "never-ends":  # which is the same 8 s every time
                 found = run_changed(tried, mutant, reference, student)
                 assert found.as_expected, (number, found)
 
 
-def test_two_at_a_time_do_not_disturb_each_other(references: dict[str, Tried]) -> None:
+def test_two_trials_at_a_time_get_the_same_scores(references: dict[str, Tried]) -> None:
     alone = reference(ALWAYS, references)
     found: list[Tried] = []
     threads = [
@@ -230,10 +229,10 @@ def test_two_at_a_time_do_not_disturb_each_other(references: dict[str, Tried]) -
         thread.start()
     for thread in threads:
         thread.join()
-    assert [each.scores for each in found] == [alone.scores] * 2
+    assert [tried.scores for tried in found] == [alone.scores] * 2
 
 
-def test_a_learners_own_check_teaches_and_does_not_tell(tmp_path: Path) -> None:
+def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     from tcplab.grading import open_assignment
 
     folder = tmp_path / ALWAYS
@@ -262,11 +261,11 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_check_of_an_answer_takes_any_data(name: str) -> None:
+def test_judges_and_public_checks_take_any_data(name: str) -> None:
     source = ROOT / "solutions" / name
     task = Task(source / "task.py", name)
     judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
-    for question, asked in task.answers.items():
+    for question, asked in each(task.answers.items()):
         check, own = task.public_check(question), getattr(judge, question)
         for value in ODD if asked else []:
             answers = dict.fromkeys(task.names, value)
@@ -277,14 +276,14 @@ def test_every_check_of_an_answer_takes_any_data(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_check_of_a_reason_does_not_tell_which(name: str) -> None:
+def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
     source = ROOT / "solutions" / name
     task = Task(source / "task.py", name)
     module = load_module(source / "task.py", f"tcplab_task_{name}_of_a_test")
     words = next(
-        getattr(module, each) for each in ("REASONS", "CURES", "CAUSES") if hasattr(module, each)
+        getattr(module, name) for name in ("REASONS", "CURES", "CAUSES") if hasattr(module, name)
     )
-    (asked,) = (each for each in task.names if each.endswith(("_reason", "_cure", "_causes")))
+    (asked,) = (one for one in task.names if one.endswith(("_reason", "_cure", "_causes")))
     check = task.public_check(asked.split("_")[0])
     assert check is not None
     said = set()
@@ -307,7 +306,7 @@ def test_numbers_of_numpy_are_numbers_in_both_checks() -> None:
         assert "looks good" in repr(assignment.check("q4", {"q4_full_bytes": value}))
 
 
-def test_the_programs_to_mend_are_those_of_the_lesson() -> None:
+def test_faulty_programs_are_those_of_the_lesson() -> None:
     released = sorted((ROOT / "exercises/ps8").glob("faulty_*.c"))
     assert len(released) == 3
     for path in released:

@@ -75,7 +75,7 @@ def gradebook(course: Path) -> Any:
     return Gradebook(folders.db_url, folders.course_id)
 
 
-def test_everybody_has_the_right_score_in_nbgraders_gradebook(course: Path, batch: Batch) -> None:
+def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
     assert batch.failed == {}
     assert sorted(batch.graded) == sorted(CLASS)
     with quiet(), gradebook(course) as book:
@@ -88,7 +88,7 @@ def test_everybody_has_the_right_score_in_nbgraders_gradebook(course: Path, batc
             assert submission.needs_manual_grade != unanswered, student
 
 
-def test_the_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
+def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert batch.report == course / "reports" / "tiny" / "index.html"
     page = batch.report.read_text()
     for words in ("6 submissions", "half-written", "points-changed", "link: &#39;stolen&#39;"):
@@ -104,7 +104,7 @@ def test_the_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert "'=frank" in rows
 
 
-def test_canvas_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) -> None:
+def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
     """What canvas-lms/lib/gradebook_importer.rb asks of a file, and of the separator."""
     assert batch.graded
     with quiet(), gradebook(course) as book:
@@ -129,7 +129,7 @@ def test_canvas_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) 
     assert ";" not in text
 
 
-def test_moodle_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) -> None:
+def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
     """What grade/import/csv asks for: UTF-8, named columns, users and numbers and nothing else."""
     assert batch.graded
     text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
@@ -139,7 +139,7 @@ def test_moodle_finds_in_its_file_what_it_looks_for(course: Path, batch: Batch) 
     assert all(len(row) == 2 and 0 <= float(row[1]) <= 7 for row in each(people))
 
 
-def test_who_has_no_grade_is_in_the_report_and_not_in_the_files_for_the_lms(
+def test_failed_submission_is_reported_and_not_in_the_lms_files(
     course: Path, batch: Batch, tmp_path: Path
 ) -> None:
     assert batch.graded
@@ -152,13 +152,13 @@ def test_who_has_no_grade_is_in_the_report_and_not_in_the_files_for_the_lms(
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert (rows["ada"]["score"], rows["zoe"]["error"]) == ("", "<b>")
     for name in ("moodle.csv", "canvas.csv"):
-        told = (tmp_path / "reports" / "tiny" / name).read_text()
-        assert "bob" in told
-        assert "ada" not in told
-        assert "zoe" not in told
+        listed = (tmp_path / "reports" / "tiny" / name).read_text()
+        assert "bob" in listed
+        assert "ada" not in listed
+        assert "zoe" not in listed
 
 
-def test_the_feedback_tells_the_message_and_not_the_test(course: Path, batch: Batch) -> None:
+def test_feedback_has_messages_and_no_hidden_tests_or_scripts(course: Path, batch: Batch) -> None:
     assert batch.graded
     page = (course / "feedback" / "bob" / "tiny" / "tiny.html").read_text()
     assert "q1_sum has no answer yet." in page
@@ -168,14 +168,13 @@ def test_the_feedback_tells_the_message_and_not_the_test(course: Path, batch: Ba
     assert "alert('run by" not in page
     assert "alert(2)" not in page
     for folder in (course / "feedback", course / "autograded"):
-        for path in folder.rglob("*"):
-            if path.is_file():
-                data = path.read_bytes()
-                assert b"the-hidden-judge-was-read" not in data, path
-                assert b"MARK SCHEME" not in data or path.suffix != ".c"
+        for path in each(path for path in folder.rglob("*") if path.is_file()):
+            data = path.read_bytes()
+            assert b"the-hidden-judge-was-read" not in data, path
+            assert b"MARK SCHEME" not in data or path.suffix != ".c"
 
 
-def test_what_is_graded_and_unchanged_is_not_graded_again(course: Path, batch: Batch) -> None:
+def test_unchanged_submission_is_not_graded_again(course: Path, batch: Batch) -> None:
     assert batch.graded
     with quiet():
         again = grade("tiny", course=course, jobs=2)
@@ -190,7 +189,7 @@ def test_what_is_graded_and_unchanged_is_not_graded_again(course: Path, batch: B
         assert book.find_submission("tiny", "ada").score == 3
 
 
-def test_by_products_of_python_and_jupyter_do_not_make_an_assignment_new(tmp_path: Path) -> None:
+def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> None:
     """The first run's own import leaves byte code beside the judge: the second run kept nobody."""
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "judge.py").write_text("points = 1\n")
@@ -204,9 +203,7 @@ def test_by_products_of_python_and_jupyter_do_not_make_an_assignment_new(tmp_pat
     assert content_key(tmp_path) != before
 
 
-def test_a_course_without_submissions_enters_nothing_into_the_gradebook(
-    tiny: Tiny, tmp_path: Path
-) -> None:
+def test_course_without_submissions_makes_no_gradebook(tiny: Tiny, tmp_path: Path) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)
     (course / "gradebook.db").unlink(missing_ok=True)
@@ -215,9 +212,7 @@ def test_a_course_without_submissions_enters_nothing_into_the_gradebook(
     assert not (course / "gradebook.db").exists()
 
 
-def test_archives_from_an_lms_become_submissions_with_their_c_files(
-    tiny: Tiny, tmp_path: Path
-) -> None:
+def test_lms_archives_become_submissions_with_their_c_files(tiny: Tiny, tmp_path: Path) -> None:
     """Names as Canvas and Moodle make them; learners who pack the files, or their folder."""
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course, ignore=shutil.ignore_patterns("submitted"))
@@ -232,7 +227,7 @@ def test_archives_from_an_lms_become_submissions_with_their_c_files(
         ):
             one = io.BytesIO()
             with zipfile.ZipFile(one, "w") as packed:
-                for path in tiny.exercise.iterdir():
+                for path in each(tiny.exercise.iterdir()):
                     packed.writestr(f"{folder}{path.name}", path.read_bytes())
                 packed.writestr("__MACOSX/tiny/._tiny.ipynb", b"\0")
             everybody.writestr(name, one.getvalue())
@@ -251,7 +246,7 @@ def test_archives_from_an_lms_become_submissions_with_their_c_files(
     }
 
 
-def test_what_a_person_marked_comes_into_report_and_feedback(course: Path, batch: Batch) -> None:
+def test_marks_by_hand_reach_report_and_feedback(course: Path, batch: Batch) -> None:
     assert batch.graded
     comment = "Two plus two is a good reason."
     where = ("tiny", "tiny", "carla")
@@ -315,15 +310,15 @@ def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> 
     assert "Traceback" in log
 
 
-def test_what_was_handed_in_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> None:
+def test_submission_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> None:
     assert batch.graded
     handed_in = course / "submitted" / "bob" / "tiny"
-    for path in tiny.exercise.rglob("*"):
-        if path.is_file() and path.suffix != ".ipynb":
-            assert (handed_in / path.relative_to(tiny.exercise)).read_bytes() == path.read_bytes()
+    files = [path for path in tiny.exercise.rglob("*") if path.is_file()]
+    for path in each(path for path in files if path.suffix != ".ipynb"):
+        assert (handed_in / path.relative_to(tiny.exercise)).read_bytes() == path.read_bytes()
 
 
-def test_mistakes_of_the_instructor_take_one_line(
+def test_usage_errors_take_one_line(
     course: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for words, complaint in (
@@ -340,7 +335,7 @@ def test_mistakes_of_the_instructor_take_one_line(
         assert told.count("\n") == 1, told
 
 
-def test_grading_refuses_where_there_is_no_sandbox_and_says_why(
+def test_grading_refuses_without_a_sandbox_and_says_why(
     course: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "no laboratory on this machine: AppArmor restricts …; to allow it: sudo sysctl …"
@@ -351,7 +346,7 @@ def test_grading_refuses_where_there_is_no_sandbox_and_says_why(
     assert "--unsafe-no-sandbox" in told
 
 
-def test_without_a_sandbox_every_feedback_says_so(course: Path, batch: Batch) -> None:
+def test_unsafe_grading_is_stated_in_the_feedback(course: Path, batch: Batch) -> None:
     assert batch.graded
     with quiet():
         run = grade("tiny", course=course, students=["carla"], unsafe_no_sandbox=True)
@@ -363,7 +358,7 @@ def test_without_a_sandbox_every_feedback_says_so(course: Path, batch: Batch) ->
     assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
 
 
-def test_a_new_assignment_works_as_it_is(tmp_path: Path) -> None:
+def test_new_assignment_works_unedited(tmp_path: Path) -> None:
     from tcplab.grading.new import new_assignment
     from tcplab.grading.trial import Trial
 

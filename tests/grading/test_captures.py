@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.grading.conftest import ROOT
+from tests.nonempty import each
 
 from tcplab import Lab
 from tcplab.errors import LabError, ParameterError
@@ -28,9 +29,9 @@ from tcplab.grading.captures import (
     record_connection,
 )
 
-HANDED_OUT = sorted(ROOT.glob("solutions/ps*/captures/*.pcapng"))
+HANDED_OUT = each(sorted(ROOT.glob("solutions/ps*/captures/*.pcapng")))
 #: The others send UDP.
-OF_TCP = [path for path in HANDED_OUT if path.parent.parent.name != "ps2"]
+OF_TCP = each(path for path in HANDED_OUT if path.parent.parent.name != "ps2")
 MSS = 1448
 
 
@@ -78,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_is_made_is_what_is_found(made: Path) -> None:
+def test_counts_of_a_recorded_connection(made: Path) -> None:
     assert [path.name for path in (made / "captures").iterdir()] == ["2.pcapng"]
     told = json.loads((made / "hidden" / "captures.json").read_text())
     assert told == {"1.pcapng": "one", "2.pcapng": "two"}
@@ -99,7 +100,7 @@ def test_what_is_made_is_what_is_found(made: Path) -> None:
     assert facts.first_to_last_ms == pytest.approx(sum(pauses))
 
 
-def test_the_usual_mistakes_are_known(made: Path) -> None:
+def test_usual_mistakes_get_hints(made: Path) -> None:
     facts = facts_of(made / "captures" / "2.pcapng")
 
     def counted(value: object) -> float | None:
@@ -117,7 +118,7 @@ def test_the_usual_mistakes_are_known(made: Path) -> None:
     assert paused(3 * facts.first_to_last_ms) == paused(None) == 0
 
 
-def test_who_fails_is_told_and_nobody_waits_for_him(tmp_path: Path) -> None:
+def test_failing_end_is_reported_without_waiting_for_it(tmp_path: Path) -> None:
     def fail(_: socket.socket) -> None:
         raise ConnectionAbortedError("as it was meant")
 
@@ -140,7 +141,7 @@ def wait_for(event: threading.Event) -> None:
     event.wait(60)
 
 
-def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_log_is_read_as_written(tmp_path: Path) -> None:
     log = CallLog()
     before_ns = time.time_ns()
     log.note("cork", 1)
@@ -153,14 +154,14 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", OF_TCP, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
-def test_what_is_handed_out_can_be_counted(path: Path) -> None:
+def test_released_captures_can_be_counted(path: Path) -> None:
     facts: Facts = facts_of(path)
     assert facts.data_segments <= min(facts.from_client, facts.both_ways) < facts.segments
     assert 0 < facts.longest_pause_ms <= facts.first_to_last_ms
 
 
 @pytest.mark.parametrize("source", sorted({path.parent.parent for path in HANDED_OUT}))
-def test_each_capture_has_a_cause_that_is_asked_for(source: Path) -> None:
+def test_captures_have_causes_among_the_options(source: Path) -> None:
     from tcplab.grading.assignment import load_module
 
     task = load_module(source / "task.py", f"tcplab_task_{source.name}_of_a_test")

@@ -39,7 +39,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_every_check_takes_any_data(value: Any) -> None:
+def test_judging_checks_take_any_data(value: Any) -> None:
     for verdict in (
         number(value, 43.5, name="x", unit="ms", hints=[Hint(1, "hint", 0.5)]),
         count(value, 7, name="x"),
@@ -70,7 +70,7 @@ def test_number() -> None:
     assert "object of type Yes" in number({"unsupported": "Yes"}, 1, name="x").message
 
 
-def test_counts_give_half_of_what_is_right_at_its_place() -> None:
+def test_counts_give_half_the_share_of_right_elements() -> None:
     assert counts([1, 2, 3], [1, 2, 3], name="x").passed
     assert counts([1, 2, 4], [1, 2, 3], name="x").share == pytest.approx(1 / 3, abs=1e-4)
     assert "index 2" in counts([1, 2, 4], [1, 2, 3], name="x").message
@@ -78,7 +78,7 @@ def test_counts_give_half_of_what_is_right_at_its_place() -> None:
 
 
 @given(JSON)
-def test_every_public_check_takes_any_data(value: Any) -> None:
+def test_public_checks_take_any_data(value: Any) -> None:
     for found in (
         numbers_in({"x": value, "y": 1}, ["x", "y"], unit="ms", least=0),
         list_in(value, 3, name="x"),
@@ -124,7 +124,7 @@ def test_lists_are_of_their_length_and_kind() -> None:
     )
 
 
-def test_a_public_check_of_a_choice_says_the_same_of_every_word() -> None:
+def test_public_choice_says_the_same_of_every_option() -> None:
     words = ["Cork", "nodelay", "none"]
     said = {one_of(f" {word.upper()} ", words, name="x", then="Why?") for word in words}
     assert said == {Verdict(1, "Why?")}
@@ -174,7 +174,7 @@ class Always(int):
     __hash__ = int.__hash__
 
 
-def test_answers_become_plain_data_or_are_refused() -> None:
+def test_answers_become_plain_data_or_unsupported() -> None:
     import numpy as np
 
     assert plain([1, 2.5, "x", None, True, (3,)]) == [1, 2.5, "x", None, True, [3]]

@@ -25,6 +25,7 @@ from tests.conftest import _let_in
 from tests.grading.conftest import ROOT, Tiny, quiet
 from tests.grading.damaged import DAMAGES, changed, set_source
 from tests.grading.hostile import ATTACKS
+from tests.nonempty import each
 
 from tcplab.grading.batch import grade
 
@@ -50,13 +51,13 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
         + "\nget_config().SandboxedExecute.cell_timeout_s = 3\n"
     )
     for number in range(GOOD):
-        there, score = QUALITIES[number % len(QUALITIES)]
+        present, score = QUALITIES[number % len(QUALITIES)]
         student = f"good-{number:03}"
         submission = tiny.hand_in(course / "submitted" / student)
         for name in ("q1-answer", "q2-answer"):
-            if name not in there:
+            if name not in present:
                 changed(set_source(name, "pass"))(submission)
-        if "total.c" not in there:
+        if "total.c" not in present:
             shutil.copy(tiny.exercise / "total.c", submission)
         expected[student] = score
     for name, damage in DAMAGES.items():
@@ -95,7 +96,7 @@ def children_of(course: Path) -> list[str]:
     return found
 
 
-def test_a_class_with_everybody_in_it_loses_nobody(tiny: Tiny, tmp_path: Path) -> None:
+def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -> None:
     """Killed in the middle, resumed, and every score is the one that must come out."""
     course = tmp_path / "course"
     expected = class_of(tiny, course)
@@ -121,7 +122,7 @@ def test_a_class_with_everybody_in_it_loses_nobody(tiny: Tiny, tmp_path: Path) -
     found = scores(course)
     del expected["hostile-races-with-files"]  # whichever of its two files is there at the end
     assert {student: found[student] for student in expected} == expected
-    for student in expected:
+    for student in each(expected):
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
@@ -174,9 +175,7 @@ def postgres(open_folder: Path) -> Iterator[str]:
         run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
 
 
-def test_a_departments_postgresql_with_jobs_that_write_at_once(
-    tiny: Tiny, tmp_path: Path, postgres: str
-) -> None:
+def test_postgresql_with_four_jobs(tiny: Tiny, tmp_path: Path, postgres: str) -> None:
     from nbgrader.api import Gradebook
 
     course = tmp_path / "course"
@@ -212,9 +211,7 @@ def account(name: str, home: Path) -> list[str]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="EXCHANGE NOT TESTED: two accounts need root")
-def test_create_release_fetch_submit_collect_grade_feedback(
-    tiny: Tiny, tmp_path: Path, open_folder: Path
-) -> None:
+def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_folder: Path) -> None:
     exchange, course = open_folder / "exchange", tmp_path / "course"
     exchange.mkdir()
     exchange.chmod(0o777)

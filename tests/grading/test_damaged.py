@@ -9,7 +9,7 @@ from tests.grading.conftest import Tiny, judge_submission
 from tests.grading.damaged import DAMAGES
 
 
-def test_a_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path) -> None:
+def test_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path) -> None:
     report = judge_submission(tiny.judge, tiny.released, tiny.hand_in(tmp_path), "ada")
     assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
     assert report.repairs == []
@@ -17,7 +17,7 @@ def test_a_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Pa
     assert report.untouched_tasks == []
 
 
-def test_an_untouched_exercise_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
+def test_untouched_submission_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path, solved=False)
     report = judge_submission(tiny.judge, tiny.released, submission, "ada")
     assert report.scores == {"q1": 0.0, "q2": 0.0, "q3": 0.0}
@@ -25,7 +25,7 @@ def test_an_untouched_exercise_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damaged(name: str, tiny: Tiny, tmp_path: Path) -> None:
+def test_damaged_submission_gets_its_score(name: str, tiny: Tiny, tmp_path: Path) -> None:
     damage = DAMAGES[name]
     submission = tiny.hand_in(tmp_path)
     damage.do(submission)
@@ -33,9 +33,9 @@ def test_damaged(name: str, tiny: Tiny, tmp_path: Path) -> None:
     assert sum(each or 0.0 for each in report.scores.values()) == damage.score, report
     assert None not in report.scores.values()
     for repair in damage.repairs:
-        assert any(told.startswith(repair) for told in report.repairs), report.repairs
+        assert any(note.startswith(repair) for note in report.repairs), report.repairs
     for flag in damage.flags:
-        assert any(told.startswith(flag) for told in report.flags), report.flags
+        assert any(note.startswith(flag) for note in report.flags), report.flags
     if not damage.repairs:
         assert report.repairs == []
     if not damage.flags:

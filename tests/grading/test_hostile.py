@@ -26,7 +26,7 @@ LIMITS = Limits(
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_hostile(name: str, tiny: Tiny, tmp_path: Path) -> None:
+def test_attack_gains_nothing_and_is_flagged(name: str, tiny: Tiny, tmp_path: Path) -> None:
     attack = ATTACKS[name]
     submission = tiny.hand_in(tmp_path)
     attack.do(submission)
@@ -40,12 +40,12 @@ def test_hostile(name: str, tiny: Tiny, tmp_path: Path) -> None:
     if name == "races-with-files":  # whichever of the two files is there at the end
         expected["q3"] = report.scores["q3"] or 0.0
     assert report.scores == expected, report
-    assert any(told.startswith(attack.flag) for told in report.flags), report.flags
-    told = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
-    assert "the-hidden-judge-was-read" not in told
+    assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags
+    shown = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
+    assert "the-hidden-judge-was-read" not in shown
 
 
-def test_an_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> None:
+def test_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path)
     source = "\n".join(
         [

@@ -50,7 +50,7 @@ def run_of(seen: SegmentArray, outcome: Outcome | None = None) -> LabRun:
     return LabRun(ended, None, None, seen, seen)
 
 
-def test_departures_tell_what_left_before_the_ack_of_what() -> None:
+def test_departures_count_acknowledged_bytes() -> None:
     run = run_of(
         rows(
             (0, 0, 0, 0, False),  # SYN
@@ -87,14 +87,14 @@ def test_departures_tell_what_left_before_the_ack_of_what() -> None:
         ),
     ],
 )
-def test_how_a_program_ended_fits_on_a_line(outcome: Outcome, words: str) -> None:
+def test_end_of_a_program_is_one_line(outcome: Outcome, words: str) -> None:
     said = how_it_ended(run_of(rows((0, 0, 0, 0, False)), outcome), "hello")
     assert said.startswith(words)
     assert len(said) < 200
     assert said.isprintable()
 
 
-def test_what_does_not_compile_is_not_run() -> None:
+def test_uncompiled_program_is_not_run() -> None:
     ran = []
 
     @compiled("x.c")
@@ -117,7 +117,7 @@ def test_what_does_not_compile_is_not_run() -> None:
     assert ran == [7]
 
 
-def test_what_arrived_comes_back() -> None:
+def test_received_file_is_returned() -> None:
     data = np.random.default_rng(1).bytes(70_001)
     with Submission("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
         run, received = run_into_file(

@@ -1,4 +1,4 @@
-"""The walls themselves: what a sandboxed process can see, reach, use and leave behind."""
+"""The sandbox itself: what a process in it can see, reach, use and leave behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_a_submission_sees_and_may(given: Path) -> None:
+def test_view_and_rights_from_inside(given: Path) -> None:
     outcome = sandbox.run([sys.executable, "-c", PROBE], given=given)
     assert outcome.ok, outcome
     seen: dict[str, Any] = json.loads(outcome.output)
@@ -91,7 +91,7 @@ def test_what_a_submission_sees_and_may(given: Path) -> None:
     assert seen["passwd"] == 1
 
 
-def test_the_sources_beside_the_package_are_not_visible() -> None:
+def test_sources_beside_the_package_are_not_visible() -> None:
     root = Path(__file__).resolve().parent.parent.parent
     outcome = sandbox.run(["/bin/ls", "-A", str(root)])
     seen = set(outcome.output.decode().split())
@@ -118,7 +118,7 @@ def test_limits() -> None:
     assert b"No space left" in run_python(write, folder_bytes=4 << 20).errors
 
 
-def test_what_is_left_behind_dies_and_is_counted() -> None:
+def test_processes_left_behind_are_killed_and_counted() -> None:
     # A name that nobody else's process has.
     outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
     assert outcome.exit_status == 3
@@ -126,7 +126,7 @@ def test_what_is_left_behind_dies_and_is_counted() -> None:
     assert not _running("sleep 98765")
 
 
-def test_everything_ends_with_the_grader() -> None:
+def test_sandbox_ends_with_a_killed_grader() -> None:
     script = (
         "import sys, time\nfrom tcplab.grading import sandbox\n"
         "started = sandbox.start(['/bin/sh', '-c', 'sleep 87654 & sleep 87654'])\n"
@@ -160,12 +160,12 @@ def _running(command: str) -> list[str]:
     return found
 
 
-def test_a_reason_is_given_where_no_sandbox_can_be_made() -> None:
+def test_reason_is_given_where_no_sandbox_can_be_made() -> None:
     with pytest.raises(SandboxError, match=r"^no sandbox: open_tree of /does/not/exist: ENOENT"):
         sandbox.run(["/bin/true"], given=Path("/does/not/exist"))
 
 
-def test_a_python_that_is_installed_in_the_home_itself_is_refused(
+def test_python_installed_in_the_home_itself_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", sys.prefix)
@@ -173,14 +173,14 @@ def test_a_python_that_is_installed_in_the_home_itself_is_refused(
         sandbox.run(["/bin/true"])
 
 
-def test_unsafe_means_no_walls_and_says_so(given: Path) -> None:
+def test_unsafe_run_has_no_sandbox_and_says_so(given: Path) -> None:
     outcome = sandbox.run(["/bin/sh", "-c", "cat notes.txt; ls /"], given=given, unsafe=True)
     assert not outcome.sandboxed
     assert outcome.output.startswith(b"mine")
     assert {"etc", "root", "usr"} <= set(outcome.output[4:].decode().split())
 
 
-def test_as_an_ordinary_user(as_ordinary_user: Run) -> None:
+def test_sandbox_as_an_ordinary_user(as_ordinary_user: Run) -> None:
     script = (
         "import os, sys\nfrom pathlib import Path\n"
         "from tcplab.grading.sandbox import run, why_no_sandbox\n"
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
 """
 
 
-def test_a_program_that_fakes_traffic_is_not_seen_on_the_wire() -> None:
+def test_faked_traffic_is_not_seen_on_the_wire() -> None:
     with Submission("ada", {}, {}, {"forger.c": FORGER}) as work:
         built = work.compile("forger.c")
         assert built.binary, built.messages
@@ -267,7 +267,7 @@ int main(int argc, char **argv) {
 """
 
 
-def test_the_learners_program_as_the_server() -> None:
+def test_learners_program_as_the_server() -> None:
     with Submission(
         "ada", {}, {}, {"server.c": SERVER, "silent.c": b"int main(void) { return 0; }"}
     ) as work:
@@ -287,7 +287,7 @@ def test_the_learners_program_as_the_server() -> None:
         assert not silent.answered
 
 
-def test_a_source_with_the_courses_header_is_linked_with_its_library() -> None:
+def test_source_with_a_course_header_is_linked_in_the_sandbox() -> None:
     source = (
         b'#include "net.h"\nint main(void) { start_program(); return clock_ns(0) > 0 ? 0 : 1; }\n'
     )
