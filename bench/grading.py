@@ -31,7 +31,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ASSIGNMENT: Final = "ps5"
 SUBMISSIONS: Final = 12
 STOCK_NAME: Final = "nbgrader autograde"
-#: One job uses more than a processor: the next submission is judged while nbgrader converts one.
+#: The parts of one job, cells, compiler and programs, run on whatever processor is free.
 ALONE: Final = "tcplab grade, 1 job, on 1 processor"
 GOALS: Final = {STOCK_NAME: 1.5, ALONE: 1.3}
 COLUMNS: Final = (

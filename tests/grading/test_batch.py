@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -295,6 +296,19 @@ def test_killed_grading_process_costs_one_student_and_is_reported(
     with quiet():
         again = grade("tiny", course=course, jobs=2)
     assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+def test_unreadable_file_costs_one_student(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    for student in ("ada", "bob"):
+        tiny.hand_in(course / "submitted" / student)
+    (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
+    with quiet():
+        batch = grade("tiny", course=course, jobs=2)
+    assert batch.graded == ["ada"]
+    assert batch.failed["bob"].startswith("PermissionError: ")
 
 
 def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> None:

@@ -73,7 +73,10 @@ def grade_submission(task: Task) -> dict[str, Any]:
     Returns:
         "did" ("graded", "feedback" or "nothing") and "error" (None, or why there is no grade).
     """
-    return _Grader(task).grade()
+    try:
+        return _Grader(task).grade()
+    except OSError as error:  # of a file that was handed in and cannot be read, say
+        return {"did": "graded", "error": f"{type(error).__name__}: {error}"}
 
 
 class _Grader:
@@ -86,19 +89,19 @@ class _Grader:
     def grade(self) -> dict[str, Any]:
         task, student = self._task, self._task.student
         key = content_key(self._path(self._folders.submitted_directory), task.source_key)
-        to_grade = task.again or not self._ledger.has_grade(student, key)
-        to_tell = task.feedback and (
-            to_grade or not self._ledger.has_feedback(student, task.marks_key)
+        needs_grade = task.again or not self._ledger.has_grade(student, key)
+        needs_feedback = task.feedback and (
+            needs_grade or not self._ledger.has_feedback(student, task.marks_key)
         )
-        if not (to_grade or to_tell):
+        if not (needs_grade or needs_feedback):
             return {"did": "nothing", "error": None}
         self._open_log()
-        error = self._try(self._autograde) if to_grade else None
-        if to_tell and error is None:
+        error = self._try(self._autograde) if needs_grade else None
+        if needs_feedback and error is None:
             error = self._try(self._generate_feedback)
         if error is None:
             self._ledger.put(student, key, task.marks_key if task.feedback else "")
-        return {"did": "graded" if to_grade else "feedback", "error": error}
+        return {"did": "graded" if needs_grade else "feedback", "error": error}
 
     def _open_log(self) -> None:
         """Sends what libraries print and log into the submission's log file."""
