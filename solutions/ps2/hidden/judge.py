@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tcplab.capture import open_capture
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import cause_of
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
@@ -25,6 +24,7 @@ from tcplab.models import (
     receive_buffer_grant,
     udp_batching,
 )
+from tcplab.pcap import read_packets
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
 
@@ -128,10 +128,10 @@ def q3(submission: Submission) -> Verdict:
 @lru_cache(maxsize=16)
 def _capture(path: Path) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
-    records = open_capture(path).records
-    data = records.data.tobytes()
+    packets = read_packets(path)
+    data = packets.data.tobytes()
     came = []
-    for offset in records.offset:
+    for offset in packets.offset:
         kind, _, value = HEADER.unpack_from(data, int(offset) + PAYLOAD_AT)
         if kind == b"data":
             came.append(value)
