@@ -201,8 +201,8 @@ def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     """So that a package can be divided anew, and what was recorded before is still found."""
     sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
     assert type(sample).__module__ == "tcplab.experiments.buffers.common"
-    assert recordings.encode(sample)["class"] == "tcplab.experiments.buffers:Sample"
-    assert recordings.encode(Event(1, "write", 2))["class"] == "tcplab.programs:Event"
+    assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"
+    assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
 
 
 @pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])
@@ -214,10 +214,11 @@ def test_what_no_recording_can_hold(value: Any) -> None:
 @pytest.mark.parametrize(
     "coded",
     [
-        {"$": "dataclass", "class": "subprocess:Popen", "fields": {"args": "true"}},
-        {"$": "dataclass", "class": "tcplab.lab:Lab", "fields": {}},
-        {"$": "dataclass", "class": "tcplab.lab.lab:subprocess.Popen", "fields": {"args": "true"}},
-        {"$": "enum", "class": "tcplab.programs:Event", "name": "x"},
+        {"$": "subprocess:Popen", "args": "true"},
+        {"$": "tcplab.lab:Lab"},
+        {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
+        {"$": "tcplab.programs:read_log", "path": "x"},
+        {"$": "tcplab.experiments:no such"},
         {"$": "code"},
     ],
 )

@@ -1,9 +1,9 @@
 """Results that were measured elsewhere and are shipped, for where nothing live is possible.
 
 A recording is made by the same code that measures: with ``TCPLAB_RECORD=DIR`` set, every
-experiment leaves its result in DIR as it runs. It is one gzipped JSON file a call, found again by
-the experiment's name and the call's arguments. Nothing in it is code: dataclasses of this package
-are named, arrays are their bytes in base64.
+experiment leaves its result in DIR as it runs. It is one gzipped JSON file per call, found again by
+the experiment's name and the call's arguments. Nothing in it is code: classes of this package that
+only hold data are named, arrays are npy files in base64.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import enum
 import gzip
 import hashlib
 import importlib
+import io
 import json
 import os
 import sys
@@ -21,12 +22,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+from tcplab.segments import DTYPE, SegmentArray
+
 __all__ = ["DIRECTORY", "MissingRecordingError", "decode", "encode", "load", "save", "shipped"]
 
 #: The recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
-_KIND: Final = "$"  # no field of ours starts with it
+_KIND: Final = "$"  # says what an object stands for: a kind below, or "module:Class"
+
+#: DTYPE without the gaps and the order in memory, which an npy file cannot hold.
+_PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 
 
 class MissingRecordingError(LookupError):
@@ -36,11 +44,10 @@ class MissingRecordingError(LookupError):
 def save(
     directory: str | os.PathLike[str], experiment: str, arguments: Mapping[str, Any], result: Any
 ) -> Path:
-    """Writes a result where :func:`load` finds it, and returns the file's path.
+    """Write a result where :func:`load` finds it, and return the file's path.
 
     Raises:
-        TypeError: the result holds something that is neither plain data, an array, an Enum nor a
-            dataclass of this package.
+        TypeError: the result holds something that :func:`encode` does not know.
     """
     path = Path(directory) / experiment / f"{_key(arguments)}.json.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +79,7 @@ def load(
         )
     try:
         return decode(json.loads(gzip.decompress(path.read_bytes()))["result"])
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, EOFError, ImportError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"the recording {path.name} of {experiment} is damaged: {error}") from None
 
 
@@ -93,7 +100,7 @@ def _key(arguments: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """What is equal to Python (1 and 1.0) or to a reader (a list and a tuple) has one form."""
+    """One form for what is equal to Python (1 and 1.0) or to a reader (a list and a tuple)."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(each) for key, each in value.items()}
     if isinstance(value, list | tuple | range):
@@ -114,131 +121,82 @@ def encode(value: Any) -> Any:
     Raises:
         TypeError: none of these.
     """
-    import numpy as np
-
     if isinstance(value, enum.Enum):
-        return {_KIND: "enum", "class": _name(type(value)), "name": value.name}
+        return {_KIND: _name(type(value)), "value": value.value}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
         return encode(value.item())
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return _encode_array(value)
-    if isinstance(value, list | tuple):
-        return _encode_sequence(value)
+    if isinstance(value, list):
+        return [encode(each) for each in value]
     if isinstance(value, Mapping):
-        return _encode_mapping(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            each.name: encode(getattr(value, each.name))
-            for each in dataclasses.fields(value)
-            if each.init
-        }
-        return {_KIND: "dataclass", "class": _name(type(value)), "fields": fields}
+        if all(isinstance(key, str) and key != _KIND for key in value):
+            return {key: encode(each) for key, each in value.items()}
+        return {_KIND: "mapping", "items": [encode(list(pair)) for pair in value.items()]}
+    if _holds_data(type(value)):
+        return {_KIND: _name(type(value)), **encode(_fields(value))}
+    if isinstance(value, tuple):
+        return {_KIND: "tuple", "items": encode(list(value))}
     raise TypeError(f"a recording cannot hold a {type(value).__name__}: {value!r:.80}")
 
 
-def _encode_sequence(value: list[Any] | tuple[Any, ...]) -> Any:
-    items = [encode(each) for each in value]
-    if isinstance(value, list):
-        return items
-    if hasattr(value, "_fields"):
-        return {_KIND: "named tuple", "class": _name(type(value)), "items": items}
-    return {_KIND: "tuple", "items": items}
-
-
-def _encode_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    if all(isinstance(key, str) and not key.startswith(_KIND) for key in value):
-        return {key: encode(each) for key, each in value.items()}
-    pairs = [[encode(key), encode(each)] for key, each in value.items()]
-    return {_KIND: "mapping", "items": pairs}
+def _encode_array(array: Any) -> dict[str, Any]:
+    if isinstance(array, SegmentArray):
+        rows = np.asarray(array).astype(_PACKED)
+        return {_KIND: "segments", "rows": encode(rows), "connections": encode(array.connections)}
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return {_KIND: "array", "npy": base64.b64encode(file.getvalue()).decode()}
 
 
 def decode(data: Any) -> Any:
-    """What :func:`encode` was given.
+    """The value that :func:`encode` was given.
 
     Raises:
-        ValueError: the data is not of :func:`encode`, or names a class outside this package.
+        ValueError: the data is not of :func:`encode`, or names a class that it could not.
     """
     if isinstance(data, list):
         return [decode(each) for each in data]
     if not isinstance(data, dict):
         return data
+    fields = {name: decode(each) for name, each in data.items() if name != _KIND}
     match data.get(_KIND):
         case None:
-            return {key: decode(each) for key, each in data.items()}
+            return fields
         case "tuple":
-            return tuple(decode(each) for each in data["items"])
-        case "named tuple":
-            return _class(data["class"], tuple)(*(decode(each) for each in data["items"]))
+            return tuple(fields["items"])
         case "mapping":
-            return {decode(key): decode(each) for key, each in data["items"]}
+            return dict(fields["items"])
         case "array":
-            return _decode_array(data)
-        case "enum":
-            return _class(data["class"], enum.Enum)[data["name"]]
-        case "dataclass":
-            fields = {name: decode(each) for name, each in data["fields"].items()}
-            return _class(data["class"], None)(**fields)
-        case kind:
-            raise ValueError(f"unknown kind {kind!r}")
+            return np.load(io.BytesIO(base64.b64decode(fields["npy"])), allow_pickle=False)
+        case "segments":
+            rows = fields["rows"].astype(DTYPE).view(SegmentArray)
+            rows.connections = fields["connections"]
+            return rows
+        case name:
+            return _class(name)(**fields)
 
 
-def _encode_array(array: Any) -> dict[str, Any]:
-    import numpy as np
-
-    if array.dtype.hasobject:
-        raise TypeError("a recording cannot hold an array of Python objects")
-    plain = np.ascontiguousarray(array)
-    coded: dict[str, Any] = {
-        _KIND: "array",
-        "dtype": _encode_dtype(plain.dtype),
-        "shape": list(plain.shape),
-        "data": base64.b64encode(plain.tobytes()).decode(),
-    }
-    # Segments come as a subclass that knows its connections.
-    if type(array) is not np.ndarray:
-        coded["class"] = _name(type(array))
-        coded["attributes"] = encode(array.__dict__)
-    return coded
+def _holds_data(cls: Any) -> bool:
+    """Whether a class is a dataclass, a named tuple or an enum."""
+    return isinstance(cls, type) and (
+        dataclasses.is_dataclass(cls)
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+        or issubclass(cls, enum.Enum)
+    )
 
 
-def _decode_array(data: Mapping[str, Any]) -> Any:
-    import numpy as np
-
-    raw = bytearray(base64.b64decode(data["data"]))
-    array: Any = np.frombuffer(raw, _decode_dtype(data["dtype"])).reshape(data["shape"])
-    if "class" in data:
-        array = array.view(_class(data["class"], np.ndarray))
-        array.__dict__.update(decode(data["attributes"]))
-    return array
-
-
-def _encode_dtype(dtype: Any) -> Any:
-    """The name of a plain type; of a structured one names, formats and offsets, which may overlap
-    and so have no place in an npy file."""
-    if dtype.names is None:
-        return dtype.str
-    fields = [dtype.fields[name] for name in dtype.names]
-    return {
-        "names": list(dtype.names),
-        "formats": [_encode_dtype(each[0]) for each in fields],
-        "offsets": [each[1] for each in fields],
-        "itemsize": dtype.itemsize,
-    }
-
-
-def _decode_dtype(coded: Any) -> Any:
-    import numpy as np
-
-    if isinstance(coded, str):
-        return np.dtype(coded)
-    fields: Any = {**coded, "formats": [_decode_dtype(each) for each in coded["formats"]]}
-    return np.dtype(fields)
+def _fields(value: Any) -> dict[str, Any]:
+    """The arguments that make a dataclass or a named tuple anew."""
+    if isinstance(value, tuple):
+        return value._asdict()  # type: ignore[attr-defined, no-any-return]
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
 
 
 def _name(cls: type) -> str:
-    """Where a class is public: a package may move it from one of its modules to another."""
+    """A class by the outermost package that shows it, which may move it between its modules."""
     module = cls.__module__
     while "." in (package := module.rpartition(".")[0]):
         if getattr(sys.modules[package], cls.__qualname__, None) is not cls:
@@ -250,17 +208,11 @@ def _name(cls: type) -> str:
     return name
 
 
-def _class(name: str, base: type | None) -> Any:
-    """A dataclass of this package, or a subclass of `base`: a recording can name nothing else."""
-    module, _, qualified = name.partition(":")
-    if module.partition(".")[0] != "tcplab":
-        raise ValueError(f"{name} is not a class of tcplab")
-    found: Any = importlib.import_module(module)
-    for part in qualified.split("."):
-        found = getattr(found, part)
-    allowed = isinstance(found, type) and (
-        dataclasses.is_dataclass(found) if base is None else issubclass(found, base)
-    )
-    if not allowed:
-        raise ValueError(f"{name} is no such class")
-    return found
+def _class(name: str) -> Any:
+    """The class of that name: one of this package that only holds data, and nothing else."""
+    module, _, cls = name.partition(":")
+    if module.partition(".")[0] == "tcplab" and cls:
+        found = getattr(importlib.import_module(module), cls, None)
+        if _holds_data(found):
+            return found
+    raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")
