@@ -41,16 +41,10 @@ COLUMNS: Final = (
 )
 
 
-def _parts(values: Values) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _parts(values: Values) -> dict[str, Any]:
     """The arguments of `pipes.compose`."""
-    on_wire = values["network"] == "wire"
-    names = tuple(values[name] for name in ("source", "sender", "receiver"))
-    return names, {"block_bytes": values["block_bytes"], "wire": on_wire}
-
-
-def _composed(values: Values) -> Any:
-    names, options = _parts(values)
-    return pipes.compose(*names, **options)
+    names = ("source", "sender", "receiver", "block_bytes")
+    return {name: values[name] for name in names} | {"wire": values["network"] == "wire"}
 
 
 def _reference(values: Values) -> str:
@@ -59,11 +53,10 @@ def _reference(values: Values) -> str:
 
 
 def _call(values: Values) -> Call:
-    names, options = _parts(values)
-    given = [*map(repr, names), *(f"{name}={value!r}" for name, value in options.items())]
+    given = [f"    {name}={value!r}," for name, value in _parts(values).items()]
     reference = _reference(values)
     arguments = {
-        "ways": (reference, _composed(values)),
+        "ways": (reference, pipes.compose(**_parts(values))),
         "runs": RUNS,
         "size_mb": values["size_mb"],
         "wire_size_mb": min(values["size_mb"], MOST_WIRE_MB),
@@ -72,7 +65,7 @@ def _call(values: Values) -> Call:
         pipes,
         arguments,
         ("print(table(result))", "figures.copy_path(result, pipes.COMPOSED)"),
-        before=("", "variant = pipes.compose(", f"    {', '.join(given)},", ")"),
+        before=("", "variant = pipes.compose(", *given, ")"),
         sources={"ways": f"({reference!r}, variant)"},
     )
 
@@ -109,7 +102,7 @@ def _forecast(values: Values) -> float | None:
     """The ratio of the numbers of copies; None without any, and 1 where the wire is the limit."""
     if values["network"] == "wire":
         return 1.0
-    copies = _composed(values).cost.copies
+    copies = pipes.compose(**_parts(values)).cost.copies
     return pipes.BY_KEY[_reference(values)].cost.copies / copies if copies else None
 
 
