@@ -47,10 +47,18 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["run", "small-writes", "--messages", "0"], 2, "tcplab: messages=0 must be from 1"),
+        (
+            ["run", "small-writes", "--messages", "0"],
+            2,
+            "tcplab: messages=0 must be a whole number from 1",
+        ),
         (["run", "small-writes", "--messages", "abc"], 2, "invalid int value: 'abc'"),
         (["run", "small-writes", "--rtt-ms", "-1"], 2, "tcplab: rtt_ms=-1.0 must be a number"),
-        (["run", "small-writes", "--writes", "0"], 2, "tcplab: writes=0 must be from 1 to 1024"),
+        (
+            ["run", "small-writes", "--writes", "0"],
+            2,
+            "tcplab: writes=0 must be a whole number from 1 to 1024",
+        ),
         (["run", "small-writes", "--variants", "x"], 2, "invalid choice: 'x'"),
         (
             ["run", "write-patterns", "--patterns", "4+x"],

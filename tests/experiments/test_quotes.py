@@ -13,7 +13,7 @@ from tcplab.experiments import as_json, quotes, recordings, table
 
 @pytest.fixture(scope="module")
 def result() -> quotes.Quotes:
-    return quotes.measure(count=12, batch=4, ways=["two", "single, batch"])
+    return quotes.measure(count=12, batch=4, variants=["two", "single, batch"])
 
 
 def test_a_row_a_way_and_server(result: quotes.Quotes) -> None:
@@ -25,12 +25,12 @@ def test_a_row_a_way_and_server(result: quotes.Quotes) -> None:
         ("single, batch 4", "delaying"),
     ]
     assert [row["exchanges"] for row in rows] == [12, 3, 12, 3]
-    assert [row["text_quotes_per_s"] for row in rows] == [None, None, 5, None]
+    assert [row["published_quotes_per_s"] for row in rows] == [None, None, 5, None]
     assert result.provenance["capture_drops"] == 0
 
 
 def test_each_quote_and_request_is_in_the_capture(result: quotes.Quotes) -> None:
-    two = result.get("two")
+    two = result["two", "linux"]
     segments = two.exchange.captured
     assert int(segments["payload_bytes"].sum()) == 12 * (8 + 32)
     assert len(set(segments["connection"])) == 2
@@ -49,14 +49,14 @@ def test_it_can_be_recorded_and_is_small(result: quotes.Quotes) -> None:
 
 def test_the_picture_says_what_it_shows(result: quotes.Quotes) -> None:
     picture = figures.quotes(result)
-    assert "quotes a second" in picture.title
+    assert "quotes per second" in picture.title
     assert picture.table.text() == table(result).text()
 
 
 def test_on_plain_loopback_nothing_is_recorded() -> None:
     with Loopback() as loop:
-        result = quotes.measure(count=5, ways=["single"], servers=["linux"], network=loop)
-        with pytest.raises(ValueError, match="segments=True: plain loopback records none"):
+        result = quotes.measure(count=5, variants=["single"], servers=["linux"], network=loop)
+        with pytest.raises(ValueError, match="segments=True: loopback records none"):
             quotes.measure(segments=True, network=loop)
     (variant,) = result.variants
     assert variant.segments_per_quote is None
@@ -67,8 +67,8 @@ def test_on_plain_loopback_nothing_is_recorded() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--count", "1"], "count=1 must be from 2 to 10000"),
-        (["--batch", "0"], "batch=0 must be from 1 to 1000"),
+        (["--count", "1"], "count=1 must be a whole number from 2 to 10000"),
+        (["--batch", "0"], "batch=0 must be a whole number from 1 to 1000"),
     ],
 )
 def test_a_mistake_costs_one_line(
@@ -79,7 +79,7 @@ def test_a_mistake_costs_one_line(
 
 
 def test_no_such_way() -> None:
-    with pytest.raises(ValueError, match="ways: 'x' is not one of two; two"):
-        quotes.measure(ways=["x"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="variants='x' is not known; use one of two, two"):
+        quotes.measure(variants=["x"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="servers is empty"):
         quotes.measure(servers=[])

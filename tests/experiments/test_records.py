@@ -13,7 +13,9 @@ from tcplab.experiments import as_json, recordings, records, table
 
 @pytest.fixture(scope="module")
 def result() -> records.Records:
-    return records.measure(count=500, unbuffered_count=6, batch=50, ways=["unbuffered", "batch"])
+    return records.measure(
+        count=500, unbuffered_count=6, batch=50, variants=["unbuffered", "batch"]
+    )
 
 
 def test_a_row_a_way_and_receiver(result: records.Records) -> None:
@@ -25,20 +27,20 @@ def test_a_row_a_way_and_receiver(result: records.Records) -> None:
         ("batch 50", "delaying"),
     ]
     assert [row["records"] for row in rows] == [6, 500, 6, 500]
-    assert [row["text_records_per_s"] for row in rows] == [None, None, 5, None]
+    assert [row["published_records_per_s"] for row in rows] == [None, None, 5, None]
     assert result.provenance["capture_drops"] == 0
     assert result.provenance["runs"] == 4
 
 
 def test_segments_of_unbuffered_records_are_kept(result: records.Records) -> None:
-    variant = result.get("unbuffered", "delaying")
+    variant = result["unbuffered", "delaying"]
     assert variant.data_segments == 6
     assert len(variant.send_ms()) == 6
     assert len(variant.timeline().segments) == 6
     with pytest.raises(ValueError, match="the segments of 'batch 50' were only counted"):
-        result.get("batch").timeline()
-    with pytest.raises(KeyError, match="nodelay before the linux receiver"):
-        result.get("nodelay")
+        result["batch", "linux"].timeline()
+    with pytest.raises(KeyError, match=r"'nodelay', 'linux'\) was not measured"):
+        result["nodelay", "linux"]
 
 
 def test_it_can_be_recorded_and_is_small(result: records.Records) -> None:
@@ -50,7 +52,7 @@ def test_it_can_be_recorded_and_is_small(result: records.Records) -> None:
 
 def test_the_picture_says_what_it_shows(result: records.Records) -> None:
     picture = figures.records(result)
-    assert "before a receiver that" in picture.title
+    assert "with a receiver that" in picture.title
     assert "The text's own figure, 5, is marked" in picture.alt
     assert picture.table.text() == table(result).text()
     assert picture.png()[:4] == b"\x89PNG"
@@ -58,8 +60,8 @@ def test_the_picture_says_what_it_shows(result: records.Records) -> None:
 
 def test_on_plain_loopback_the_kernel_counts() -> None:
     with Loopback() as loop:
-        result = records.measure(count=200, ways=["default"], receivers=["linux"], network=loop)
-        with pytest.raises(ValueError, match="segments=True: plain loopback records none"):
+        result = records.measure(count=200, variants=["default"], receivers=["linux"], network=loop)
+        with pytest.raises(ValueError, match="segments=True: loopback records none"):
             records.measure(segments=True, network=loop)
     (variant,) = result.variants
     assert variant.data_segments >= 1
@@ -70,9 +72,9 @@ def test_on_plain_loopback_the_kernel_counts() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--count", "0"], "count=0 must be from 1 to 10000000"),
-        (["--unbuffered-count", "1"], "unbuffered_count=1 must be from 2 to 10000"),
-        (["--batch", "1001"], "batch=1001 must be from 1 to 1000"),
+        (["--count", "0"], "count=0 must be a whole number from 1 to 10000000"),
+        (["--unbuffered-count", "1"], "unbuffered_count=1 must be a whole number from 2 to 10000"),
+        (["--batch", "1001"], "batch=1001 must be a whole number from 1 to 1000"),
         (["--rtt-ms", "-1"], "rtt_ms=-1.0 must be a number"),
     ],
 )
@@ -84,7 +86,9 @@ def test_a_mistake_costs_one_line(
 
 
 def test_no_such_way() -> None:
-    with pytest.raises(ValueError, match="ways: 'x' is not one of default, nodelay"):
-        records.measure(ways=["x"])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="receivers is empty; give some of linux, delaying"):
+    with pytest.raises(ValueError, match="variants='x' is not known; use one of default, nodelay"):
+        records.measure(variants=["x"])  # type: ignore[list-item]
+    with pytest.raises(
+        ValueError, match="receivers is empty; give at least one of linux, delaying"
+    ):
         records.measure(receivers=[])

@@ -55,32 +55,32 @@ def sent() -> records.Records:
 def test_unbuffered_stalls_only_on_delayed_acks(sent: records.Records) -> None:
     # Every second one of 40 on a quiet machine. Before the receiver has read for the first time, up
     # to 16 records are acknowledged at once (TCP_MAX_QUICKACKS); a busy machine uses them up.
-    late = sent.get("unbuffered", "delaying").send_ms()
+    late = sent["unbuffered", "delaying"].send_ms()
     assert sum(each > 25 for each in late) >= 5
-    prompt = sent.get("unbuffered").send_ms()
+    prompt = sent["unbuffered", "linux"].send_ms()
     assert sum(each > 25 for each in prompt) <= len(prompt) / 4
 
 
 def test_nodelay_does_not_help_an_application_that_waits(sent: records.Records) -> None:
-    late = sent.get("unbuffered+nodelay", "delaying").send_ms()
+    late = sent["unbuffered+nodelay", "delaying"].send_ms()
     assert sum(each > 25 for each in late) >= 5
 
 
 def test_nothing_stalls_with_the_default_buffer(sent: records.Records) -> None:
-    slow = sent.get("unbuffered", "delaying").result.records_per_s
+    slow = sent["unbuffered", "delaying"].result.records_per_s
     for way in ("default", "nodelay", "batch"):
-        assert sent.get(way, "delaying").result.records_per_s > 10 * slow
+        assert sent[way, "delaying"].result.records_per_s > 10 * slow
 
 
 def test_kernel_sends_few_segments_for_many_records(sent: records.Records) -> None:
-    plain, alone = sent.get("default"), sent.get("unbuffered")
+    plain, alone = sent["default", "linux"], sent["unbuffered", "linux"]
     assert plain.result.sends == 10_000
     assert plain.segments_per_record < 0.5
     assert alone.segments_per_record == 1
 
 
 def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
-    batch, plain = sent.get("batch").result, sent.get("default").result
+    batch, plain = sent["batch", "linux"].result, sent["default", "linux"].result
     assert batch.sends == 125
     assert batch.bytes == 10_000 * 100 + 125 * 4
     assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K would be 100 each
@@ -88,7 +88,7 @@ def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
 
 
 def test_a_read_of_200_bytes_is_not_a_record(sent: records.Records) -> None:
-    plain = sent.get("default").result
+    plain = sent["default", "linux"].result
     assert plain.one_record_reads < plain.reads / 2
 
 
@@ -107,19 +107,19 @@ def asked() -> quotes.Quotes:
 
 
 def test_two_connections_stall_only_on_delayed_acks(asked: quotes.Quotes) -> None:
-    assert asked.get("two", "delaying").stalled_share >= 0.15  # half, on a quiet machine
-    assert asked.get("two").stalled_share <= 0.25
+    assert asked["two", "delaying"].stalled_share >= 0.15  # half, on a quiet machine
+    assert asked["two", "linux"].stalled_share <= 0.25
 
 
 def test_one_connection_and_nodelay_are_cures(asked: quotes.Quotes) -> None:
     for way in ("single", "two+nodelay"):
-        assert asked.get(way, "delaying").stalled_share <= 0.25
-    single = asked.get("single", "delaying").result.quotes_per_s
-    assert single > 5 * asked.get("two", "delaying").result.quotes_per_s
+        assert asked[way, "delaying"].stalled_share <= 0.25
+    single = asked["single", "delaying"].result.quotes_per_s
+    assert single > 5 * asked["two", "delaying"].result.quotes_per_s
 
 
 def test_over_one_connection_the_quote_carries_the_ack(asked: quotes.Quotes) -> None:
-    single, two = asked.get("single"), asked.get("two")
+    single, two = asked["single", "linux"], asked["two", "linux"]
     assert single.pure_acks_per_quote is not None
     assert two.pure_acks_per_quote is not None
     assert single.pure_acks_per_quote < two.pure_acks_per_quote / 2

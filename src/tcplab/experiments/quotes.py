@@ -12,13 +12,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult
@@ -26,15 +28,24 @@ from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = ["TEXT", "WAYS", "Quotes", "Server", "Variant", "Way", "measure", "model_per_s"]
+__all__ = [
+    "MODES",
+    "PUBLISHED",
+    "QuoteMode",
+    "Quotes",
+    "QuotesVariant",
+    "Server",
+    "measure",
+    "model_per_s",
+]
 
-Way = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
+QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
 
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
+MODES: Final[tuple[QuoteMode, ...]] = get_args(QuoteMode)
 
-#: The article's own figures.
-TEXT: Final[Mapping[str, float]] = {"two_quotes_per_s": 5, "ack_timer_ms": 200}
+#: The article's figures.
+PUBLISHED: Final[Mapping[str, float]] = {"two_quotes_per_s": 5, "ack_timer_ms": 200}
 
 #: Longer than a quick exchange on a busy machine, shorter than any timer of a delayed ACK (40 ms).
 STALL_MS: Final = 25.0
@@ -43,16 +54,16 @@ _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One way of asking, before one server.
+class QuotesVariant(Variant):
+    """One mode of asking, with one server.
 
     Attributes:
-        way: over two connections or one, with what cure.
+        mode: over two connections or one, and the cure.
         server: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may.
         exchange: the connection of the requests is the client's.
     """
 
-    way: Way
+    mode: QuoteMode
     server: Server
     exchange: Exchange[QuotesResult]
 
@@ -63,11 +74,16 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The way, with the batch's size if there is one."""
-        return self.way.replace("batch", f"batch {self.result.batch}")
+        """The mode, with the batch's size if there is one."""
+        return self.mode.replace("batch", f"batch {self.result.batch}")
+
+    @property
+    def key(self) -> tuple[QuoteMode, Server]:
+        """Mode and server."""
+        return self.mode, self.server
 
     def exchange_ms(self) -> list[float]:
-        """Of each exchange in order, from the request to the last of its quotes, in ms."""
+        """Time of each request in order, from its send to the last of its quotes, in ms."""
         times: list[float] = []
         start_ns: int | None = None
         end_ns = 0
@@ -114,15 +130,15 @@ class Variant:
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
-        told = self.way == "two" and self.server == "delaying"
+        published = self.mode == "two" and self.server == "delaying"
         times = self.exchange_ms()
         return {
             "variant": self.name,
             "server": self.server,
             "quotes": self.result.quotes,
             "quotes_per_s": self.result.quotes_per_s,
-            "text_quotes_per_s": TEXT["two_quotes_per_s"] if told else None,
-            "model_quotes_per_s": model_per_s(self.way, self.server, self.result.batch),
+            "published_quotes_per_s": PUBLISHED["two_quotes_per_s"] if published else None,
+            "model_quotes_per_s": model_per_s(self.mode, self.server, self.result.batch),
             "exchanges": len(times),
             "median_exchange_ms": statistics.median(times),
             "longest_exchange_ms": max(times),
@@ -134,15 +150,14 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotes:
-    """The ways of asking, each before both servers."""
+class Quotes(Result[QuotesVariant]):
+    """The modes of asking, each with both servers."""
 
-    experiment: ClassVar[str] = "quotes"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "connections"),
         Column("server", "server"),
         Column("quotes_per_s", "quotes/s", ",.0f"),
-        Column("text_quotes_per_s", "MSDN's", "g"),
+        Column("published_quotes_per_s", "MSDN's", "g"),
         Column("median_exchange_ms", "exchange (ms)", ".3f"),
         Column("longest_exchange_ms", "longest (ms)", ".1f"),
         Column("stalled_share", "stalled", ".0%"),
@@ -150,45 +165,30 @@ class Quotes:
         Column("pure_acks_per_quote", "pure ACKs/quote", ".2f"),
     )
 
-    variants: Sequence[Variant]
-    provenance: Mapping[str, Any]
-
-    def get(self, way: Way, server: Server = "linux") -> Variant:
-        """The variant of a way before a server.
-
-        Raises:
-            KeyError: it was not measured.
-        """
-        for variant in self.variants:
-            if (variant.way, variant.server) == (way, server):
-                return variant
-        raise KeyError(f"{way} before the {server} server")
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a variant."""
-        return [variant.row() for variant in self.variants]
-
 
 def model_per_s(
-    way: Way, server: Server | Literal["windows"], batch: int = 1, nodelay: bool | None = None
+    mode: QuoteMode,
+    server: Server | Literal["windows"],
+    batch: int = 1,
+    nodelay: bool | None = None,
 ) -> float | None:
-    """What theory says of a way in which a timer decides; None where only the CPU limits.
+    """Quotes per second by theory, of a mode that a timer limits; None where only the CPU does.
 
     "windows" is the article's server: an ACK at once for every second segment, else after its timer
     of 200 ms (`tcplab.models.ClassicReceiver`), at both ends.
 
     Args:
-        way: over two connections or one.
+        mode: over two connections or one.
         server: how it acknowledges.
-        batch: requests in a send, of the ways that batch.
-        nodelay: TCP_NODELAY at both ends; as the way says unless given.
+        batch: requests per send, of the modes that batch.
+        nodelay: TCP_NODELAY at both ends; as the mode says unless given.
     """
-    several = batch if way.endswith("batch") else 1
-    off = way.endswith("nodelay") if nodelay is None else nodelay
+    several = batch if mode.endswith("batch") else 1
+    off = mode.endswith("nodelay") if nodelay is None else nodelay
     peer = Peer(
         acks="classic" if server == "windows" else "linux",
         quickack="off" if server == "delaying" else "on",
-        other_connection=way.startswith("two"),
+        other_connection=mode.startswith("two"),
         nodelay=off,
     )
     cost = message_cost(
@@ -202,39 +202,38 @@ def model_per_s(
 
 @experiment("quotes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
-    count: int = 100,
-    batch: int = 20,
-    rtt_ms: float = 0.0,
-    ways: Sequence[Way] = WAYS,
+    count: Annotated[int, Between(2, 10_000)] = 100,
+    batch: Annotated[int, Between(1, 1000)] = 20,
+    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
+    variants: Sequence[QuoteMode] = MODES,
     servers: Sequence[Server] = ("linux", "delaying"),
     segments: bool = False,
     network: Network | None = None,
 ) -> Quotes:
-    """Asks for the quotes in every way, before every server.
+    """Quotes asked for one by one, over two connections or one (MSDN, case 2).
 
     Args:
-        count: quotes a variant, 2 to 10 000.
-        batch: requests in a send of the ways that batch, 1 to 1000.
+        count: quotes per variant.
+        batch: requests per send of the modes that batch.
         rtt_ms: round-trip time of the laboratory that is made when no network is given.
-        ways: which, in this order.
-        servers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
-        segments: the recorded segments are wanted (for a timeline): where plain loopback could
-            record none, show the shipped recording. In a Lab they are recorded always.
-        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        variants: modes of asking to compare, in this order.
+        servers: linux acknowledges as its kernel decides, delaying as late as it may.
+        segments: keep the recorded segments, for a timeline: where loopback could record none, the
+            shipped recording is shown. In a Lab they are recorded always.
+        network: a Lab of its own unless given; on Loopback nothing is recorded.
 
     Raises:
-        ValueError: a number is out of range, or no such way or server.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _check(count, batch, ways, servers)
     if segments and isinstance(network, Loopback):
-        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
+        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        cases = [(way, server) for server in servers for way in ways]
-        measured: list[Variant] = []
+        cases = [(mode, server) for server in servers for mode in variants]
+        measured: list[QuotesVariant] = []
         with Rounds(len(cases), "quotes") as rounds:
-            for number in rounds:
-                measured.append(_measure_one(network, *cases[number], count, batch))
+            for turn in rounds:
+                measured.append(_measure_one(network, *cases[turn], count, batch))
         options = measured[0].result.options
         return Quotes(
             measured,
@@ -251,29 +250,16 @@ def measure(
         )
 
 
-def _check(count: int, batch: int, ways: Sequence[str], servers: Sequence[str]) -> None:
-    for name, value, least, most in (("count", count, 2, 10_000), ("batch", batch, 1, 1000)):
-        if not least <= value <= most:
-            raise ValueError(f"{name}={value} must be from {least} to {most}")
-    for name, chosen, known in (
-        ("ways", ways, get_args(Way)),
-        ("servers", servers, get_args(Server)),
-    ):
-        if not chosen:
-            raise ValueError(f"{name} is empty; give some of {'; '.join(known)}")
-        for each in chosen:
-            if each not in known:
-                raise ValueError(f"{name}: {each!r} is not one of {'; '.join(known)}")
-
-
-def _measure_one(network: Network, way: Way, server: Server, count: int, batch: int) -> Variant:
+def _measure_one(
+    network: Network, mode: QuoteMode, server: Server, count: int, batch: int
+) -> QuotesVariant:
     exchange = record_exchange(
         network,
         run_program,
         count=count,
-        single=way.startswith("single"),
-        nodelay=way.endswith("nodelay"),
-        batch=batch if way.endswith("batch") else 1,
+        single=mode.startswith("single"),
+        nodelay=mode.endswith("nodelay"),
+        batch=batch if mode.endswith("batch") else 1,
         quickack="off" if server == "delaying" else "on",
     )
-    return Variant(way, server, exchange)
+    return QuotesVariant(mode, server, exchange)

@@ -4,21 +4,23 @@ Case 1 of Microsoft's article "Design issues: sending small data segments over T
 Its client set SO_SNDBUF to 0, so that each send() was complete only when its record had been
 acknowledged, and its server had nothing to send back: each ACK waited for a timer of 200 ms, and
 5 records went through in a second. Here the same design and the article's advice stand side by
-side, before a receiver that acknowledges as Linux likes and before one that delays every ACK it
-may, as the article's did.
+side, with a receiver that acknowledges as Linux does and with one that delays every ACK it may,
+as the article's did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.progress import Rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Loopback, Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
@@ -26,16 +28,25 @@ from tcplab.programs import records as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = ["TEXT", "WAYS", "Receiver", "Records", "Variant", "Way", "measure", "model_per_s"]
+__all__ = [
+    "MODES",
+    "PUBLISHED",
+    "Receiver",
+    "RecordMode",
+    "Records",
+    "RecordsVariant",
+    "measure",
+    "model_per_s",
+]
 
-Way = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
+RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
 
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
+MODES: Final[tuple[RecordMode, ...]] = get_args(RecordMode)
 
-#: The article's own figures: records a second with each way, where it gives one; the timer; what
-#: 10 000 records amount to ("about 976 K") and take ("more than half an hour").
-TEXT: Final[Mapping[str, float]] = {
+#: The article's figures: records per second, where it gives them; the timer; size ("about 976 K")
+#: and duration ("more than half an hour") of 10 000 records.
+PUBLISHED: Final[Mapping[str, float]] = {
     "unbuffered_records_per_s": 5,
     "ack_timer_ms": 200,
     "records": 10_000,
@@ -49,18 +60,18 @@ _RECORD_BYTES: Final = 60  # the mean of 20 to 100
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One way of sending, before one receiver.
+class RecordsVariant(Variant):
+    """One mode of sending, with one receiver.
 
     Attributes:
-        way: how the records were handed to TCP.
+        mode: how the records were handed to TCP.
         receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
         data_segments: that the source sent; in the Lab counted on the wire, on plain loopback by
             the source's kernel.
-        exchange: log and segments only of unbuffered ways, which are few records.
+        exchange: log and segments only of unbuffered modes, which are few records.
     """
 
-    way: Way
+    mode: RecordMode
     receiver: Receiver
     data_segments: int
     exchange: Exchange[RecordsResult]
@@ -72,8 +83,13 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The way, and the batch's size if it is one."""
-        return f"batch {self.result.batch}" if self.way == "batch" else self.way
+        """The mode, and the batch's size if it is one."""
+        return f"batch {self.result.batch}" if self.mode == "batch" else self.mode
+
+    @property
+    def key(self) -> tuple[RecordMode, Receiver]:
+        """Mode and receiver."""
+        return self.mode, self.receiver
 
     @property
     def segments_per_record(self) -> float:
@@ -81,7 +97,7 @@ class Variant:
         return self.data_segments / self.result.records
 
     def send_ms(self) -> list[float]:
-        """Of each send in order, from its start to its acknowledgement, in ms; unbuffered only."""
+        """Time of each send in order, from its start to its ACK, in ms; unbuffered only."""
         log = self.exchange.log or ()
         pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
@@ -90,25 +106,25 @@ class Variant:
         """Writes, segments and ACKs on one clock, with the reason for each wait.
 
         Raises:
-            ValueError: this way is not recorded segment by segment, or ran on plain loopback.
+            ValueError: this mode is not recorded segment by segment, or ran on plain loopback.
         """
         if self.exchange.segments is None:
             raise ValueError(
-                f"the segments of {self.name!r} were only counted; those of unbuffered ways are"
-                " kept, when measured in a Lab"
+                f"the segments of {self.name!r} were only counted; those of unbuffered modes"
+                " are kept, when measured in a Lab"
             )
         return self.exchange.timeline()
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
-        told = self.way == "unbuffered" and self.receiver == "delaying"
+        published = self.mode == "unbuffered" and self.receiver == "delaying"
         return {
             "variant": self.name,
             "receiver": self.receiver,
             "records": self.result.records,
             "records_per_s": self.result.records_per_s,
-            "text_records_per_s": TEXT["unbuffered_records_per_s"] if told else None,
-            "model_records_per_s": model_per_s(self.way, self.receiver),
+            "published_records_per_s": PUBLISHED["unbuffered_records_per_s"] if published else None,
+            "model_records_per_s": model_per_s(self.mode, self.receiver),
             "bytes": self.result.bytes,
             "sends": self.result.sends,
             "median_send_us": self.result.send_us.median,
@@ -124,15 +140,14 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
-    """The ways of sending, each before both receivers."""
+class Records(Result[RecordsVariant]):
+    """The modes of sending, each with both receivers."""
 
-    experiment: ClassVar[str] = "records"
     columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "way"),
+        Column("variant", "sent"),
         Column("receiver", "receiver"),
         Column("records_per_s", "records/s", ",.0f"),
-        Column("text_records_per_s", "MSDN's", "g"),
+        Column("published_records_per_s", "MSDN's", "g"),
         Column("longest_send_us", "longest send (µs)", ",.0f"),
         Column("records", "records", ",d"),
         Column("sends", "sends", ",d"),
@@ -140,80 +155,59 @@ class Records:
         Column("segments_per_record", "segments/record", ".3g"),
     )
 
-    variants: Sequence[Variant]
-    provenance: Mapping[str, Any]
 
-    def get(self, way: Way, receiver: Receiver = "linux") -> Variant:
-        """The variant of a way before a receiver.
-
-        Raises:
-            KeyError: it was not measured.
-        """
-        for variant in self.variants:
-            if (variant.way, variant.receiver) == (way, receiver):
-                return variant
-        raise KeyError(f"{way} before the {receiver} receiver")
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a variant."""
-        return [variant.row() for variant in self.variants]
-
-
-def model_per_s(way: Way, receiver: Receiver | Literal["windows"]) -> float | None:
-    """What theory says of a way that waits for each ACK; None where nothing but the CPU limits.
+def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> float | None:
+    """Records per second by theory, of a mode that waits for each ACK; None where the CPU limits.
 
     "windows" is the article's receiver: an ACK at once for every second segment, else after its
     timer of 200 ms (`tcplab.models.ClassicReceiver`).
     """
-    if receiver == "linux" or not way.startswith("unbuffered"):
+    if receiver == "linux" or not mode.startswith("unbuffered"):
         return None
     peer = Peer(acks="classic") if receiver == "windows" else Peer(quickack="off")
-    option = "no_delay" if way.endswith("nodelay") else "default"
+    option = "no_delay" if mode.endswith("nodelay") else "default"
     cost = message_cost([_RECORD_BYTES], option, reply_bytes=0, peer=peer)
     return 1000 / cost.ms_per_message
 
 
 @experiment("records", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
-    count: int = 10_000,
-    unbuffered_count: int = 100,
-    batch: int = 80,
-    rtt_ms: float = 0.0,
-    ways: Sequence[Way] = WAYS,
+    count: Annotated[int, Between(1, 10_000_000)] = 10_000,
+    unbuffered_count: Annotated[int, Between(2, 10_000)] = 100,
+    batch: Annotated[int, Between(1, 1000)] = 80,
+    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
+    variants: Sequence[RecordMode] = MODES,
     receivers: Sequence[Receiver] = ("linux", "delaying"),
     segments: bool = False,
     network: Network | None = None,
 ) -> Records:
-    """Sends the records in every way, before every receiver.
+    """10 000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send (MSDN, case 1).
 
     Args:
-        count: records of the ways that may be buffered, 1 to 10^7.
-        unbuffered_count: records of the ways that wait for each ACK, 2 to 10 000: those are slow.
-        batch: records in a send of the way "batch", 1 to 1000.
+        count: records of the modes that may be buffered.
+        unbuffered_count: records of the modes that wait for each ACK and so are slow.
+        batch: records per send of the mode "batch".
         rtt_ms: round-trip time of the laboratory that is made when no network is given.
-        ways: which, in this order.
-        receivers: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
-        segments: the recorded segments are wanted (for a timeline): where plain loopback could
-            record none, show the shipped recording. In a Lab they are recorded always.
-        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        variants: modes of sending to compare, in this order.
+        receivers: linux acknowledges as its kernel decides, delaying as late as it may.
+        segments: keep the recorded segments, for a timeline: where loopback could record none, the
+            shipped recording is shown. In a Lab they are recorded always.
+        network: a Lab of its own unless given; on Loopback nothing is recorded.
 
     Raises:
-        ValueError: a number is out of range, or no such way or receiver.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _check(count, unbuffered_count, batch, ways, receivers)
     if segments and isinstance(network, Loopback):
-        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
+        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        cases = [(way, receiver) for receiver in receivers for way in ways]
-        measured: list[Variant] = []
+        cases = [(mode, receiver) for receiver in receivers for mode in variants]
+        measured: list[RecordsVariant] = []
         with Rounds(len(cases), "records") as rounds:
-            for number in rounds:
-                way, receiver = cases[number]
-                few = way.startswith("unbuffered")
-                measured.append(
-                    _measure_one(network, way, receiver, unbuffered_count if few else count, batch)
-                )
+            for turn in rounds:
+                mode, receiver = cases[turn]
+                records = unbuffered_count if mode.startswith("unbuffered") else count
+                measured.append(_measure_one(network, mode, receiver, records, batch))
         options = measured[0].result.options
         return Records(
             measured,
@@ -231,38 +225,18 @@ def measure(
         )
 
 
-def _check(
-    count: int, unbuffered_count: int, batch: int, ways: Sequence[str], receivers: Sequence[str]
-) -> None:
-    limits = {
-        "count": (count, 1, 10_000_000),
-        "unbuffered_count": (unbuffered_count, 2, 10_000),
-        "batch": (batch, 1, 1000),
-    }
-    for name, (value, least, most) in limits.items():
-        if not least <= value <= most:
-            raise ValueError(f"{name}={value} must be from {least} to {most}")
-    for name, chosen, known in (
-        ("ways", ways, get_args(Way)),
-        ("receivers", receivers, get_args(Receiver)),
-    ):
-        if not chosen:
-            raise ValueError(f"{name} is empty; give some of {', '.join(known)}")
-        for each in chosen:
-            if each not in known:
-                raise ValueError(f"{name}: {each!r} is not one of {', '.join(known)}")
-
-
-def _measure_one(network: Network, way: Way, receiver: Receiver, count: int, batch: int) -> Variant:
-    unbuffered = way.startswith("unbuffered")
+def _measure_one(
+    network: Network, mode: RecordMode, receiver: Receiver, count: int, batch: int
+) -> RecordsVariant:
+    unbuffered = mode.startswith("unbuffered")
     quiet: dict[str, Any] = {} if unbuffered else {"log": None}
     exchange = record_exchange(
         network,
         run_program,
         count=count,
         unbuffered=unbuffered,
-        nodelay=way.endswith("nodelay"),
-        batch=batch if way == "batch" else None,
+        nodelay=mode.endswith("nodelay"),
+        batch=batch if mode == "batch" else None,
         quickack="off" if receiver == "delaying" else "on",
         **quiet,
     )
@@ -270,4 +244,5 @@ def _measure_one(network: Network, way: Way, receiver: Receiver, count: int, bat
     counted = len(seen.data("client")) if seen is not None else None
     if not unbuffered:
         exchange = replace(exchange, segments=None, peer_segments=None)
-    return Variant(way, receiver, counted or exchange.result.tcp_info["data_segs_out"], exchange)
+    sent = counted or exchange.result.tcp_info["data_segs_out"]
+    return RecordsVariant(mode, receiver, sent, exchange)

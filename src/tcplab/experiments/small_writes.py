@@ -11,25 +11,27 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, get_args
+from typing import Annotated, Any, ClassVar, Final
 
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Loopback, Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = ["BOOK_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "Variant", "measure"]
+__all__ = ["PUBLISHED_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "SmallWritesVariant", "measure"]
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
-#: The text's own figures: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
+#: Red Hat's figures: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
 #: 850.80 ms.
-BOOK_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
+PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
     "default": 40.0129781250,
     "no_delay": 0.1649771240,
     "cork": 0.0850796448,
@@ -37,8 +39,8 @@ BOOK_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One way of handing the writes to TCP, and its recorded exchange."""
+class SmallWritesVariant(Variant):
+    """One mode of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
     exchange: Exchange[SmallWritesResult]
@@ -86,7 +88,7 @@ class Variant:
         return counts
 
     def message_ms(self) -> list[float]:
-        """Of each message in order, from its first write to its reply, in ms."""
+        """Time of each message in order, from its first write to its reply, in ms."""
         times: list[float] = []
         start_ns: int | None = None
         for event in self.exchange.log or ():
@@ -124,77 +126,62 @@ class Variant:
             "data_segments_first_message": counts and counts[0],
             "retransmissions": self.retransmissions,
             "system_calls_per_message": self.result.system_calls / self.result.messages,
-            "book_ms_per_message": BOOK_MS_PER_MESSAGE.get(self.mode),
+            "published_ms_per_message": PUBLISHED_MS_PER_MESSAGE.get(self.mode),
             "congestion": self.result.options.congestion,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class SmallWrites:
+class SmallWrites(Result[SmallWritesVariant]):
     """The variants, measured in one laboratory, one after the other."""
 
-    experiment: ClassVar[str] = "small-writes"
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "variant"),
         Column("ms_per_message", "ms/message", ".3f"),
         Column("mean_ms_per_message", "mean", ".3f"),
-        Column("book_ms_per_message", "Red Hat's mean", ".3f"),
+        Column("published_ms_per_message", "Red Hat's mean", ".3f"),
         Column("bytes_per_ms", "bytes/ms", ".2f"),
         Column("data_segments_per_message", "segments/message", "g"),
         Column("data_segments_first_message", "of the first", "g"),
         Column("system_calls_per_message", "calls/message", "g"),
     )
 
-    variants: Sequence[Variant]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, mode: str) -> Variant:
-        for variant in self.variants:
-            if variant.mode == mode:
-                return variant
-        raise KeyError(mode)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a variant."""
-        return [variant.row() for variant in self.variants]
-
 
 @experiment("small-writes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
 def measure(
-    messages: int = 20,
-    writes: int = 15,
-    size_bytes: int = 2,
-    rtt_ms: float = 0.0,
+    messages: Annotated[int, Between(1, 100_000)] = 20,
+    writes: Annotated[int, Between(1, 1024)] = 15,
+    write_bytes: Annotated[int, Between(1, 1 << 20, "bytes")] = 2,
+    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
     quickack: QuickAck = "on",
     variants: Sequence[SmallWritesMode] = VARIANTS,
     segments: bool = False,
     network: Network | None = None,
 ) -> SmallWrites:
-    """Runs every variant and records its segments as they leave the client.
+    """15 small writes and one reply: default, TCP_NODELAY, TCP_CORK and writev().
 
     Args:
-        messages: logical packets a variant, 1 to 100 000.
-        writes: pieces in each.
-        size_bytes: bytes in each piece.
+        messages: messages per variant.
+        writes: writes per message.
+        write_bytes: size of each write.
         rtt_ms: round-trip time of the laboratory that is made when no network is given.
-        quickack: "on" for the kernel's own choice of when the server acknowledges, "off" for always
-            as late as it may.
-        variants: which, in this order.
-        segments: the recorded segments are wanted (for a timeline): where plain loopback could
-            record none, show the shipped recording. In a Lab they are recorded always.
-        network: where to run; a Lab of its own unless given. On Loopback nothing is recorded.
+        quickack: when the server acknowledges: on (as its kernel decides), off (as late as it may),
+            always (at once).
+        variants: modes of sending to compare, in this order.
+        segments: keep the recorded segments, for a timeline: where loopback could record none, the
+            shipped recording is shown. In a Lab they are recorded always.
+        network: a Lab of its own unless given; on Loopback nothing is recorded.
 
     Raises:
-        ValueError: a number is out of range, or no such variant.
+        ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    _check(messages, writes, size_bytes, variants)
     if segments and isinstance(network, Loopback):
-        raise ValueError("segments=True: plain loopback records none; give a Lab, or no place")
+        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     with at_network(network, rtt_ms=rtt_ms) as network:
-        shape: Any = {"writes": writes, "write_bytes": size_bytes, "quickack": quickack}
+        shape: Any = {"writes": writes, "write_bytes": write_bytes, "quickack": quickack}
         measured = [
-            Variant(mode, record_exchange(network, run_program, mode, messages, **shape))
+            SmallWritesVariant(mode, record_exchange(network, run_program, mode, messages, **shape))
             for mode in variants
         ]
         options = measured[0].result.options
@@ -204,24 +191,10 @@ def measure(
                 network,
                 messages=messages,
                 writes=writes,
-                size_bytes=size_bytes,
+                write_bytes=write_bytes,
                 quickack=quickack,
                 pinned_to_cpu=options.cpu,
                 congestion=options.congestion,
                 capture_drops=total_drops(each.exchange for each in measured),
             ),
         )
-
-
-def _check(messages: int, writes: int, size_bytes: int, variants: Sequence[str]) -> None:
-    limits = {"messages": (messages, 100_000), "writes": (writes, 1024)}
-    limits["size_bytes"] = (size_bytes, 1 << 20)
-    for name, (value, most) in limits.items():
-        if not 1 <= value <= most:
-            raise ValueError(f"{name}={value} must be from 1 to {most}")
-    known = get_args(SmallWritesMode)
-    for name in variants:
-        if name not in known:
-            raise ValueError(f"variant {name!r} is not one of {', '.join(known)}")
-    if not variants:
-        raise ValueError(f"variants is empty; give some of {', '.join(known)}")

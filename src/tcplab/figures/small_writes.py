@@ -30,7 +30,12 @@ _RECEIVERS: Final = {
 def records(result: Records) -> Picture:
     """Records per second of each variant, on a logarithmic scale, with the published rate."""
     bars = [
-        _Bar(each.name, each.receiver, each.result.records_per_s, each.row()["text_records_per_s"])
+        _Bar(
+            each.name,
+            each.receiver,
+            each.result.records_per_s,
+            each.row()["published_records_per_s"],
+        )
         for each in result.variants
     ]
     return _draw_rates(bars, "records", result)
@@ -40,7 +45,7 @@ def records(result: Records) -> Picture:
 def quotes(result: Quotes) -> Picture:
     """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
     bars = [
-        _Bar(each.name, each.server, each.result.quotes_per_s, each.row()["text_quotes_per_s"])
+        _Bar(each.name, each.server, each.result.quotes_per_s, each.row()["published_quotes_per_s"])
         for each in result.variants
     ]
     return _draw_rates(bars, "quotes", result)

@@ -40,7 +40,7 @@ def exchange_arguments(values: Values) -> dict[str, Any]:
     """The arguments of `small_writes.measure` that say what is sent and how it is acknowledged."""
     return {
         "writes": values["writes"],
-        "size_bytes": values["write_bytes"],
+        "write_bytes": values["write_bytes"],
         "rtt_ms": values["rtt_ms"],
         "quickack": values["quickack"],
     }
