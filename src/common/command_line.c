@@ -85,7 +85,8 @@ static void fill_option_table(struct option_table *table) {
         add_option(table, &bind_option);
     if (table->command->tcp)
         add_option(table, &congestion_option);
-    for (size_t i = 0; i < sizeof common_options / sizeof *common_options; i++)
+    size_t count = sizeof common_options / sizeof *common_options;
+    for (size_t i = table->command->bare ? count - 1 : 0; i < count; i++)
         add_option(table, &common_options[i]);
 }
 
@@ -136,6 +137,8 @@ static _Noreturn void print_help(const struct option_table *table) {
     printf("usage: %s\n%s\n\n", table->command->usage, table->command->summary);
     for (int i = 0; i < table->count; i++)
         print_option(&table->options[i]);
+    if (table->command->more_help)
+        table->command->more_help();
     finish_output(stdout);
     exit(0);
 }
@@ -166,6 +169,8 @@ static void set_variable(const struct program_option *option, const char *text) 
         *option->decimal = decimal_number(name, text, option->min, option->max);
     else if (option->text)
         *option->text = text;
+    else if (option->each)
+        option->each(text);
     else
         *option->choice = one_of(name, text, option->names);
 }

@@ -20,7 +20,8 @@ struct program_option {
     int64_t *number; /* whole, min to max */
     double *decimal; /* min to max */
     const char **text;
-    int *choice; /* index among the names (NULL at the end) */
+    int *choice;                     /* index among the names (NULL at the end) */
+    void (*each)(const char *value); /* called for each time that the option is given */
     double min, max;
     const char *const *names;
     const char *zero; /* the word for number 0, e.g. "auto" */
@@ -35,6 +36,8 @@ struct command {
     const struct program_option *options;
     int arguments[2];  /* at least, at most, not counting the options */
     bool tcp, listens; /* which of the common options it takes */
+    bool bare;         /* none of them but --help: a part of the laboratory */
+    void (*more_help)(void);
 };
 
 /* What every program of the course takes, beside its own options. */

@@ -33,7 +33,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -60,6 +59,24 @@ enum {
     /* How much one write(2) takes: a system call per packet would be too slow. */
     WRITE_BYTES = 1 << 20,
     DRAIN_MS = 5000,
+};
+
+static int64_t snaplen = MAX_SNAPLEN, ring_mib = 64;
+
+static const struct program_option options[] = {
+    {"snaplen", 0, "BYTES", "keep this much of each packet", .number = &snaplen, .min = 1,
+     .max = MAX_SNAPLEN},
+    {"ring-mib", 0, "MIB", "size of the kernel's ring", .number = &ring_mib, .min = 1, .max = 1024},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "capture [OPTION]... INTERFACE FILE",
+    .summary = "Records packets into FILE, as pcapng, until standard input ends, or SIGTERM or\n"
+               "SIGINT. FILE - is standard output.",
+    .options = options,
+    .arguments = {2, 2},
+    .bare = true,
 };
 
 struct ring {
@@ -98,8 +115,7 @@ static uint8_t *room_for(struct file *file, size_t bytes) {
     return file->buffer + file->used;
 }
 
-static void put_file_header(struct file *file, const char *interface, unsigned link_type,
-                            uint32_t snaplen) {
+static void put_file_header(struct file *file, const char *interface, unsigned link_type) {
     file->used += pcapng_section(room_for(file, PCAPNG_BLOCK_BYTES), "tcplab capture");
     file->used +=
         pcapng_interface(room_for(file, PCAPNG_BLOCK_BYTES), link_type, snaplen, interface, NULL);
@@ -198,11 +214,11 @@ static unsigned link_type_of(int fd, const char *interface, bool *is_loopback) {
 }
 
 /* The filter runs in the kernel: it cuts at snaplen, and keeps only what leaves if asked to. */
-static void attach_filter(int fd, uint32_t snaplen, bool outgoing_only) {
+static void attach_filter(int fd, uint32_t keep_bytes, bool outgoing_only) {
     struct sock_filter outgoing[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, snaplen),
+        BPF_STMT(BPF_RET | BPF_K, keep_bytes),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     struct sock_fprog program = {.len = 4, .filter = outgoing};
@@ -213,14 +229,14 @@ static void attach_filter(int fd, uint32_t snaplen, bool outgoing_only) {
 }
 
 /* Nothing arrives on the socket before bind(): its protocol is 0 until then. */
-static struct ring open_ring(unsigned ring_mib, uint32_t snaplen) {
+static struct ring open_ring(void) {
     struct ring ring = {.fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
     if (ring.fd < 0 && errno == EPERM)
         fail_because("recording needs CAP_NET_RAW in this network namespace");
     if (ring.fd < 0)
         fail("packet socket");
     ring.block_bytes = snaplen > SMALL_BLOCK / 4 ? LARGE_BLOCK : SMALL_BLOCK;
-    ring.block_count = ring_mib * ((1u << 20) / ring.block_bytes);
+    ring.block_count = (unsigned)ring_mib * ((1u << 20) / ring.block_bytes);
     struct tpacket_req3 request = {
         .tp_block_size = ring.block_bytes,
         .tp_block_nr = ring.block_count,
@@ -231,7 +247,7 @@ static struct ring open_ring(unsigned ring_mib, uint32_t snaplen) {
     if (setsockopt(ring.fd, SOL_PACKET, PACKET_VERSION, &(int){TPACKET_V3}, sizeof(int)) < 0)
         fail("PACKET_VERSION TPACKET_V3");
     if (setsockopt(ring.fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
-        fail("a ring of %u MiB (try a smaller --ring-mib)", ring_mib);
+        fail("a ring of %lld MiB (try a smaller --ring-mib)", (long long)ring_mib);
     size_t bytes = (size_t)ring.block_bytes * ring.block_count;
     ring.blocks = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, 0);
     if (ring.blocks == MAP_FAILED)
@@ -341,8 +357,7 @@ static FILE *status_stream(const struct file *file) {
     return file->fd == STDOUT_FILENO ? stderr : stdout;
 }
 
-static void say_listening(const struct file *file, const char *interface, unsigned link_type,
-                          uint32_t snaplen, unsigned ring_mib) {
+static void say_listening(const struct file *file, const char *interface, unsigned link_type) {
     struct json j = json_start(status_stream(file));
     json_object(&j, NULL);
     json_bool(&j, "listening", true);
@@ -364,47 +379,23 @@ static void say_result(const struct file *file, const struct ring *ring) {
     json_finish(&j);
 }
 
-static const char usage[] =
-    "usage: capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE FILE\n"
-    "  --snaplen BYTES  keep this much of each packet, 1 to 262144 (default 262144: all of it)\n"
-    "  --ring-mib MIB   size of the kernel's ring, 1 to 1024 MiB (default 64)\n"
-    "  FILE             a pcapng file, or - for standard output\n"
-    "Records until standard input ends, or SIGTERM or SIGINT.\n";
-
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"snaplen", required_argument, NULL, 's'},
-                                            {"ring-mib", required_argument, NULL, 'r'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    uint32_t snaplen = MAX_SNAPLEN;
-    unsigned ring_mib = 64;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 's')
-            snaplen = (uint32_t)whole_number("--snaplen", optarg, 1, MAX_SNAPLEN);
-        else if (option == 'r')
-            ring_mib = (unsigned)whole_number("--ring-mib", optarg, 1, 1024);
-        else if (option == 'h')
-            return fputs(usage, stdout) < 0;
-        else
-            return 2; /* getopt has said why */
-    }
-    if (argc - optind != 2)
-        usage_error("INTERFACE and FILE are needed");
-    const char *interface = argv[optind];
+    char **arguments = parse_command_line(argc, argv, &command);
+    const char *interface = arguments[0];
 
     int signals = stop_signals();
-    struct ring ring = open_ring(ring_mib, snaplen);
+    struct ring ring = open_ring();
     bool is_loopback;
     unsigned link_type = link_type_of(ring.fd, interface, &is_loopback);
-    struct file file = open_file(argv[optind + 1]);
-    put_file_header(&file, interface, link_type, snaplen);
+    struct file file = open_file(arguments[1]);
+    put_file_header(&file, interface, link_type);
     write_out(&file);
 
     /* The filter comes before bind(), so that no packet gets past it. */
-    attach_filter(ring.fd, snaplen, is_loopback);
+    attach_filter(ring.fd, (uint32_t)snaplen, is_loopback);
     int64_t began_ns = clock_ns(CLOCK_REALTIME);
     bind_ring(&ring, interface);
-    say_listening(&file, interface, link_type, snaplen, ring_mib);
+    say_listening(&file, interface, link_type);
 
     const char *failure = record(&ring, &file, signals);
     drain_rest(&ring, &file);

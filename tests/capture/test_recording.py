@@ -398,7 +398,11 @@ def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], words: str)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["lo"], 2, "INTERFACE and FILE are needed (try --help)"),
+        (
+            ["lo"],
+            2,
+            "an argument is missing; usage: capture ",
+        ),
         (["--snaplen", "much", "lo", "x"], 2, "--snaplen: 'much' is not a whole number"),
         (["--no-such-option", "lo", "x"], 2, "no-such-option"),
         (["eth9", "/dev/null"], 1, "interface eth9: ENODEV: No such device"),

@@ -151,7 +151,7 @@ def test_send_file(network: AnyNetwork, congestion: str, some_file: Path, tmp_pa
         some_file,
         method="read",
         header=HeaderOptions(9),
-        receiver=ReceiverOptions(output, verify=True),
+        receiver=ReceiverOptions(output),
         run=RunOptions(congestion=congestion),
     )
     assert output.read_bytes() == some_file.read_bytes()

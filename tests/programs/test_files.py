@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 from pathlib import Path
@@ -30,10 +29,6 @@ def transfer(
     )
 
 
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("block", [None, 1000, 4096, 131072, 2147479552])
 def test_the_file_arrives(
@@ -47,7 +42,7 @@ def test_the_file_arrives(
         programs,
         some_file,
         ["-m", method, *size],
-        ["-o", output, "--sha256", sha256(some_file)],
+        ["-o", output],
     )
     assert output.read_bytes() == some_file.read_bytes()
     assert sent["bytes"] == received["bytes"] == 3_000_001
@@ -122,19 +117,12 @@ def test_several_at_a_time(
         programs,
         some_file,
         ["-j", 3, "-m", method],
-        ["-j", 3, "-o", output, "--sha256", sha256(some_file)],
+        ["-j", 3, "-o", output],
     )
     assert sent["bytes"] == received["bytes"] == 3 * 3_000_001
     assert sent["connections"] == received["connections"] == 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["output.1", "output.2", "output.3"]
-
-
-def test_a_wrong_sum_is_a_failure(programs: Programs, some_file: Path, tmp_path: Path) -> None:
-    words = ["-p", "0", "-o", tmp_path / "output", "--sha256", "0" * 64]
-    with programs.listening("sendfile_server", *words) as (receiver, port):
-        assert programs.run("sendfile_client", "-p", port, "127.0.0.1", some_file).returncode == 0
-        line = complaint(programs.finish(receiver), 1)
-    assert f"has the SHA-256 {sha256(some_file)}, not 000" in line
+    written = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert written == dict.fromkeys(["output.1", "output.2", "output.3"], some_file.read_bytes())
 
 
 @pytest.mark.slow

@@ -1,14 +1,13 @@
 /*
- * sandbox_run - run an untrusted command in namespaces of its own, with limits; leave nothing
- * behind.
+ * sandbox_run - run an untrusted command in namespaces of its own and with limits.
  *
- *     sandbox_run CONTROL_FD [OPTION=VALUE]... [--keep-network] [--no-lab] -- COMMAND [ARGUMENT...]
+ *     sandbox_run [OPTION]... -- CONTROL_FD COMMAND [ARGUMENT...]
  *
  * A submission is untrusted code. It runs in namespaces of its own (user, PID, mount, IPC, UTS,
  * network: namespaces(7)), in which it sees
  *
- *     /usr, /bin, /lib*, a few files of /etc, and each --bind=PATH     read-only
- *     /given, the folder --given=PATH; copied to /submission           read-only
+ *     /usr, /bin, /lib*, a few files of /etc, and each --bind PATH     read-only
+ *     /given, the folder --given PATH; copied to /submission           read-only
  *     /submission (where COMMAND starts), /tmp, /dev/shm               --folder-bytes of memory
  *     /proc                                                            of its own processes only
  *     a network with a loopback interface and nothing else; with --keep-network the one that
@@ -60,6 +59,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -87,54 +87,32 @@ static struct limits limits = {
     .process_bytes = (int64_t)4 << 30,
 };
 
-/* ---- the command line ---- */
-
-static const struct {
-    const char *name;
-    int64_t *value, min, max;
-} numbers[] = {
-    {"--folder-bytes", &root.folder_bytes, 1 << 20, (int64_t)1 << 40},
-    {"--memory-bytes", &limits.memory_bytes, 1 << 20, (int64_t)1 << 44},
-    {"--process-bytes", &limits.process_bytes, 1 << 20, (int64_t)1 << 44},
-    {"--file-bytes", &limits.file_bytes, 1 << 10, (int64_t)1 << 40},
-    {"--processes", &limits.processes, 1, 100000},
-    {"--wall-s", &limits.wall_s, 1, 86400},
-    {"--cpu-s", &limits.cpu_s, 1, 86400},
+static const struct program_option options[] = {
+    {"bind", 0, "PATH", "show it, read-only", .each = add_bind},
+    {"given", 0, "PATH", "show it as /given, and copy it to /submission", .text = &root.given},
+    {"keep-network", 0, NULL, "stay in this network namespace", .flag = &keep_network},
+    {"no-lab", 0, NULL, "forbid further namespaces", .flag = &no_lab},
+    {"folder-bytes", 0, "B", "to be written", .number = &root.folder_bytes, .min = 1 << 20,
+     .max = 0x1p40},
+    {"memory-bytes", 0, "B", "resident, of all", .number = &limits.memory_bytes, .min = 1 << 20,
+     .max = 0x1p44},
+    {"process-bytes", 0, "B", "address space of each", .number = &limits.process_bytes,
+     .min = 1 << 20, .max = 0x1p44},
+    {"file-bytes", 0, "B", "of each file", .number = &limits.file_bytes, .min = 1 << 10,
+     .max = 0x1p40},
+    {"processes", 0, "N", "at a time", .number = &limits.processes, .min = 1, .max = 100000},
+    {"wall-s", 0, "S", "by the clock", .number = &limits.wall_s, .min = 1, .max = 86400},
+    {"cpu-s", 0, "S", "of processor time, of all", .number = &limits.cpu_s, .min = 1, .max = 86400},
+    {.help = NULL},
 };
 
-static void take_option(const char *option) {
-    const char *value = strchr(option, '=');
-    size_t length = value ? (size_t)(value - option) : strlen(option);
-    if (strcmp(option, "--keep-network") == 0)
-        keep_network = true;
-    else if (strcmp(option, "--no-lab") == 0)
-        no_lab = true;
-    else if (value && strncmp(option, "--given", length) == 0)
-        root.given = value + 1;
-    else if (value && strncmp(option, "--bind", length) == 0)
-        add_bind(value + 1);
-    else {
-        for (size_t i = 0; value && i < sizeof numbers / sizeof *numbers; i++)
-            if (strlen(numbers[i].name) == length &&
-                strncmp(option, numbers[i].name, length) == 0) {
-                *numbers[i].value = whole_number(option, value + 1, numbers[i].min, numbers[i].max);
-                return;
-            }
-        usage_error("no such option: %s", option);
-    }
-}
-
-static char **take_command_line(int argc, char **argv) {
-    int i = 2;
-    if (argc < 2)
-        usage_error("usage: sandbox_run CONTROL_FD [OPTION=VALUE]... -- COMMAND [ARGUMENT...]");
-    control = (int)whole_number("CONTROL_FD", argv[1], 3, 1 << 20);
-    for (; i < argc && strcmp(argv[i], "--") != 0; i++)
-        take_option(argv[i]);
-    if (i + 1 >= argc)
-        usage_error("no COMMAND after --");
-    return argv + i + 1;
-}
+static const struct command command_line = {
+    .usage = "sandbox_run [OPTION]... -- CONTROL_FD COMMAND [ARGUMENT...]",
+    .summary = "Runs an untrusted command; reports on the socket CONTROL_FD how it ended.",
+    .options = options,
+    .arguments = {2, INT_MAX},
+    .bare = true,
+};
 
 /* ---- the network ---- */
 
@@ -306,7 +284,8 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
 }
 
 int main(int argc, char **argv) {
-    char **command = take_command_line(argc, argv);
+    char **arguments = parse_command_line(argc, argv, &command_line), **command = arguments + 1;
+    control = (int)whole_number("CONTROL_FD", arguments[0], 3, 1 << 20);
     uid_t uid = geteuid();
     gid_t gid = getegid();
     bool real_root = uid == 0 && !keep_network;

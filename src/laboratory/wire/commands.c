@@ -18,14 +18,13 @@
 enum { COMMAND_BYTES = 8192, MAX_WORDS = 64 };
 
 static const char help[] =
-    "Commands on standard input; LINK is 0 for the first pair, DIR is ab, ba or both:\n"
+    "\nCommands on standard input; LINK is 0 for the first pair, DIR is ab, ba or both:\n"
     "  set LINK DIR KEY=VALUE...     change parameters, from the next frame on; see below\n"
     "  script LINK DIR ACTION WHAT [CONDITION]...\n"
     "                                ACTION: drop, duplicate, hold (for hold_ns)\n"
     "                                WHAT: any, ip, tcp, data (TCP with payload), ack (nothing\n"
     "                                but that), syn, fin, rst, udp, icmp\n"
-    "                                CONDITION, all must hold: nth=3,7-9  every=50  limit=2\n"
-    "                                port=5001  from_ns=T  to_ns=T (since the first WHAT)\n"
+    "                                CONDITION, all must hold: nth=3,7-9  every=50  port=5001\n"
     "  script LINK DIR clear         forget the rules\n"
     "  show                          parameters and rules\n"
     "  counters                      what happened since the start, or:\n"
@@ -175,8 +174,6 @@ static void command_counters(void) {
     json_int(&j, "memory_bytes", (int64_t)(store_bytes()));
     json_int(&j, "cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
     json_int(&j, "clock_steps", (int64_t)clock_steps);
-    /* CLOCK_BOOTTIME runs on while the machine sleeps, CLOCK_MONOTONIC doesn't. */
-    json_int(&j, "suspended_ns", clock_ns(CLOCK_BOOTTIME) - now_ns());
     write_recording(&j);
     json_array(&j, "links");
     for (unsigned i = 0; i < link_count; i++) {

@@ -38,14 +38,14 @@ static void direction_open(struct direction *d, struct side *from, struct side *
     d->set = default_settings;
 }
 
-void link_open(char *names, const struct port_options *options) {
+void link_open(char *names, bool offload) {
     struct link *link = &links[link_count];
     char *b = strchr(names, ':');
     if (!b)
         usage_error("'%s' is not a pair of interfaces like eth0:eth1", names);
     *b++ = '\0';
-    side_open(&link->a, names, options);
-    side_open(&link->b, b, options);
+    side_open(&link->a, names, offload);
+    side_open(&link->b, b, offload);
     link->a.interface = 2 * link_count;
     link->b.interface = 2 * link_count + 1;
     direction_open(&link->ab, &link->a, &link->b, &link->ba, 0);
@@ -271,7 +271,7 @@ bool link_enter(struct direction *d, struct frame *in_ring, bool lend) {
     link_advance(d, in_ring->arrival_ns);
     in_ring->wire_bytes = wire_bytes(in_ring);
     in_ring->payload_at = bundle_payload_at(in_ring->data, &h, offload_of(in_ring));
-    unsigned struck = script_strikes(&d->script, &h, in_ring->arrival_ns);
+    unsigned struck = script_strikes(&d->script, &h);
     in_ring->held = struck & 1U << HOLD;
     enum reason reason = admit(d, in_ring, &h, struck, &fragments);
     if (reason == STAYS && !fragments &&

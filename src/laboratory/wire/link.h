@@ -47,7 +47,7 @@ struct direction *direction_at(unsigned i);
 struct side *side_at(unsigned i);
 
 /* Opens the interfaces that "a:b" names; the names are cut apart in place. */
-void link_open(char *names, const struct port_options *options);
+void link_open(char *names, bool offload);
 
 /* Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does. */
 bool link_enter(struct direction *d, struct frame *in_ring, bool lend);

@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+enum { RING_BYTES = 8 << 20, OFFLOAD_RING_BYTES = 32 << 20 };
+
 struct port ports[MAX_PORTS];
 unsigned port_count;
 
@@ -63,9 +65,9 @@ static void start_receiving(const struct port *port) {
 }
 
 /* TPACKET_V2 and not V3: V3 hands over blocks of frames, up to a timer tick late. */
-static void ring_open(struct port *port, const struct port_options *options) {
+static void ring_open(struct port *port, bool offload) {
     uint32_t frame_bytes = port->mtu + ETH_HLEN + 2 * VLAN_BYTES;
-    if (options->offload && frame_bytes < MAX_FRAME)
+    if (offload && frame_bytes < MAX_FRAME)
         frame_bytes = MAX_FRAME;
     port->slot_bytes = (frame_bytes + 96 + 63) / 64 * 64; /* 96: the headers of a slot */
     port->block_bytes = 1 << 16;
@@ -74,7 +76,7 @@ static void ring_open(struct port *port, const struct port_options *options) {
     port->slots_per_block = port->block_bytes / port->slot_bytes;
     /* At least twice what may be lent out of the ring at a time. */
     size_t least = (2 * BATCH + port->slots_per_block - 1) / port->slots_per_block;
-    size_t blocks = options->ring_bytes / port->block_bytes;
+    size_t blocks = (offload ? OFFLOAD_RING_BYTES : RING_BYTES) / port->block_bytes;
     port->blocks = (unsigned)(blocks < least ? least : blocks);
     struct tpacket_req request = {
         .tp_block_size = port->block_bytes,
@@ -84,13 +86,13 @@ static void ring_open(struct port *port, const struct port_options *options) {
     };
     size_t size = (size_t)port->block_bytes * port->blocks;
     if (setsockopt(port->socket, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) == -1)
-        fail("%s: --ring: a receive ring of %zu bytes", port->name, size);
+        fail("%s: a receive ring of %zu bytes", port->name, size);
     port->ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, port->socket, 0);
     if (port->ring == MAP_FAILED)
-        fail("%s: --ring: mapping %zu bytes", port->name, size);
+        fail("%s: mapping a receive ring of %zu bytes", port->name, size);
 }
 
-static void port_open(struct port *port, const char *name, const struct port_options *options) {
+static void port_open(struct port *port, const char *name, bool offload) {
     if (strlen(name) >= sizeof port->name || *name == '\0')
         usage_error("'%s' is not the name of a network interface", name);
     snprintf(port->name, sizeof port->name, "%s", name);
@@ -110,21 +112,21 @@ static void port_open(struct port *port, const char *name, const struct port_opt
     int sndbuf = 1 << 22; /* the kernel silently gives what it allows */
     setsockopt(port->socket, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof sndbuf);
     port->mtu = interface_mtu(port);
-    port->bundles = !options->offload && feature_is_off(port, ETHTOOL_GTSO) &&
-                    feature_is_off(port, ETHTOOL_GTXCSUM);
-    ring_open(port, options);
+    port->bundles =
+        !offload && feature_is_off(port, ETHTOOL_GTSO) && feature_is_off(port, ETHTOOL_GTXCSUM);
+    ring_open(port, offload);
     port->seen_ns = now_ns();
     start_receiving(port);
     port->down = !is_up(port);
 }
 
-void side_open(struct side *side, char *names, const struct port_options *options) {
+void side_open(struct side *side, char *names, bool offload) {
     snprintf(side->name, sizeof side->name, "%s", names);
     side->ports = &ports[port_count];
     for (char *name; (name = strsep(&names, ",")); side->port_count++) {
         if (port_count == MAX_PORTS)
             usage_error("more than %d interfaces", MAX_PORTS);
-        port_open(&ports[port_count++], name, options);
+        port_open(&ports[port_count++], name, offload);
     }
 }
 

@@ -56,13 +56,11 @@ struct side {
 extern struct port ports[MAX_PORTS];
 extern unsigned port_count;
 
-struct port_options {
-    bool offload;      /* carry super-segments whole */
-    size_t ring_bytes; /* of each receive ring */
-};
-
-/* Opens the ports that "c1,c2,c3" names; the names are cut apart in place. */
-void side_open(struct side *side, char *names, const struct port_options *options);
+/*
+ * Opens the ports that "c1,c2,c3" names; the names are cut apart in place. With `offload` they
+ * carry super-segments whole.
+ */
+void side_open(struct side *side, char *names, bool offload);
 
 /* An interface that is down may come up again; one that is gone ends the program. */
 void port_check(struct port *port);

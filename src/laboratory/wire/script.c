@@ -42,12 +42,6 @@ static bool parse_condition(struct rule *rule, char *word) {
         return answer_error("script: '%s' wants a whole number", word);
     if (strcmp(word, "every") == 0 && number > 0)
         rule->every = (uint64_t)number;
-    else if (strcmp(word, "limit") == 0 && number > 0)
-        rule->limit = (uint64_t)number;
-    else if (strcmp(word, "from_ns") == 0)
-        rule->from_ns = number;
-    else if (strcmp(word, "to_ns") == 0)
-        rule->to_ns = number;
     else if (strcmp(word, "port") == 0 && number > 0 && number < 65536)
         rule->port = (uint16_t)number;
     else
@@ -72,8 +66,7 @@ bool rule_parse(struct rule *rule, char **words, int count) {
     if (what < 0)
         return answer_error("script: %s what? any, ip, tcp, data, ack, syn, fin, rst, udp or icmp",
                             words[0]);
-    *rule =
-        (struct rule){.action = (enum action)action, .what = (enum what)what, .to_ns = INT64_MAX};
+    *rule = (struct rule){.action = (enum action)action, .what = (enum what)what};
     for (int i = 2; i < count; i++)
         if (!parse_condition(rule, words[i]))
             return false;
@@ -122,23 +115,19 @@ static bool is_nth(const struct rule *rule) {
 }
 
 /* Does the rule strike this frame? Counts it if it matches. */
-static bool strikes(struct rule *rule, const struct headers *h, int64_t t) {
+static bool strikes(struct rule *rule, const struct headers *h) {
     if (!rule_matches(rule, h))
         return false;
-    if (rule->seen++ == 0)
-        rule->first_ns = t;
-    int64_t since_ns = t - rule->first_ns;
-    bool strike = is_nth(rule) && (!rule->every || rule->seen % rule->every == 0) &&
-                  (!rule->limit || rule->struck < rule->limit) && since_ns >= rule->from_ns &&
-                  since_ns < rule->to_ns;
+    rule->seen++;
+    bool strike = is_nth(rule) && (!rule->every || rule->seen % rule->every == 0);
     rule->struck += strike;
     return strike;
 }
 
-unsigned script_strikes(struct script *script, const struct headers *h, int64_t t) {
+unsigned script_strikes(struct script *script, const struct headers *h) {
     unsigned actions = 0;
     for (struct rule *rule = script->rules; rule < script->rules + script->count; rule++)
-        if (strikes(rule, h, t))
+        if (strikes(rule, h))
             actions |= 1U << rule->action;
     return actions;
 }

@@ -20,11 +20,9 @@ struct rule {
     struct range {
         uint64_t first, last;
     } nth[MAX_RANGES];
-    unsigned nth_count;     /* 0: all */
-    uint64_t every, limit;  /* 0: no such condition */
-    int64_t from_ns, to_ns; /* since the first frame it saw */
+    unsigned nth_count; /* 0: all */
+    uint64_t every;     /* 0: all */
     uint64_t seen, struck;
-    int64_t first_ns;
 };
 
 struct script {
@@ -38,7 +36,7 @@ bool rule_parse(struct rule *rule, char **words, int count);
 bool rule_matches(const struct rule *rule, const struct headers *h);
 
 /* What the rules do to this frame: bit 1 << action for each action. Counts it. */
-unsigned script_strikes(struct script *script, const struct headers *h, int64_t t);
+unsigned script_strikes(struct script *script, const struct headers *h);
 
 /* As an array of objects, with what each rule has seen and struck. */
 void script_write(struct json *j, const struct script *script);

@@ -50,7 +50,6 @@
 #include "recording.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -207,19 +206,29 @@ _Noreturn static void run(void) {
 
 /* ---- start ---- */
 
-static const char usage[] =
-    "usage: wire [OPTION]... A:B [C:D]...\n"
-    "Forward frames between the network interfaces A and B through an emulated link. A side\n"
-    "may be several interfaces, as in C1,C2,C3:S, which then share the link.\n"
-    "\n"
-    "  -o, --offload      carry super-segments (TSO/GSO) whole\n"
-    "  -m, --memory MIB   the most that frames in flight may take, all links together (512).\n"
-    "                     Taken as needed: 2 KiB a frame of MTU 1500, so for each direction\n"
-    "                     (rate x delay + queue) x 1.4. A capture takes 11 MiB more\n"
-    "  -r, --ring MIB     receive ring of each interface, in kernel memory (8; --offload: 32)\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "\n";
+static int64_t memory_mib = 512;
+static bool offload;
+
+static const struct program_option options[] = {
+    {"offload", 'o', NULL, "carry super-segments (TSO/GSO) whole", .flag = &offload},
+    {"memory", 'm', "MIB", "the most that frames in flight may take", .number = &memory_mib,
+     .min = 1, .max = 1 << 20},
+    {.help = NULL},
+};
+
+static const struct command command = {
+    .usage = "wire [OPTION]... A:B [C:D]...",
+    .summary =
+        "Forwards frames between the network interfaces A and B through an emulated link. A side\n"
+        "may be several interfaces, as in C1,C2,C3:S, which then share the link.\n\n"
+        "Memory is taken as needed: 2 KiB per frame of MTU 1500, so for each direction\n"
+        "(rate x delay + queue) x 1.4. A capture takes 11 MiB more; the receive ring of each\n"
+        "interface, in kernel memory, 8 MiB (--offload: 32).",
+    .options = options,
+    .arguments = {1, MAX_LINKS},
+    .bare = true,
+    .more_help = print_command_help,
+};
 
 static void ask_to_end(int signal_number) {
     asked_to_end = signal_number;
@@ -255,7 +264,7 @@ static void ask_for_short_slices(void) {
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-static void announce_ready(bool offload) {
+static void announce_ready(void) {
     struct json j = json_start(stdout);
     json_object(&j, NULL);
     json_bool(&j, "ready", true);
@@ -266,42 +275,7 @@ static void announce_ready(bool offload) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {
-        {"offload", no_argument, NULL, 'o'},
-        {"memory", required_argument, NULL, 'm'},
-        {"ring", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    struct port_options port_options = {.offload = false};
-    int64_t memory_mib = 512, ring_mib = 0;
-    for (int option; (option = getopt_long(argc, argv, "om:r:h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'o':
-            port_options.offload = true;
-            break;
-        case 'm':
-            memory_mib = whole_number("--memory", optarg, 1, 1 << 20);
-            break;
-        case 'r':
-            ring_mib = whole_number("--ring", optarg, 1, 1024);
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            print_command_help();
-            return 0;
-        default:
-            usage_error("unknown option");
-        }
-    }
-    if (optind == argc)
-        usage_error("wants a pair of interfaces like eth0:eth1");
-    if (argc - optind > MAX_LINKS)
-        usage_error("%d links: at most %d", argc - optind, MAX_LINKS);
-    if (ring_mib == 0)
-        ring_mib = port_options.offload ? 32 : 8;
-    port_options.ring_bytes = (size_t)ring_mib << 20;
-
+    char **pairs = parse_command_line(argc, argv, &command);
     cpu_set_t cpus;
     /* With one processor, waiting awake would keep it from the hosts. */
     may_spin = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
@@ -310,10 +284,10 @@ int main(int argc, char **argv) {
     ask_for_short_slices();
     store_open((size_t)memory_mib << 20);
     compare_clocks();
-    for (int i = optind; i < argc; i++)
-        link_open(argv[i], &port_options);
+    for (; *pairs; pairs++)
+        link_open(*pairs, offload);
     atexit(finish_capture);
     catch_signals();
-    announce_ready(port_options.offload);
+    announce_ready();
     run();
 }

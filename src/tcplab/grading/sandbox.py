@@ -372,7 +372,7 @@ def start(
             fds.append(theirs.fileno())
             options = limits.options() + _options(given, host, lab_allowed)
             program = str(program_path("sandbox_run"))
-            words = [program, str(theirs.fileno()), *options, "--", *words]
+            words = [program, *options, "--", str(theirs.fileno()), *words]
         process = _popen(words, host, environment, fds, stdin, cwd)
         return Started(process, control, limits, result, kept.pop_all())
 

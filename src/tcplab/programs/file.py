@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from tcplab.programs.logs import File
@@ -41,7 +40,7 @@ class FileReceiver(Report):
 
 @dataclass(frozen=True, slots=True)
 class SendFileResult(Report):
-    """Report of filesend, with that of filerecv."""
+    """Report of sendfile_client, with that of sendfile_server."""
 
     method: SendMethod  #: How
     bytes: int  #: Sent over all connections, headers included
@@ -74,12 +73,11 @@ class HeaderOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOptions:
-    """Options of filerecv."""
+    """Options of sendfile_server."""
 
     #: File to write to (several connections: output.1, output.2, ...); None for /dev/null
     output: File | None = None
     discard: bool = False  #: Throw the data away in the kernel
-    verify: bool = False  #: Compare the SHA-256 of what was written; needs output
     rcvbuf_bytes: int | None = None  #: SO_RCVBUF; None leaves it to the kernel
     read_bytes: int = 131072  #: Size of a read
 
@@ -110,7 +108,7 @@ def send_file(
         run: CPU, congestion control, port and deadlines.
 
     Raises:
-        LabError: a program failed, the cache could not be made as asked, or the sums differ.
+        LabError: a program failed, or the cache could not be made as asked.
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
@@ -125,19 +123,11 @@ def send_file(
     ]
     taker += [*run.server_options(network), *short_options(o=receiver.output)]
     taker += [*short_options(r=receiver.read_bytes), *long_options(discard=receiver.discard)]
-    taker += long_options(sha256=_sha256(path) if receiver.verify else None)
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
     sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
     sent, received = run_pair(network, taker, sender, run.timeout_s)
     return SendFileResult.from_json({**sent, "receiver": received})
-
-
-def _sha256(path: File) -> str:
-    import hashlib
-
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def page_cache(network: AnyNetwork, path: File, state: CacheState = "asis") -> float:
