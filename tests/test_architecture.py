@@ -19,6 +19,9 @@ PACKAGE = ROOT / "src" / "tcplab"
 
 #: Half a second each to import, and so never when tcplab is.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
+#: The parts of the standard library that the models need.
+PURE = {"__future__", "collections", "dataclasses", "enum", "functools"}
+PURE |= {"heapq", "itertools", "math", "typing"}
 MOST_LINES = 60
 MOST_PARAMETERS = 10
 
@@ -167,6 +170,12 @@ def test_public_functions_take_few_parameters() -> None:
         if not private and len(names - {"self", "cls"}) > MOST_PARAMETERS:
             found.add(name)
     agree(found, KNOWN_MANY_PARAMETERS)
+
+
+def test_models_are_pure_functions_of_the_standard_library() -> None:
+    """No files, sockets or processes, and no other package: order() says which of tcplab."""
+    found = {name.partition(".")[0] for file, name, *_ in imports() if top(file) == "models"}
+    assert found == PURE | {"tcplab"}
 
 
 def test_nothing_heavy_is_imported_with_a_module() -> None:

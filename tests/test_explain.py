@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.nonempty import each
 
 from tcplab import Lab, LabError
 from tcplab import explain as command
@@ -198,7 +197,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
     # What the log tells beyond the capture's end is not taken for waiting.
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         last_ns = int(from_file(cut)["time_ns"].max())
-    assert all(hold.end_ns <= last_ns for hold in each(timeline.holds))
+    assert all(hold.end_ns <= last_ns for hold in timeline.holds)
 
 
 @pytest.mark.needs_lab

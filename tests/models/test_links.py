@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.nonempty import each
 
-import tcplab.models
 from tcplab.models import (
     MATHIS_CONSTANTS,
     Encapsulation,
@@ -37,19 +33,6 @@ ENCAPSULATIONS = st.builds(
     vlan_tags=st.integers(0, 2),
     link=st.sampled_from(["ethernet", "frame", "none"]),
 )
-
-
-def test_models_need_nothing_but_the_standard_library() -> None:
-    allowed = {"__future__", "collections", "dataclasses", "enum", "heapq", "itertools", "math"}
-    for file in each(Path(tcplab.models.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                assert {name.name.split(".")[0] for name in node.names} <= allowed | {"typing"}
-            elif isinstance(node, ast.ImportFrom):
-                module = str(node.module)
-                assert module.startswith(("tcplab.models", "tcplab.checks", "tcplab.errors")) or (
-                    module.split(".")[0] in allowed | {"typing"}
-                ), f"{file.name} imports {module}"
 
 
 # ---- segments ----
