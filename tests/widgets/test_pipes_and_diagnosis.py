@@ -56,7 +56,7 @@ def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Pan
     assert run["label"].startswith("3 copies, ")
     assert "dd | netcat → netcat" in run["text"]
     assert "netcat &lt; file" in run["table"]
-    assert run["alt"].startswith("The way of a byte: page cache to netcat, netcat to sockets")
+    assert run["alt"].startswith("The path of a byte: page cache to netcat, netcat to sockets")
     assert run["headline"] > 0
     assert run["prediction"] == 1.5
     assert "the block size is that of dd" in composed.message
