@@ -6,7 +6,10 @@ import pytest
 from tests.figures.test_pipes import inside
 
 from tcplab import figures
-from tcplab.experiments.send_file import TEXT_S, Case, Cost, Part, SendFiles, Transfer
+from tcplab.experiments.sendfile import Cost, Plan, SendFiles, Transfer
+from tcplab.experiments.sendfile.header import WithHeader
+from tcplab.experiments.sendfile.wire import OverWire
+from tcplab.programs import HeaderOptions
 
 NAMES = {"A": "A: read 4096 + send", "B": "B: sendfile", "C": "C: cork, sendfile"}
 
@@ -15,40 +18,45 @@ def cost(size: int, wall_s: float, cpu_s_per_gb: float) -> Cost:
     return Cost(wall_s, cpu_s_per_gb * size / 1e9, 0.2 * size / 1e9, size, 7, 3, 1, 0, 0, 1.0)
 
 
-def transfer(part: Part, variant: str, size_mb: int, wall_s: float, cpu: float) -> Transfer:
+def transfer(name: str, size_mb: int, wall_s: float, cpu: float) -> Transfer:
     size = size_mb * 1_000_000
-    text_s = TEXT_S.get((variant[0], size_mb)) if part == "wire" else None
-    case = Case(part, variant, "sendfile", size, text_s=text_s)
-    return Transfer(case, [cost(size, wall_s, cpu)])
+    return Transfer(Plan(name, "sendfile", size), [cost(size, wall_s, cpu)])
 
 
-def made() -> SendFiles:
-    wire = [
-        transfer("wire", name, size, size / 11.77, 0.5 if letter == "A" else 0.1)
+def over_wire() -> OverWire:
+    transfers = [
+        transfer(name, size, size / 11.77, 0.5 if letter == "A" else 0.1)
         for size in (9, 32, 64)
         for letter, name in NAMES.items()
     ]
-    loopback = [
-        transfer("loopback", NAMES["A"], 64, 0.04, 0.4),
-        transfer("loopback", NAMES["B"], 64, 0.01, 0.04),
-        transfer("loopback", "mmap + send", 64, 0.02, 0.2),
-        transfer("loopback", NAMES["B"], 9, 0.01, 0.04),
+    return OverWire(transfers, {})
+
+
+def within_one_machine() -> SendFiles:
+    transfers = [
+        transfer(NAMES["A"], 64, 0.04, 0.4),
+        transfer(NAMES["B"], 64, 0.01, 0.04),
+        transfer("mmap + send", 64, 0.02, 0.2),
+        transfer(NAMES["B"], 9, 0.01, 0.04),
     ]
+    return SendFiles(transfers, {})
+
+
+def with_header() -> WithHeader:
     sizes = {"default": [100, 1448, 500], "TCP_CORK": [1448, 600]}
-    header = [
+    transfers = [
         Transfer(
-            Case("header", name, "sendfile", 1948, header_bytes=100),
+            Plan(name, "sendfile", 1948, header=HeaderOptions(100)),
             [cost(2048, 0.02, 1)],
             segments=segments,
-            drops=0,
         )
         for name, segments in sizes.items()
     ]
-    return SendFiles([*wire, *loopback, *header], {})
+    return WithHeader(transfers, {})
 
 
 def test_equal_seconds_and_different_work() -> None:
-    picture = figures.file_seconds(made())
+    picture = figures.file_seconds(over_wire())
     assert picture.title == (
         "64 MB: 5.44 s, whichever variant; but A takes 5.0 times the sender's CPU time"
     )
@@ -59,7 +67,7 @@ def test_equal_seconds_and_different_work() -> None:
 
 
 def test_all_ways_of_the_largest_file() -> None:
-    picture = figures.file_methods(made())
+    picture = figures.file_methods(within_one_machine())
     assert picture.title == (
         "Within one machine sendfile is 4.0 times as fast as read 4096 + send, and its sender"
         " needs 10.0 times less CPU"
@@ -69,7 +77,7 @@ def test_all_ways_of_the_largest_file() -> None:
 
 
 def test_who_sends_the_header_alone() -> None:
-    picture = figures.header_segments(made())
+    picture = figures.header_segments(with_header())
     assert picture.title == "The header leaves in a segment of its own with: default"
     assert "TCP_CORK: 1448 + 600" in picture.alt
     assert inside(picture)
@@ -78,5 +86,5 @@ def test_who_sends_the_header_alone() -> None:
 def test_parts_that_were_not_measured_make_no_picture() -> None:
     nothing = SendFiles([], {})
     for draw in (figures.file_seconds, figures.file_methods, figures.header_segments):
-        with pytest.raises(ValueError, match="part '"):
+        with pytest.raises(ValueError, match=r"measured|recorded"):
             draw(nothing)

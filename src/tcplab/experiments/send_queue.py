@@ -17,20 +17,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
-from tcplab.experiments.declaration import experiment
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Loopback
 from tcplab.tables import Column
 
-__all__ = ["Queues", "Way", "measure"]
+__all__ = ["Queue", "Queues", "measure"]
 
 Method = Literal["read + send", "sendfile"]
-METHODS: Final[tuple[Method, ...]] = ("read + send", "sendfile")
 
 FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue take together
 BLOCK_BYTES: Final = 4096
@@ -39,8 +38,8 @@ NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own ove
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """What was queued in one way, and the memory that it took.
+class Queue(Variant):
+    """What was queued by one method, and the memory that it took.
 
     Attributes:
         method: how it got into the queues.
@@ -61,76 +60,64 @@ class Way:
         pairs = zip(self.memory_bytes, self.queued_bytes, strict=True)
         return statistics.median(memory / queued for memory, queued in pairs)
 
+    def row(self) -> dict[str, Any]:
+        """One row of plain data; medians over the runs."""
+        return {
+            "variant": self.method,
+            "clients": self.clients,
+            "queued_mb": statistics.median(self.queued_bytes) / 1e6,
+            "memory_mb": statistics.median(self.memory_bytes) / 1e6,
+            "memory_per_byte": self.memory_per_byte,
+        }
 
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """Both ways, measured in turn."""
 
-    experiment: ClassVar[str] = "send-queue"
+class Queues(Result[Queue]):
+    """Both methods, measured in turn; the key is the method."""
+
     columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "how"),
+        Column("variant", "method"),
         Column("clients", "clients", "d"),
         Column("queued_mb", "queued (MB)", ".1f"),
         Column("memory_mb", "memory taken (MB)", ".1f"),
-        Column("memory_per_byte", "bytes of memory for a byte", ".2f"),
+        Column("memory_per_byte", "bytes of memory per byte", ".2f"),
     )
-
-    ways: Sequence[Way]
-    provenance: Mapping[str, Any]
-
-    def __getitem__(self, method: Method) -> Way:
-        for way in self.ways:
-            if way.method == method:
-                return way
-        raise KeyError(method)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a way; medians over the runs."""
-        return [
-            {
-                "variant": way.method,
-                "clients": way.clients,
-                "queued_mb": statistics.median(way.queued_bytes) / 1e6,
-                "memory_mb": statistics.median(way.memory_bytes) / 1e6,
-                "memory_per_byte": way.memory_per_byte,
-            }
-            for way in self.ways
-        ]
 
 
 @experiment("send-queue", on_loopback=True)
-def measure(clients: int = 32, runs: int = 3) -> Queues:
-    """Sends a file to clients that never read, until nothing more goes in, and looks at memory.
+def measure(
+    clients: Annotated[int, Between(1, 400)] = 32, runs: Annotated[int, Between(1, 100)] = 3
+) -> Queues:
+    """Memory that full send queues take: after send(), and after sendfile().
+
+    A file is sent to clients that never read, until nothing more goes in.
 
     Args:
-        clients: connections, 1 to 400; each takes up to 12 MB of memory.
-        runs: of both ways in turn, 1 to 100.
+        clients: connections, each of which takes up to 12 MB of memory.
+        runs: rounds of both methods.
 
     Raises:
-        ValueError: a number is out of range.
+        ParameterError: a number is out of range.
         LabError: there is too little memory for it, or no laboratory can be made here.
     """
-    for name, value, most in (("clients", clients, 400), ("runs", runs, 100)):
-        if not 1 <= value <= most:
-            raise ValueError(f"{name}={value} must be from 1 to {most}")
     if (available := _meminfo_bytes("MemAvailable")) < 2 * clients * NEEDED_BYTES:
         raise LabError(
             f"{clients} clients may take {clients * NEEDED_BYTES / 1e6:.0f} MB, and"
             f" {available / 1e6:.0f} MB are available; try fewer clients"
         )
-    senders: Mapping[Method, _Sender] = {"read + send": _read_and_send, "sendfile": os.sendfile}
-    seen: dict[Method, list[tuple[int, int]]] = {method: [] for method in METHODS}
     with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("rb") as file:
         # The first fill moves the kernel's reserves about, and is not counted.
         _fill_queues(network, file.fileno(), _read_and_send, clients)
-        for _run in range(runs):
-            for method in METHODS:
-                seen[method].append(_fill_queues(network, file.fileno(), senders[method], clients))
-        ways = [
-            Way(method, clients, [queued for queued, _ in each], [memory for _, memory in each])
-            for method, each in seen.items()
+        results, done = in_rounds(
+            "send-queue",
+            runs,
+            list(_SENDERS),
+            lambda method: _fill_queues(network, file.fileno(), _SENDERS[method], clients),
+        )
+        queues = [
+            Queue(method, clients, [queued for queued, _ in each], [memory for _, memory in each])
+            for method, each in results.items()
         ]
-        return Queues(ways, provenance(network, runs=runs, file_bytes=FILE_BYTES))
+        return Queues(queues, provenance(network, file_bytes=FILE_BYTES, **done))
 
 
 _Sender = Callable[[int, int, int, int], int]
@@ -138,6 +125,12 @@ _Sender = Callable[[int, int, int, int], int]
 
 def _read_and_send(to: int, file: int, at: int, most: int) -> int:
     return os.write(to, os.pread(file, min(most, BLOCK_BYTES), at))
+
+
+_SENDERS: Final[Mapping[Method, _Sender]] = {
+    "read + send": _read_and_send,
+    "sendfile": os.sendfile,
+}
 
 
 def _fill_queues(network: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:

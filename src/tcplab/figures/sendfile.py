@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.send_file import Part, SendFiles, Transfer
+from tcplab.experiments import table
+from tcplab.experiments.sendfile import SendFiles, Transfer
+from tcplab.experiments.sendfile.header import header_alone
+from tcplab.experiments.sendfile.wire import published_s
 from tcplab.figures import style
 from tcplab.figures.bars import beside, look_of, named_once
 from tcplab.figures.style import Picture, Style, drawing
@@ -28,71 +31,75 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 
 @drawing()
-def file_seconds(result: SendFiles, part: Part = "wire") -> Picture:
+def file_seconds(result: SendFiles) -> Picture:
     """The three published variants: seconds beside the published ones, and the sender's CPU time.
 
+    Args:
+        result: of experiments.sendfile.wire.measure.
+
     Raises:
-        ValueError: the three published variants were not measured in this part.
+        ValueError: the three published variants were not measured.
     """
-    three = [
-        each for each in _measured(result, part) if each.case.variant[:2] in ("A:", "B:", "C:")
-    ]
+    three = [each for each in _measured(result) if each.plan.name[:2] in ("A:", "B:", "C:")]
     if not three:
-        raise ValueError(f"the three published variants were not measured in part {part!r}")
-    sizes = sorted({each.case.file_bytes for each in three})
-    largest = [each for each in three if each.case.file_bytes == sizes[-1]]
+        raise ValueError("the three published variants were not measured")
+    sizes = sorted({each.plan.file_bytes for each in three})
+    largest = [each for each in three if each.plan.file_bytes == sizes[-1]]
     figure = style.new_figure()
     clock = figure.add_axes((0.07, 0.105, 0.52, 0.745))
     for each in three:
-        _clock_bar(clock, each, sizes.index(each.case.file_bytes))
+        _clock_bar(clock, each, sizes.index(each.plan.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
     clock.set_ylabel("seconds")
     clock.legend(loc="upper left")
     work = figure.add_axes((0.68, 0.105, 0.3, 0.745))
     for x, each in enumerate(largest):
         cpu_s = each.cpu_s_per_gb or 0
-        work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[each.case.variant[0]]))
+        work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[each.plan.name[0]]))
         beside(work, f"{cpu_s:.2g}", x, cpu_s, above=True)
-    work.set_xticks(range(len(largest)), [each.case.variant[0] for each in largest])
+    work.set_xticks(range(len(largest)), [each.plan.name[0] for each in largest])
     work.set_ylabel("sender's CPU seconds for 1 GB")
     for axes in (clock, work):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     title = _seconds_finding(largest)
     words = "; ".join(
-        f"{each.case.variant}, {each.case.file_bytes / 1e6:g} MB: {each.wall_s:.3g} s"
+        f"{each.plan.name}, {each.plan.file_bytes / 1e6:g} MB: {each.wall_s:.3g} s"
         for each in three
     )
-    work_words = ", ".join(f"{each.case.variant[0]} {each.cpu_s_per_gb:.2g}" for each in largest)
+    work_words = ", ".join(f"{each.plan.name[0]} {each.cpu_s_per_gb:.2g}" for each in largest)
     alt = f"Bars of seconds: {words}. CPU seconds of the sender for 1 GB: {work_words}."
-    return Picture(figure, title, alt, result.table(part))
+    return Picture(figure, title, alt, table(result))
 
 
 def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
-    letter, seconds, text_s = each.case.variant[0], each.wall_s or 0, each.case.text_s
+    letter, seconds, published = each.plan.name[0], each.wall_s or 0, published_s(each.plan)
     x = group + (list(_LETTERS).index(letter) - 1) * 0.29
     look = _LETTERS[letter]
     axes.bar(x, seconds, 0.25, **look_of(look), label=named_once(axes, look.name))
-    if text_s:
+    if published:
         name = named_once(axes, "published, fastest to slowest")
-        axes.vlines(x, *text_s, color="black", lw=2.4, label=name or "_")
-        axes.hlines(text_s, x - 0.07, x + 0.07, color="black", lw=2.4)
+        axes.vlines(x, *published, color="black", lw=2.4, label=name or "_")
+        axes.hlines(published, x - 0.07, x + 0.07, color="black", lw=2.4)
     words = f"{seconds:.3g}"
     axes.text(x, seconds / 2, words, ha="center", va="center", bbox=style.ON_WHITE)
 
 
 @drawing()
 def file_methods(result: SendFiles) -> Picture:
-    """Each variant of part "loopback" with its largest file: the rate, and both ends' CPU time.
+    """Each variant with its largest file: the rate, and both ends' CPU time.
+
+    Args:
+        result: of experiments.sendfile.loopback.measure.
 
     Raises:
         ValueError: nothing was measured there.
     """
-    found = _measured(result, "loopback")
+    found = _measured(result)
     if not found:
-        raise ValueError("nothing was measured in part 'loopback'")
-    size = max(each.case.file_bytes for each in found)
+        raise ValueError("nothing was measured")
+    size = max(each.plan.file_bytes for each in found)
     variants = sorted(
-        (each for each in found if each.case.file_bytes == size),
+        (each for each in found if each.plan.file_bytes == size),
         key=lambda each: each.mb_per_s or 0,
     )
     figure = style.new_figure()
@@ -106,41 +113,44 @@ def file_methods(result: SendFiles) -> Picture:
         for left, share, look in ((0.0, sender, _SENDER), (sender, receiver, _RECEIVER)):
             work.barh(y, share, 0.6, left=left, **look_of(look), label=None if y else look.name)
         beside(work, f"{sender:.2f} + {receiver:.2f}", sender + receiver, y)
-    rates.set_yticks(range(len(variants)), [each.case.variant for each in variants])
+    rates.set_yticks(range(len(variants)), [each.plan.name for each in variants])
     work.set_yticks([])
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds for 1 GB")):
         axes.set_xlim(0, axes.get_xlim()[1] * 1.35)
         axes.set_xlabel(label)
     work.legend(loc="upper right")
-    slow = result.find("loopback", "A: read 4096 + send", size / 1e6)
-    fast = result.find("loopback", "B: sendfile", size / 1e6)
+    slow = result.find("A: read 4096 + send", size / 1e6)
+    fast = result.find("B: sendfile", size / 1e6)
     title = (
         f"Within one machine sendfile is {_ratio(fast.mb_per_s, slow.mb_per_s)} times as fast as"
         f" read 4096 + send, and its sender needs {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)}"
         " times less CPU"
     )
     words = "; ".join(
-        f"{each.case.variant} {each.mb_per_s:.0f} MB/s, {each.cpu_s_per_gb:.2g} CPU s/GB"
+        f"{each.plan.name} {each.mb_per_s:.0f} MB/s, {each.cpu_s_per_gb:.2g} CPU s/GB"
         for each in variants
     )
-    return Picture(figure, title, f"Bars for each variant. {words}.", result.table("loopback"))
+    return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
 
 
 @drawing()
 def header_segments(result: SendFiles) -> Picture:
-    """The segments of part "header", side by side, the header's bytes marked.
+    """The segments of a header and a file, side by side, the header's bytes marked.
+
+    Args:
+        result: of experiments.sendfile.header.measure.
 
     Raises:
         ValueError: no segments were recorded.
     """
-    found = [each for each in _measured(result, "header") if each.segments]
+    found = [each for each in _measured(result) if each.segments]
     if not found:
-        raise ValueError("no segments were recorded in part 'header'")
+        raise ValueError("no segments were recorded")
     figure, axes = style.new_axes((0.25, 0.105, 0.73, 0.745))
     for y, each in enumerate(found):
         left = 0
         for number, size in enumerate(each.segments):
-            header = min(size, each.case.header_bytes) if number == 0 else 0
+            header = min(size, each.plan.header.header_bytes) if number == 0 else 0
             gap = 40 * number
             style.fill(axes, _FILE, left + gap + header, y - 0.28, size - header, 0.56)
             at, height = left + gap + (size + header) / 2, float(y)
@@ -155,24 +165,24 @@ def header_segments(result: SendFiles) -> Picture:
     widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
     axes.set_xlim(-60, widest * 1.02)
     axes.set_ylim(len(found) - 0.4, -0.9)
-    names = [f"{each.case.variant}\n{len(each.segments)} segments" for each in found]
+    names = [f"{each.plan.name}\n{len(each.segments)} segments" for each in found]
     axes.set_yticks(range(len(found)), names)
     axes.set_xticks([])
     axes.set_xlabel("payload of each data segment, in bytes, in order")
     axes.legend(loc="upper right", ncols=2)
-    alone = [each.case.variant for each in found if each.header_alone]
+    alone = [each.plan.name for each in found if header_alone(each)]
     title = f"The header leaves in a segment of its own with: {', '.join(alone) or 'none of them'}"
-    rows = result.table("header")
+    rows = table(result)
     words = "; ".join(f"{row['variant']}: {row['segments']}" for row in rows.rows)
     return Picture(figure, title, f"The data segments of each variant. {words}.", rows)
 
 
-def _measured(result: SendFiles, part: Part) -> list[Transfer]:
-    return [each for each in result.part(part) if each.costs]
+def _measured(result: SendFiles) -> list[Transfer]:
+    return [each for each in result.variants if each.costs]
 
 
 def _seconds_finding(largest: Sequence[Transfer]) -> str:
-    size = f"{largest[0].case.file_bytes / 1e6:g} MB"
+    size = f"{largest[0].plan.file_bytes / 1e6:g} MB"
     times = [f"{each.wall_s:.3g}" for each in sorted(largest, key=lambda each: each.wall_s or 0)]
     spread = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
     work = [each.cpu_s_per_gb or 0 for each in largest]

@@ -174,11 +174,16 @@ class Call:
     def code(self) -> str:
         """The call and what shows its result, as a cell of a notebook."""
         shown = "\n".join(self.shows)
-        module = self.module.__name__.rpartition(".")[2]
-        names = sorted([module, *["table"] * ("table(result)" in shown)])
+        package, _, module = self.module.__name__.rpartition(".")
+        imports = {package: [module]}
+        if "table(result)" in shown:
+            imports.setdefault("tcplab.experiments", []).append("table")
         lines = [
             *["from tcplab import figures"] * ("figures." in shown),
-            f"from tcplab.experiments import {', '.join(names)}",
+            *(
+                f"from {place} import {', '.join(sorted(names))}"
+                for place, names in sorted(imports.items())
+            ),
             *self.before,
             "",
             f"result = {module}.{self.function}(",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab.experiments import send_file
+from tcplab.experiments import table
+from tcplab.experiments.sendfile import header, loopback, wire
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -15,14 +16,15 @@ PARTS: Final = {
     "wire": "read, sendfile and cork, over 100 Mbit/s",
     "header": "a header before the file: which segments",
 }
+MODULES: Final = {"loopback": loopback, "wire": wire, "header": header}
 FIGURES: Final = {"loopback": "file_methods", "wire": "file_seconds", "header": "header_segments"}
 
 
 def _call(values: Values) -> Call:
     part = values["part"]
-    arguments = {"parts": (part,), "sizes_mb": (values["size_mb"],), "runs": values["runs"]}
-    shows = (f"print(result.table({part!r}))", f"figures.{FIGURES[part]}(result)")
-    return Call(send_file, arguments, shows)
+    sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
+    shows = ("print(table(result))", f"figures.{FIGURES[part]}(result)")
+    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, shows)
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -33,7 +35,7 @@ def _show(result: Any, job: Job) -> Shown:
         f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
         _headline(result, part),
         getattr(figures, FIGURES[part])(result),
-        result.table(part),
+        table(result),
         result.provenance,
     )
 
@@ -42,9 +44,7 @@ def _headline(result: Any, part: str) -> float | None:
     """sendfile's rate over that of read and send; None where there is no such pair."""
     if part == "header":
         return None
-    read, sendfile = (
-        result.find(part, variant).mb_per_s for variant in ("A: read 4096 + send", "B: sendfile")
-    )
+    read, sendfile = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or sendfile is None else sendfile / read
 
 

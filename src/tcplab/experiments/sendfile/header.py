@@ -1,0 +1,89 @@
+"""A header before a file: the segments that leave, with TCP_CORK and without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.experiments import Between, experiment
+from tcplab.experiments.sendfile.bench import send_all
+from tcplab.experiments.sendfile.plans import Plan
+from tcplab.experiments.sendfile.transfers import NAME, NOTE, SendFiles, Transfer
+from tcplab.lab import Lab
+from tcplab.programs import HeaderOptions
+from tcplab.tables import Column
+
+__all__ = ["WithHeader", "header_alone", "measure"]
+
+HEADER_BYTES, FILE_BYTES, RTT_MS = 100, 10_000, 20.0
+_OPTIONS: Final[Mapping[str, HeaderOptions]] = {
+    "default": HeaderOptions(HEADER_BYTES),
+    "TCP_NODELAY": HeaderOptions(HEADER_BYTES, nodelay=True),
+    "TCP_CORK": HeaderOptions(HEADER_BYTES, cork=True),
+    "TCP_CORK and TCP_NODELAY": HeaderOptions(HEADER_BYTES, cork=True, nodelay=True),
+    "MSG_MORE": HeaderOptions(HEADER_BYTES, more=True),
+}
+
+
+class WithHeader(SendFiles):
+    """The same header and file with each option of the socket."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        NAME,
+        Column("ms", "ms", ".1f"),
+        Column("segments", "data segments (bytes)"),
+        Column("header_alone", "header alone?"),
+        NOTE,
+    )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per option.
+
+        The start of the programs hides what a file of a few kilobytes costs, so that is left out.
+        """
+        return [
+            {
+                "variant": each.plan.name,
+                "runs": len(each.costs),
+                "ms": None if each.wall_s is None else each.wall_s * 1e3,
+                "system_calls": each.system_calls,
+                "segments": _runs_of_sizes(each.segments) or None,
+                "header_alone": {None: None, True: "yes", False: "no"}[header_alone(each)],
+                "note": each.missing,
+            }
+            for each in self.variants
+        ]
+
+
+@experiment("sendfile-header")
+def measure(runs: Annotated[int, Between(1, 1000)] = 3) -> WithHeader:
+    """A header of 100 bytes before a file: its segments with TCP_CORK, MSG_MORE, TCP_NODELAY.
+
+    Args:
+        runs: rounds of all options.
+
+    Raises:
+        ParameterError: the number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
+    with Lab(rtt_ms=RTT_MS) as lab:
+        return WithHeader(*send_all("sendfile-header", plans, runs, lab, record=True))
+
+
+def header_alone(transfer: Transfer) -> bool | None:
+    """Whether the header left in a segment of its own; None where that was not recorded."""
+    if not transfer.segments:
+        return None
+    return transfer.segments[0] == transfer.plan.header.header_bytes
+
+
+def _runs_of_sizes(sizes: Sequence[int]) -> str:
+    """[100, 1448, 1448, 652] as "100 + 2 × 1448 + 652"."""
+    groups: list[tuple[int, int]] = []
+    for size in sizes:
+        if groups and groups[-1][1] == size:
+            groups[-1] = (groups[-1][0] + 1, size)
+        else:
+            groups.append((1, size))
+    return " + ".join(f"{count} × {size}" if count > 1 else f"{size}" for count, size in groups)

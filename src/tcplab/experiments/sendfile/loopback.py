@@ -1,0 +1,57 @@
+"""Every method of sending a file within one machine, where no wire is the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from tcplab.experiments import Between, experiment
+from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.sendfile.bench import send_all
+from tcplab.experiments.sendfile.plans import Plan, published_plans, read_plans
+from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, SendFiles
+from tcplab.tables import Column
+
+__all__ = ["Methods", "measure"]
+
+
+class Methods(SendFiles):
+    """Every method; some for one size of the file only."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        NAME,
+        FILE,
+        TIME,
+        *COST,
+        Column("copied_after_all", "copied after all"),
+        NOTE,
+    )
+
+
+@experiment("sendfile", on_loopback=True)
+def measure(
+    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
+    block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> Methods:
+    """Sending a file within one machine: read and send, sendfile, splice, mmap, MSG_ZEROCOPY.
+
+    Args:
+        sizes_mb: sizes of the files; methods that need one file take the largest.
+        block_bytes: sizes of read().
+        runs: rounds of all methods.
+
+    Raises:
+        ParameterError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    largest = max(sizes_mb) * 1_000_000
+    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
+    plans += read_plans(largest, dict.fromkeys((*block_bytes, 131_072)))
+    plans += [
+        Plan("mmap + send", "mmap", largest),
+        Plan("splice", "splice", largest),
+        Plan("MSG_ZEROCOPY", "zerocopy", largest),
+    ]
+    with open_loopback() as network:
+        return Methods(*send_all("sendfile", plans, runs, network))

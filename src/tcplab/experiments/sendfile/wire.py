@@ -1,0 +1,85 @@
+"""The published measurement: three methods of sending a file over 100 Mbit/s.
+
+A ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendfile() for files of
+9, 32 and 64 MB and saw no difference, tried TCP_CORK and saw none either. His network had
+100 Mbit/s, and a clock does not show what the CPU did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.experiments import Between, experiment
+from tcplab.experiments.sendfile.bench import send_all
+from tcplab.experiments.sendfile.plans import Plan, published_plans, read_plans
+from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, SendFiles
+from tcplab.lab import Lab
+from tcplab.tables import Column
+
+__all__ = ["PUBLISHED_S", "OverWire", "measure", "published_s"]
+
+#: The published seconds: (letter of the method, MB) -> (fastest, slowest).
+PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
+    ("A", 9): (0.71, 0.76),
+    ("A", 32): (2.64, 2.68),
+    ("A", 64): (5.36, 5.43),
+    ("B", 9): (0.71, 1.08),
+    ("B", 32): (2.66, 2.74),
+    ("B", 64): (5.43, 6.64),
+    ("C", 9): (0.72, 0.75),
+    ("C", 32): (2.66, 2.68),
+    ("C", 64): (5.38, 5.60),
+}
+RATE_MBIT: Final = 100.0
+QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds: a card makes its host wait, too
+
+
+class OverWire(SendFiles):
+    """The published methods, and other sizes of a block."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        NAME,
+        FILE,
+        TIME,
+        Column("published_s", "published (s)"),
+        *COST[1:],
+        NOTE,
+    )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per transfer, with the published seconds."""
+        rows = []
+        for each in self.variants:
+            published = published_s(each.plan)
+            shown = f"{published[0]:.2f}–{published[1]:.2f}" if published else None
+            rows.append({**each.row(), "published_s": shown})
+        return rows
+
+
+@experiment("sendfile-wire")
+def measure(
+    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
+    block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
+    runs: Annotated[int, Between(1, 1000)] = 1,
+) -> OverWire:
+    """Sending a file over 100 Mbit/s: read and send, sendfile, and a cork, beside published times.
+
+    Args:
+        sizes_mb: sizes of the files.
+        block_bytes: sizes of read(), for the smallest file.
+        runs: rounds of all methods; the clock is the wire's, so they hardly differ.
+
+    Raises:
+        ParameterError: a number is out of range.
+        LabError: no laboratory can be made here, or a program failed.
+    """
+    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
+    plans += read_plans(min(sizes_mb) * 1_000_000, block_bytes)
+    with Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS) as lab:
+        return OverWire(*send_all("sendfile-wire", plans, runs, lab))
+
+
+def published_s(plan: Plan) -> tuple[float, float] | None:
+    """The published seconds, fastest and slowest; None where there are none."""
+    return PUBLISHED_S.get((plan.name[0], round(plan.file_mb)))
