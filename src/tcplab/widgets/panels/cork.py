@@ -74,7 +74,7 @@ PANEL = PanelSpec(
         Choice.of(_PARAMETERS["variants"], "How to send", VARIANTS, "cork", name="variant"),
         _size("header_bytes", "Header", 4),
         Number("writes", "Writes of the body", 3, 1, 60),
-        _size("write_bytes", "Bytes per write", 100),
+        _size("write_bytes", "Size of each write", 100),
         Number.of(_PARAMETERS["rtt_ms"], "RTT", high=200),
     ),
     predicts="Time per message",

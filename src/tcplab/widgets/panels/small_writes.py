@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tcplab.experiments import small_writes, table
+from tcplab.experiments.declaration import declared
 from tcplab.models import Path, Peer, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -27,23 +29,18 @@ QUICKACK: Final = {
 }
 
 
+def small_writes_call(
+    values: Values, messages: int, shows: Sequence[str], before: Sequence[str] = ()
+) -> Call:
+    """The call of `small_writes.measure` for these settings; see :class:`Call`."""
+    shape = {name: value for name, value in values.items() if name != "variant"}
+    arguments = {"messages": messages, "variants": [values["variant"]], **shape}
+    return Call(small_writes, arguments, shows, before=before)
+
+
 def _call(values: Values) -> Call:
-    variant = values["variant"]
-    return Call(
-        small_writes,
-        {"messages": MESSAGES, "variants": [variant], **exchange_arguments(values)},
-        ("print(table(result))", f"figures.timeline(result[{variant!r}].timeline())"),
-    )
-
-
-def exchange_arguments(values: Values) -> dict[str, Any]:
-    """The arguments of `small_writes.measure` that say what is sent and how it is acknowledged."""
-    return {
-        "writes": values["writes"],
-        "write_bytes": values["write_bytes"],
-        "rtt_ms": values["rtt_ms"],
-        "quickack": values["quickack"],
-    }
+    draw = f"figures.timeline(result[{values['variant']!r}].timeline())"
+    return small_writes_call(values, MESSAGES, ("print(table(result))", draw))
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -61,9 +58,7 @@ def _label(values: Values) -> str:
     return f"{values['variant']}: {shape}{acks}"
 
 
-def _forecast(values: Values) -> float | None:
-    if values["writes"] > 200:  # a model of so many segments takes longer than the measurement
-        return None
+def _forecast(values: Values) -> float:
     cost = message_cost(
         [values["write_bytes"]] * values["writes"],
         values["variant"],
@@ -76,12 +71,13 @@ def _forecast(values: Values) -> float | None:
 
 def controls(*, writes: int, most_writes: int) -> tuple[Choice | Number, ...]:
     """The controls of a panel that sends messages in small writes."""
+    parameters = declared(small_writes.measure).parameters
     return (
-        Choice("variant", "How to send", VARIANTS, "default"),
-        Number("writes", "Writes per message", writes, 1, most_writes),
-        Number("write_bytes", "Bytes per write", 2, 1, 1448, unit="B", scale="log"),
-        Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms"),
-        Choice("quickack", "Receiver's ACKs", QUICKACK, "on"),
+        Choice.of(parameters["variants"], "How to send", VARIANTS, "default", name="variant"),
+        Number.of(parameters["writes"], "Writes per message", writes, high=most_writes),
+        Number.of(parameters["write_bytes"], "Size of each write", high=1448, scale="log"),
+        Number.of(parameters["rtt_ms"], "RTT", high=200),
+        Choice.of(parameters["quickack"], "Receiver's ACKs", QUICKACK),
     )
 
 

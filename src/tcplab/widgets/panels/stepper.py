@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tcplab.experiments import small_writes
 from tcplab.models.steps import MESSAGES, Step, message_steps
 from tcplab.tables import Table
-from tcplab.widgets.panels.small_writes import controls, exchange_arguments
+from tcplab.widgets.panels.small_writes import controls, small_writes_call
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 __all__ = ["PANEL"]
@@ -22,20 +21,17 @@ def _steps(values: Values) -> list[Step]:
 
 def _call(values: Values) -> Call:
     variant, size = values["variant"], values["write_bytes"]
-    return Call(
-        small_writes,
-        {"messages": MESSAGES, "variants": [variant], **exchange_arguments(values)},
-        (
-            f'print("\\n".join(result[{variant!r}].timeline().sentences()))',
-            "",
-            "# The model, event by event:",
-            f"sender = NagleSender(nodelay={variant == 'no_delay'})",
-            f"print(sender.write({size}, at_ms=0.0), sender.state.why)",
-            f"print(sender.write({size}, at_ms=0.1), sender.state.why)",
-            f"print(sender.ack({size}, at_ms=40.0), sender.state.why)",
-        ),
-        before=("from tcplab.models import NagleSender",),
+    shows = (
+        f'print("\\n".join(result[{variant!r}].timeline().sentences()))',
+        "",
+        "# The model, event by event:",
+        f"sender = NagleSender(nodelay={variant == 'no_delay'})",
+        f"print(sender.write({size}, at_ms=0.0), sender.state.why)",
+        f"print(sender.write({size}, at_ms=0.1), sender.state.why)",
+        f"print(sender.ack({size}, at_ms=40.0), sender.state.why)",
     )
+    model = ("from tcplab.models import NagleSender",)
+    return small_writes_call(values, MESSAGES, shows, before=model)
 
 
 def _show(result: Any, job: Job) -> Shown:

@@ -51,7 +51,7 @@ PANEL = PanelSpec(
     summary="The same blocks over both. The rate is the sender's, as in the source text.",
     controls=(
         Choice.of(_PARAMETERS["servers"], "Path to the sink", SERVERS, "bsd", name="server"),
-        Number.of(_PARAMETERS["write_bytes"], "Block", 1440, scale="log"),
+        Number.of(_PARAMETERS["write_bytes"], "Size of a block", 1440, scale="log"),
         Number.of(_PARAMETERS["runs"], "Runs of each", 5, high=50),
         Choice("offload", "Offloads in the machine", OFFLOADS, "off"),
     ),
