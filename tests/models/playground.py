@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from tcplab.lab import Lab, Loopback
+from tcplab.lab import Lab
 from tcplab.models import Call, Clock, NagleSender, Peer, Segment
 from tcplab.models.exchange import Kind
+from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
 from tcplab.segments import SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
@@ -75,53 +73,29 @@ class Played:
         return (Call(first.kind, first.value, -self.established_ms), *rest)
 
 
-@contextmanager
-def receiver(lab: Lab | Loopback, peer: Peer) -> Iterator[str]:
-    """writepattern_peer on the server; its port."""
-    options = ["--quickack", peer.quickack, "--congestion", lab.congestion, "--port", "0", "--json"]
-    if peer.reply_every_bytes:
-        options += ["--reply", f"{peer.reply_every_bytes}:{peer.reply_bytes}"]
-    if not peer.reads:
-        options.append("--read-at-end")
-    process = lab.server.start(["writepattern_peer", *options], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        yield str(json.loads(process.stdout.readline())["listening"])
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 def play(
     lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
 ) -> list[Played]:
     """Plays all schedules at once, each on a connection of its own, under one capture."""
-    lines = "".join(to_text(calls) + "\n" for calls in schedules)
-    with receiver(lab, peer) as port, lab.client.capture(snaplen=128) as capture:
-        ran = lab.client.run(
-            [
-                "writepattern",
-                *("--congestion", lab.congestion),
-                *("--stagger", str(round(stagger_ms * 1000))),
-                *("--port", port, "server"),
-            ],
-            stdin=lines,
-            timeout_s=100,
-        )
+    reply = (peer.reply_every_bytes, peer.reply_bytes) if peer.reply_every_bytes else None
+    with (
+        writepattern_peer(
+            lab, quickack=cast(QuickAck, peer.quickack), reply=reply, read_at_end=not peer.reads
+        ) as port,
+        lab.client.capture(snaplen=128) as capture,
+    ):
+        texts = [to_text(calls) for calls in schedules]
+        results = write_patterns(lab, port, texts, stagger_us=round(stagger_ms * 1000))
         time.sleep(0.1)  # the last packets of the last connection
     assert capture.drops == 0
     rows = capture.segments
-    return [
-        _played(calls, json.loads(line), rows)
-        for calls, line in zip(schedules, ran.stdout.splitlines(), strict=True)
-    ]
+    return [_played(calls, result, rows) for calls, result in zip(schedules, results, strict=True)]
 
 
-def _played(calls: Sequence[Call], log: dict[str, Any], rows: SegmentArray) -> Played:
-    mine = rows.at_port(log["port"])
-    zero = log["calls"][0]["start_ns"]
-    starts = [(call["start_ns"] - zero) / 1e6 for call in log["calls"]]
+def _played(calls: Sequence[Call], result: PatternResult, rows: SegmentArray) -> Played:
+    mine = rows.at_port(result.port)
+    zero = result.calls[0]["start_ns"]
+    starts = [(call["start_ns"] - zero) / 1e6 for call in result.calls]
     times = (mine["time_ns"] - zero) / 1e6
     is_data = mine.from_client & mine.carries_data
     sent: dict[bool, list[Sent]] = {False: [], True: []}
@@ -131,7 +105,7 @@ def _played(calls: Sequence[Call], log: dict[str, Any], rows: SegmentArray) -> P
     back = mine.from_server & ~mine.is_syn
     syn, syn_ack = times[mine.is_syn][:2]
     # A wait begins the count anew, so only a call that does not follow one has its real delay.
-    kinds = [call["call"] for call in log["calls"]]
+    kinds = [call["call"] for call in result.calls]
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
     real = tuple(
         Call(cast(Kind, kind), asked.value, max(asked.delay_ms if kind == "read" else delay, 0))
@@ -140,7 +114,7 @@ def _played(calls: Sequence[Call], log: dict[str, Any], rows: SegmentArray) -> P
     return Played(
         calls=real,
         starts_ms=tuple(starts),
-        ends_ms=tuple((call["end_ns"] - zero) / 1e6 for call in log["calls"]),
+        ends_ms=tuple((call["end_ns"] - zero) / 1e6 for call in result.calls),
         data=tuple(sent[False]),
         resent=tuple(sent[True]),
         acks=tuple(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 
 import pytest
-from tests.models.playground import receiver
 from tests.nonempty import each
 
 from tcplab.lab import Loopback, program_path
-from tcplab.models import Peer
+from tcplab.programs import write_patterns, writepattern_peer
 
 
 @pytest.mark.parametrize(
@@ -56,25 +54,22 @@ def test_nobody_listens() -> None:
 
 
 def test_every_call_is_made_and_logged_in_order() -> None:
-    network = Loopback()
-    with receiver(network, Peer(reply_every_bytes=60, reply_bytes=7)) as port:
-        ran = network.client.run(
-            ["writepattern", "--port", port, "127.0.0.1"],
-            stdin="0:cork=1 1000:write=10 0:writev=20,30 20000:cork=0 0:read=7\n\n0:more=5\n",
-        )
-    first, empty, last = (json.loads(line) for line in ran.stdout.splitlines())
-    assert [call["call"] for call in first["calls"]] == [
+    schedules = ["0:cork=1 1000:write=10 0:writev=20,30 20000:cork=0 0:read=7", "", "0:more=5"]
+    with Loopback() as network, writepattern_peer(network, reply=(60, 7)) as port:
+        first, empty, last = write_patterns(network, port, schedules)
+    assert [call["call"] for call in first.calls] == [
         *("cork", "write", "writev", "cork", "read", "shutdown")
     ]
-    assert [call.get("bytes") for call in first["calls"]][1:3] == [10, 50]
-    starts = [call["start_ns"] for call in first["calls"]]
+    assert [call.get("bytes") for call in first.calls][1:3] == [10, 50]
+    starts = [call["start_ns"] for call in first.calls]
     assert starts == sorted(starts)
     assert starts[1] - starts[0] >= 1_000_000
     assert starts[3] - starts[2] >= 19_000_000
-    assert all(call["end_ns"] >= call["start_ns"] for call in each(first["calls"]))
-    assert [call["call"] for call in empty["calls"]] == ["shutdown"]
-    assert [result["schedule"] for result in (first, empty, last)] == [0, 1, 2]
-    assert len({result["port"] for result in (first, empty, last)}) == 3
+    assert all(call["end_ns"] >= call["start_ns"] for call in each(first.calls))
+    assert [event.name for event in first.log] == ["cork", "write", "write", "uncork", "read"]
+    assert [call["call"] for call in empty.calls] == ["shutdown"]
+    assert [result.schedule for result in (first, empty, last)] == [0, 1, 2]
+    assert len({result.port for result in (first, empty, last)}) == 3
 
 
 def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

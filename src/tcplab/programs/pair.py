@@ -116,14 +116,21 @@ class Running:
         Raises:
             LabError: it ended, or printed something else.
         """
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = self._first_line()
         if not line:
             raise LabError(self._failure() or f"{self.name} ended without listening")
         try:
             return int(json.loads(line)["listening"])
         except (ValueError, KeyError, TypeError):
             raise LabError(f"{self.name} printed {line.strip()!r} instead of its port") from None
+
+    def _first_line(self) -> str:
+        """Byte by byte: communicate() would miss what a buffered readline() took beyond it."""
+        assert self._process.stdout is not None
+        descriptor, line = self._process.stdout.fileno(), b""
+        while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+            line += byte
+        return line.decode(errors="replace")
 
     def lines(self) -> Iterator[str]:
         """The lines of its standard output, as they come."""
