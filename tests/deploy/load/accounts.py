@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: In the account's comment, with the process that made it: what a killed try left is known by it.
-MARK = "made by tcplab's load test"
+MARK = "made by the load test of tcplab"
 END_LIMIT_S = 20
 
 
