@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+from typing import Any
 
 import pytest
 from tests.nonempty import each
@@ -63,12 +65,27 @@ def test_browser_gets_plain_json(spec: PanelSpec) -> None:
     assert [each["name"] for each in shown[0]["controls"]] == list(panel.values)
 
 
-def test_code_compiles_for_every_choice(spec: PanelSpec) -> None:
+def check_code(code: str) -> None:
+    """Its imports work, and it calls a function that is there."""
+    tree = ast.parse(code)
+    imports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names: dict[str, Any] = {}
+    exec(compile(ast.Module(imports, []), "imports", "exec"), names)
+    (call,) = [
+        node.value.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if ast.unparse(node.targets[0]) == "result"
+    ]
+    assert callable(eval(ast.unparse(call), names))
+
+
+def test_code_can_be_run_for_every_choice(spec: PanelSpec) -> None:
     defaults = checked(spec.controls, {})
     for control in spec.controls:
         options = list(control.options) if isinstance(control, Choice) else [control.default]
         for option in options:
-            compile(spec.measurement.code(defaults | {control.name: option}), spec.name, "exec")
+            check_code(spec.measurement.code(defaults | {control.name: option}))
 
 
 def test_forecast_is_finite_and_positive(spec: PanelSpec) -> None:

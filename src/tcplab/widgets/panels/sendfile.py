@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import table
+from tcplab.experiments.declaration import declared
 from tcplab.experiments.sendfile import header, loopback, wire
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -48,13 +49,15 @@ def _headline(result: Any, part: str) -> float | None:
     return None if read is None or sendfile is None else sendfile / read
 
 
+_PARAMETERS: Final = declared(loopback.measure).parameters
+
 PANEL = PanelSpec(
     title="Sending a file",
     summary="The same file through read and send, sendfile, splice, mmap and MSG_ZEROCOPY.",
     controls=(
         Choice("part", "Question", PARTS, "loopback"),
-        Number("size_mb", "File", 64, 1, 256, unit="MB", scale="log"),
-        Number("runs", "Runs of each", 3, 1, 10),
+        Number.of(_PARAMETERS["sizes_mb"], "File", 64, name="size_mb", high=256, scale="log"),
+        Number.of(_PARAMETERS["runs"], "Runs of each", high=10),
     ),
     predicts="sendfile's rate over that of read and send",
     unit="times",
