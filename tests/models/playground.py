@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from tcplab.lab import Lab
-from tcplab.models import Call, Clock, NagleSender, Peer, Segment
-from tcplab.models.exchange import Kind
+from tcplab.models import Call, Clock, NagleSender, Peer, SimulatedSegment
+from tcplab.models.conversation import Kind
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
 from tcplab.segments import SegmentArray
 
@@ -68,7 +68,7 @@ class Played:
 
     @property
     def since_connect(self) -> tuple[Call, ...]:
-        """The calls for predict(), whose time 0 is the end of connect()."""
+        """The calls for simulate(), whose time 0 is the end of connect()."""
         first, *rest = self.calls
         return (Call(first.kind, first.value, -self.established_ms), *rest)
 
@@ -138,7 +138,7 @@ class Replay:
         is_race: an ACK or a timer came so close to a call that their order is not known.
     """
 
-    data: tuple[Segment, ...]
+    data: tuple[SimulatedSegment, ...]
     is_race: bool
 
     @property
@@ -158,7 +158,7 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
         (start, index) for index, start in enumerate(played.starts_ms)
     ]
     events += [(when, -1 - index) for index, (when, *_) in enumerate(played.acks)]
-    segments: list[Segment] = []
+    segments: list[SimulatedSegment] = []
     is_race = False
     timer_close_ms = 3 * clock.tick_ms
     for when, index in sorted(events):
@@ -181,7 +181,7 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
     )
 
 
-def apply(sender: NagleSender, call: Call, now_ms: float) -> list[Segment]:
+def apply(sender: NagleSender, call: Call, now_ms: float) -> list[SimulatedSegment]:
     """One call of a schedule, on the model."""
     if call.kind in ("write", "more"):
         return sender.write(call.value, now_ms, more=call.kind == "more")

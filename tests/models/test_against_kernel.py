@@ -1,7 +1,7 @@
 """The models put to the test: hypothesis makes up write patterns, the real stack plays them.
 
 Each pattern runs on the kernel, in a laboratory with MTU 1500, no offloads and cubic, and through
-the models: whole (predict: from the calls alone) and the sender alone (fed with the ACKs that
+the models: whole (simulate: from the calls alone) and the sender alone (fed with the ACKs that
 really came). The segment boundaries must be the same.
 
 A pattern is *settled* when no lateness of up to LATE_MS can change the prediction (outcomes()). A
@@ -21,11 +21,12 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.models.outcomes import outcomes
 from tests.models.playground import SYSCTLS, Played, Replay, kernel_clock, play, replay, to_text
 
 from tcplab.lab import Lab
-from tcplab.models import Call, Path, Peer, Prediction, Reason, outcomes
-from tcplab.models.exchange import Kind
+from tcplab.models import Call, NetworkPath, Peer, Reason, Simulation
+from tcplab.models.conversation import Kind
 
 pytestmark = [
     pytest.mark.needs_lab,
@@ -108,7 +109,7 @@ class Trial:
     peer: str
     asked: tuple[Call, ...]
     played: Played
-    predicted: tuple[Prediction, ...]
+    predicted: tuple[Simulation, ...]
     replayed: Replay
     tries: int = 1
 
@@ -150,7 +151,7 @@ def trials(lab: Lab, peer: str, count: int, gaps_ms: list[float]) -> list[Trial]
 
 
 def _try(lab: Lab, peer: str, asked: list[tuple[Call, ...]]) -> list[Trial]:
-    path = Path(rtt_ms=RTT_MS, clock=CLOCK)
+    path = NetworkPath(rtt_ms=RTT_MS, clock=CLOCK)
     found = []
     for calls, played in zip(asked, play(lab, asked, PEERS[peer]), strict=True):
         predicted = outcomes(played.since_connect, path, PEERS[peer], late_ms=LATE_MS)
@@ -234,7 +235,7 @@ def test_times_come_out_as_predicted(patient: list[Trial]) -> None:
 
 def test_the_trial_can_fail(patient: list[Trial]) -> None:
     """RFC 896 to the letter predicts other segments: the comparison notices which rule runs."""
-    path = Path(rtt_ms=RTT_MS, clock=CLOCK, nagle="rfc896")
+    path = NetworkPath(rtt_ms=RTT_MS, clock=CLOCK, nagle="rfc896")
     wrong = sum(
         trial.played.boundaries
         != outcomes(trial.played.since_connect, path, PEERS[trial.peer])[0].boundaries

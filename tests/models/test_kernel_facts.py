@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,16 +17,16 @@ from tests.nonempty import each
 from tcplab.lab import Lab
 from tcplab.models import (
     Call,
-    Path,
+    NetworkPath,
     Peer,
-    Prediction,
     Reason,
+    Simulation,
     message_calls,
     message_cost,
-    predict,
     receive_buffer_grant,
     receive_window,
     send_buffer_grant,
+    simulate,
 )
 
 pytestmark = [
@@ -45,16 +45,16 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
-def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Prediction]:
+def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Simulation]:
     """The same calls on the kernel and in the model, once both ends have come to rest."""
     first, *rest = calls
     schedule = (replace(first, delay_ms=first.delay_ms + SETTLE_MS), *rest, END)
     # The first connection of a laboratory meets cold caches, and its handshake is slow.
     played = play(lab, [(END,), schedule], peer, stagger_ms=50)[1]
-    return played, predict(played.since_connect, Path(rtt_ms=lab.rtt_ms, clock=CLOCK), peer)
+    return played, simulate(played.since_connect, NetworkPath(rtt_ms=lab.rtt_ms, clock=CLOCK), peer)
 
 
-def reasons(predicted: Prediction) -> list[Reason]:
+def reasons(predicted: Simulation) -> list[Reason]:
     return [segment.reason for segment in predicted.data]
 
 
@@ -164,7 +164,9 @@ def test_a_small_tail_after_full_segments_is_not_held(lab: Lab) -> None:
     played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("write", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1448, 100)
     assert played.data[2].time_ms < 5
-    by_the_letter = predict(played.since_connect, Path(rtt_ms=10, nagle="rfc896", clock=CLOCK))
+    by_the_letter = simulate(
+        played.since_connect, NetworkPath(rtt_ms=10, nagle="rfc896", clock=CLOCK)
+    )
     assert by_the_letter.data[2].reason == Reason.RELEASED_BY_ACK
 
 
@@ -258,7 +260,7 @@ def test_buffer_grants(lab: Lab, requested: int) -> None:
 
 
 def _global_sysctl(name: str) -> str:
-    return File("/proc/sys", *name.split(".")).read_text()
+    return Path("/proc/sys", *name.split(".")).read_text()
 
 
 @pytest.mark.parametrize("requested", [None, 4096, 16_384, 65_536, 131_072, 200_000, 1_000_000])
@@ -337,7 +339,7 @@ def test_the_cost_of_a_message(rtt_ms: int) -> None:
             model = message_cost(
                 writes,
                 option,
-                path=Path(rtt_ms=rtt_ms, clock=CLOCK),
+                path=NetworkPath(rtt_ms=rtt_ms, clock=CLOCK),
                 peer=Peer(quickack=quickack),
                 warm_up=WARM_UP,
                 messages=MEASURED,

@@ -18,7 +18,6 @@ from tcplab.models import (
     mathis_mbit,
     mss_bytes,
     packet_count,
-    packets_per_second,
     serialisation_ms,
     throughput_mbit,
     transfer_ms,
@@ -95,7 +94,7 @@ def test_goodput_is_below_the_rate_and_grows_with_the_mtu(
     if mtu < 65_536:
         assert goodput <= goodput_mbyte_s(rate, mtu + 1, around)
     full = mss_bytes(mtu, around)
-    assert goodput == pytest.approx(packets_per_second(rate, full, around) * full / 1e6)
+    assert goodput == pytest.approx(rate / 8 * full / around.wire_bytes(full))
     assert header_share(full, mtu, around) == pytest.approx(1 - goodput / (rate / 8))
 
 

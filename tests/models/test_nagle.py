@@ -7,12 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.models.playground import apply
 
-from tcplab.models import Call, Clock, NagleSender, Reason, RttEstimator, Segment, segment_sizes
+from tcplab.models import (
+    Call,
+    Clock,
+    NagleSender,
+    Reason,
+    RttEstimator,
+    SimulatedSegment,
+    segment_sizes,
+)
 
 MSS = 1448
 
 
-def sizes(segments: list[Segment]) -> list[int]:
+def sizes(segments: list[SimulatedSegment]) -> list[int]:
     return [segment.payload_bytes for segment in segments]
 
 

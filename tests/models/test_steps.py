@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tcplab.models import Path, message_cost
+from tcplab.models import NetworkPath, message_cost
 from tcplab.models.steps import Step, message_steps
 
 
@@ -42,9 +42,9 @@ def test_segments_of_the_cures(option: str, expected: list[int]) -> None:
 @pytest.mark.parametrize("option", ["default", "no_delay", "cork", "msg_more", "writev"])
 @pytest.mark.parametrize("rtt_ms", [0.0, 20.0])
 def test_steps_agree_with_the_model_of_messages(option: str, rtt_ms: float) -> None:
-    """The steps feed a sender of their own, which must do what `predict` said."""
+    """The steps feed a sender of their own, which must do what `simulate` said."""
     found = steps(option, rtt_ms=rtt_ms)
-    cost = message_cost([2] * 5, option, path=Path(rtt_ms=rtt_ms), messages=1, warm_up=3)
+    cost = message_cost([2] * 5, option, path=NetworkPath(rtt_ms=rtt_ms), messages=1, warm_up=3)
     assert len(sizes(found)) == cost.data_segments_per_message
     assert found[-1].time_ms <= cost.ms_per_message
 

@@ -1,6 +1,6 @@
 """What the model of the sender does on purpose, the timeline must find out from outside.
 
-hypothesis makes up schedules of calls; tcplab.models.predict plays them, with a reason for each
+hypothesis makes up schedules of calls; tcplab.models.simulate plays them, with a reason for each
 segment; the packets become a capture, the calls a log. The timeline sees only these.
 """
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.timeline.explained import explain_evidence
 from tests.timeline.made_up import ack, capture, data, handshake, ns
 
-from tcplab.models import Call, Path, Peer, Prediction, predict
+from tcplab.models import Call, NetworkPath, Peer, Simulation, simulate
 from tcplab.programs import Event, SocketOptions
 from tcplab.timeline import Reason, Timeline
 
@@ -32,8 +32,8 @@ calls = st.lists(
 )
 
 
-def played(schedule: list[Call]) -> tuple[Prediction, Timeline]:
-    prediction = predict(schedule, peer=Peer(), path=Path(rtt_ms=RTT_MS))
+def played(schedule: list[Call]) -> tuple[Simulation, Timeline]:
+    prediction = simulate(schedule, peer=Peer(), path=NetworkPath(rtt_ms=RTT_MS))
     log = [
         Event(ns(time_ms), _event(call), call.value if call.kind not in TOGGLES else 0)
         for call, time_ms in zip(schedule, prediction.call_ms, strict=False)
@@ -81,7 +81,7 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
             assert truth.waited_for in held, story
 
 
-def _several_acks_at(time_ms: float, prediction: Prediction) -> bool:
+def _several_acks_at(time_ms: float, prediction: Simulation) -> bool:
     """Between two ACKs of one moment the model says for what it waits, for no time at all."""
     acks = [each for each in prediction.packets if not each.outgoing and each.time_ms == time_ms]
     return len(acks) > 1

@@ -13,7 +13,7 @@ from tests.nonempty import each
 from tcplab import widgets
 from tcplab.errors import ParameterError
 from tcplab.experiments.buffers import Transfer
-from tcplab.models import Path, message_cost
+from tcplab.models import NetworkPath, message_cost
 from tcplab.widgets.controls import Choice, Number, checked
 from tcplab.widgets.panels import buffers
 from tcplab.widgets.spec import PANELS, PanelSpec, load
@@ -95,7 +95,7 @@ def test_forecast_is_finite_and_positive(spec: PanelSpec) -> None:
 
 def test_small_writes_are_forecast_by_the_model_of_messages() -> None:
     panel = widgets.small_writes(variant="default", rtt_ms=20)
-    expected = message_cost([2] * 15, path=Path(rtt_ms=20), messages=5).ms_per_message
+    expected = message_cost([2] * 15, path=NetworkPath(rtt_ms=20), messages=5).ms_per_message
     assert panel.model()["forecast"] == expected
 
 

@@ -5,11 +5,11 @@ small segments back, the receiver that delays acknowledgements, and both togethe
 """
 
 from tcplab.models.acks import (
-    Ack,
     ClassicReceiver,
     DelayedAckReceiver,
     Receiver,
     ReceiverState,
+    SimulatedAck,
 )
 from tcplab.models.buffers import (
     MIN_RCVBUF_BYTES,
@@ -22,6 +22,14 @@ from tcplab.models.buffers import (
     send_buffer_grant,
     window_from_buffer,
 )
+from tcplab.models.conversation import (
+    Call,
+    NetworkPath,
+    Peer,
+    SimulatedPacket,
+    Simulation,
+    simulate,
+)
 from tcplab.models.copies import (
     RECEIVERS,
     SENDERS,
@@ -32,18 +40,7 @@ from tcplab.models.copies import (
     Cost,
     chain_cost,
     copies_per_byte,
-    copy_ratio,
-    tcp_batching,
     udp_batching,
-)
-from tcplab.models.exchange import (
-    Call,
-    Packet,
-    Path,
-    Peer,
-    Prediction,
-    outcomes,
-    predict,
 )
 from tcplab.models.kernel import DEFAULT_HZ, Clock, RttEstimator
 from tcplab.models.links import (
@@ -58,7 +55,6 @@ from tcplab.models.links import (
     mathis_mbit,
     mss_bytes,
     packet_count,
-    packets_per_second,
     serialisation_ms,
     throughput_mbit,
     transfer_ms,
@@ -71,7 +67,8 @@ from tcplab.models.messages import (
     message_cost,
     segment_sizes,
 )
-from tcplab.models.nagle import NagleSender, Reason, Segment, SenderState
+from tcplab.models.nagle import NagleSender, SenderState, SimulatedSegment
+from tcplab.models.reasons import Reason
 from tcplab.models.window import OfferedWindow
 
 __all__ = [
@@ -85,7 +82,6 @@ __all__ = [
     "SENDERS",
     "STAGES",
     "TCP_ON_ETHERNET",
-    "Ack",
     "Batching",
     "BufferGrant",
     "Call",
@@ -98,40 +94,37 @@ __all__ = [
     "Encapsulation",
     "MessageCost",
     "NagleSender",
+    "NetworkPath",
     "OfferedWindow",
-    "Packet",
-    "Path",
     "Peer",
-    "Prediction",
     "Reason",
     "ReceiveWindow",
     "Receiver",
     "ReceiverState",
     "RttEstimator",
-    "Segment",
     "SenderState",
+    "SimulatedAck",
+    "SimulatedPacket",
+    "SimulatedSegment",
+    "Simulation",
     "announced_mss_bytes",
     "bdp_bytes",
     "chain_cost",
     "copies_per_byte",
-    "copy_ratio",
     "goodput_mbyte_s",
     "header_share",
     "mathis_mbit",
     "message_calls",
     "message_cost",
     "mss_bytes",
-    "outcomes",
     "packet_count",
-    "packets_per_second",
-    "predict",
     "receive_buffer_grant",
     "receive_window",
     "request_for_window",
     "segment_sizes",
     "send_buffer_grant",
     "serialisation_ms",
-    "tcp_batching",
+    "simulate",
     "throughput_mbit",
     "transfer_ms",
     "udp_batching",

@@ -21,7 +21,7 @@ TCP_HEADER_BYTES: Final = 32  # with timestamps
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class SimulatedAck:
     """An acknowledgement that leaves on its own.
 
     Attributes:
@@ -68,22 +68,22 @@ class Receiver(Protocol):
     def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
         """A segment has arrived; no decision yet, since data may leave first and carry the ACK."""
 
-    def check(self, at_ms: float) -> Ack | None:
+    def check(self, at_ms: float) -> SimulatedAck | None:
         """The decision about what :meth:`accept` took."""
 
-    def read(self, at_ms: float) -> Ack | None:
+    def read(self, at_ms: float) -> SimulatedAck | None:
         """The application has read everything."""
 
-    def answer_fin(self, at_ms: float) -> Ack | None:
+    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
         """The peer's FIN has come after our own: the last ACK of the connection."""
 
     def data_sent(self, at_ms: float) -> None:
         """Data leave in the other direction and carry the acknowledgement."""
 
-    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
         """TCP_QUICKACK."""
 
-    def timer(self, at_ms: float) -> Ack | None:
+    def timer(self, at_ms: float) -> SimulatedAck | None:
         """The timer of next_timer_ms, if it is due."""
 
     @property
@@ -163,7 +163,7 @@ class DelayedAckReceiver:
 
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
-    ) -> Ack | None:
+    ) -> SimulatedAck | None:
         """A data segment arrives, and nothing leaves the other way; the ACK, if it leaves at once.
 
         Raises:
@@ -205,7 +205,7 @@ class DelayedAckReceiver:
         if self._window.grow(payload, self._full):
             self._quick |= 1
 
-    def check(self, at_ms: float) -> Ack | None:
+    def check(self, at_ms: float) -> SimulatedAck | None:
         """The decision about what :meth:`accept` took.
 
         Raises:
@@ -222,7 +222,7 @@ class DelayedAckReceiver:
             return self._send(f"quick-ACK mode, {self._quick} left")
         return self._delay()
 
-    def read(self, at_ms: float) -> Ack | None:
+    def read(self, at_ms: float) -> SimulatedAck | None:
         """The application reads all that has come.
 
         Raises:
@@ -243,7 +243,7 @@ class DelayedAckReceiver:
             return self._send("the application has read everything, and has nothing to answer")
         return None
 
-    def answer_fin(self, at_ms: float) -> Ack | None:
+    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
         """The peer's FIN has come after our own: the last ACK of the connection.
 
         Raises:
@@ -264,7 +264,7 @@ class DelayedAckReceiver:
         if self._ato and self.clock.jiffies(at_ms) - self._last_arrival < self._ato:
             self._interactive = True
 
-    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
         """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7)).
 
         Raises:
@@ -279,7 +279,7 @@ class DelayedAckReceiver:
             return None
         return self._send("TCP_QUICKACK was set")
 
-    def timer(self, at_ms: float) -> Ack | None:
+    def timer(self, at_ms: float) -> SimulatedAck | None:
         """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
 
         Raises:
@@ -383,7 +383,7 @@ class DelayedAckReceiver:
                 self._quick = max(self._quick, self._quick_acks())
         self._last_arrival = now
 
-    def _delay(self) -> Ack | None:
+    def _delay(self) -> SimulatedAck | None:
         """tcp_send_delayed_ack: sets the timer, or sends if an earlier one is about to fire."""
         ticks = self._ato or 0
         least = self.clock.ticks(DELACK_MIN_MS)
@@ -404,8 +404,8 @@ class DelayedAckReceiver:
         self._timer_ms = self.clock.expiry_ms(self._now, due - self.clock.jiffies(self._now))
         return None
 
-    def _send(self, why: str) -> Ack:
-        ack = Ack(self._now, self.next_seq, self._now - self._waiting_since, why)
+    def _send(self, why: str) -> SimulatedAck:
+        ack = SimulatedAck(self._now, self.next_seq, self._now - self._waiting_since, why)
         self._acknowledge()
         return ack
 
@@ -462,18 +462,18 @@ class ClassicReceiver:
         self._waiting += self._every if fin else 1
         self.next_seq += payload_bytes + fin
 
-    def check(self, at_ms: float) -> Ack | None:
+    def check(self, at_ms: float) -> SimulatedAck | None:
         """At once if it is the second segment; else the timer runs."""
         if self._waiting < self._every:
             return None
         return self._send(at_ms, f"{self._every} segments are un-ACKed")
 
-    def read(self, at_ms: float) -> Ack | None:
+    def read(self, at_ms: float) -> SimulatedAck | None:
         """Changes nothing."""
         del at_ms
         return None
 
-    def answer_fin(self, at_ms: float) -> Ack | None:
+    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
         """The peer's FIN has come after our own."""
         return self._send(at_ms, "both ends have finished") if self._waiting else None
 
@@ -482,12 +482,12 @@ class ClassicReceiver:
         del at_ms
         self._waiting = 0
 
-    def set_quickack(self, on: bool, at_ms: float) -> Ack | None:
+    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
         """There is no such option."""
         del on, at_ms
         return None
 
-    def timer(self, at_ms: float) -> Ack | None:
+    def timer(self, at_ms: float) -> SimulatedAck | None:
         """The timer, if it is due."""
         due = self.next_timer_ms
         if due is None or due > at_ms:
@@ -504,6 +504,6 @@ class ClassicReceiver:
         """Never a limit here."""
         return 1 << 30
 
-    def _send(self, at_ms: float, why: str) -> Ack:
+    def _send(self, at_ms: float, why: str) -> SimulatedAck:
         self._waiting = 0
-        return Ack(at_ms, self.next_seq, at_ms - self._since, why)
+        return SimulatedAck(at_ms, self.next_seq, at_ms - self._since, why)

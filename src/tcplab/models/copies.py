@@ -104,20 +104,6 @@ def copies_per_byte(
     return CopyCount(copies, transit, RECEIVERS[receiver].copies)
 
 
-def copy_ratio(slow: CopyCount, fast: CopyCount) -> float:
-    """How many times as many copies one way needs as another: the most that can be gained.
-
-    It is an upper bound for the ratio of speeds when copying is the whole cost; system calls,
-    protocol work and wake-ups bring both closer together.
-
-    Raises:
-        ValueError: the fast way makes no copy at all, so there is no ratio.
-    """
-    if fast.total == 0:
-        raise ValueError("fast=0 copies must be at least 1; compare with a receiver that copies")
-    return slow.total / fast.total
-
-
 #: The stages of a shell pipeline, by what they do to each byte. A pipe is written and read: the
 #: copies are counted at the program that makes them.
 STAGES: Final = {
@@ -233,25 +219,3 @@ def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) ->
         return Batching(datagram_bytes * batch, batch, batch)
     packets = min(batch, UDP_MAX_SEGMENTS, MAX_UDP_PAYLOAD_BYTES // datagram_bytes)
     return Batching(datagram_bytes * packets, packets, 1)
-
-
-def tcp_batching(write_bytes: int, mss: int, *, offload: bool, gso_bytes: int = 65536) -> Batching:
-    """The same for a bulk TCP sender, which collects small writes into full segments.
-
-    While the connection is busy, writes gather in the send queue, so a trip through the stack
-    carries a super-segment of up to gso_bytes with TSO or GSO, and one segment without.
-
-    Args:
-        write_bytes: data in each write.
-        mss: full segment.
-        offload: TSO or GSO is on.
-        gso_bytes: largest super-segment (`ip -d link`: gso_max_size).
-
-    Raises:
-        ValueError: a value is out of range.
-    """
-    whole("write_bytes", write_bytes, 1, fix="give the size of each write")
-    whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
-    whole("gso_bytes", gso_bytes, mss, fix="a super-segment holds at least one segment")
-    per_trip = gso_bytes // mss * mss if offload else mss
-    return Batching(write_bytes, write_bytes / mss, write_bytes / per_trip)

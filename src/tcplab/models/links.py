@@ -154,19 +154,6 @@ def header_share(
     return 1 - payload / around.wire_bytes(payload)
 
 
-def packets_per_second(
-    rate_mbit: float, payload_bytes: int, around: Encapsulation = TCP_ON_ETHERNET
-) -> float:
-    """How many packets with this payload a busy link carries in a second.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
-    number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
-    whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
-    return rate_mbit * 1e6 / 8 / around.wire_bytes(payload_bytes)
-
-
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
     """How many full packets, and a last one, a bulk transfer needs: 65536 bytes are 46 of 1448.
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import choice, whole
-from tcplab.models.exchange import Call, Path, Peer, Prediction, predict
+from tcplab.models.conversation import Call, NetworkPath, Peer, Simulation, simulate
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
-from tcplab.models.nagle import NagleSender, Segment
+from tcplab.models.nagle import NagleSender, SimulatedSegment
 
 OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write")
 
@@ -65,7 +65,7 @@ def message_cost(
     option: str = "default",
     *,
     reply_bytes: int = 2,
-    path: Path | None = None,
+    path: NetworkPath | None = None,
     peer: Peer | None = None,
     messages: int = 40,
     warm_up: int = 20,
@@ -89,7 +89,7 @@ def message_cost(
     Raises:
         ValueError: a value is out of range.
     """
-    path, peer = path or Path(), peer or Peer()
+    path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
     whole("warm_up", warm_up, 0, 10_000, fix="0 counts the first message too")
     whole("reply_bytes", reply_bytes, 0, 1 << 20, fix="0 is for no reply")
@@ -101,7 +101,7 @@ def message_cost(
     )
     count = warm_up + messages
     # One more message, so that the last one measured has an end; it is not looked at.
-    result = predict((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
+    result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
     ends = _delivery_times(result, [total * (i + 1) for i in range(count)])
     begin_ms, end_ms = starts[warm_up], starts[count]
@@ -126,7 +126,7 @@ def message_cost(
     )
 
 
-def _delivery_times(result: Prediction, ends: Sequence[int]) -> list[float]:
+def _delivery_times(result: Simulation, ends: Sequence[int]) -> list[float]:
     reads = deque(result.delivered)
     times = []
     for end in ends:
@@ -173,7 +173,7 @@ def segment_sizes(
         cwnd_segments=cwnd_segments,
         window_bytes=window_bytes,
     )
-    flight: list[Segment] = []
+    flight: list[SimulatedSegment] = []
     for call in message_calls(writes, option):
         if call.kind == "cork":
             flight += sender.set_cork(bool(call.value), 0.0)

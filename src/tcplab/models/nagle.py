@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from tcplab.checks import choice, number, whole
@@ -21,6 +20,7 @@ from tcplab.models.kernel import (
     RttEstimator,
 )
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
+from tcplab.models.reasons import Reason
 
 DEFAULT_WINDOW_BYTES: Final = 65160  # a receiver with Linux's default buffer: 45 segments of 1448
 MAX_TIME_MS: Final = 1e9
@@ -30,33 +30,8 @@ _GSO_MAX_BYTES: Final = 65536
 _NO_THRESHOLD: Final = 1 << 30
 
 
-class Reason(StrEnum):
-    """Why a segment left when it did, or why bytes are waiting."""
-
-    SENT_AT_ONCE = "sent-at-once"
-    FULL_SIZED = "full-sized"
-    HELD_BY_NAGLE = "held-by-nagle"
-    RELEASED_BY_ACK = "released-by-ack"
-    ACK_DELAYED_BY_PEER = "ack-delayed-by-peer"
-    CORKED = "corked"
-    UNCORKED = "uncorked"
-    CORK_TIMEOUT = "cork-timeout-200ms"
-    MSG_MORE = "msg-more"
-    AUTOCORKED = "autocorked"
-    NODELAY_SET = "nodelay-set"
-    TAIL_LOSS_PROBE = "tail-loss-probe"
-    SHUTDOWN = "shutdown"
-    WINDOW_LIMITED = "window-limited"
-    CWND_LIMITED = "cwnd-limited"
-    SNDBUF_LIMITED = "sndbuf-limited"
-    APPLICATION_IDLE = "application-idle"
-    RETRANSMISSION = "retransmission"
-    RATE_LIMITED = "rate-limited-by-wire"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SimulatedSegment:
     """A segment that left the sender.
 
     Attributes:
@@ -229,7 +204,7 @@ class NagleSender:
 
     # ---- events ----
 
-    def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[Segment]:
+    def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
         """The application writes; more is MSG_MORE. A writev is one write of the sum.
 
         Raises:
@@ -248,7 +223,9 @@ class NagleSender:
         cause = Reason.MSG_MORE if more else Reason.SENT_AT_ONCE
         return self._push(cause, rules)
 
-    def ack(self, upto: int, at_ms: float, window_bytes: int | None = None) -> list[Segment]:
+    def ack(
+        self, upto: int, at_ms: float, window_bytes: int | None = None
+    ) -> list[SimulatedSegment]:
         """An acknowledgement of all bytes before sequence number upto arrives.
 
         Raises:
@@ -264,7 +241,7 @@ class NagleSender:
             self._timer = None  # the peer lives and has room: the wait begins anew
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
-    def set_nodelay(self, on: bool, at_ms: float) -> list[Segment]:
+    def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """TCP_NODELAY; setting it, even again, sends all that waits, through a cork too (tcp(7)).
 
         Raises:
@@ -277,7 +254,7 @@ class NagleSender:
         self._push_all = True
         return self._push(Reason.NODELAY_SET, self._rules())
 
-    def set_cork(self, on: bool, at_ms: float) -> list[Segment]:
+    def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it.
 
         Raises:
@@ -291,7 +268,7 @@ class NagleSender:
             self._push_all = True
         return self._push(Reason.UNCORKED, self._rules())
 
-    def close(self, at_ms: float) -> list[Segment]:
+    def close(self, at_ms: float) -> list[SimulatedSegment]:
         """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle.
 
         Raises:
@@ -303,7 +280,7 @@ class NagleSender:
         self._closed = True
         return self._push(Reason.SHUTDOWN, _Rules(nodelay=True))
 
-    def timer(self, at_ms: float) -> list[Segment]:
+    def timer(self, at_ms: float) -> list[SimulatedSegment]:
         """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
 
         Raises:
@@ -340,11 +317,6 @@ class NagleSender:
     def next_seq(self) -> int:
         """SND.NXT: the sequence number that the next new byte on the wire has."""
         return self._nxt
-
-    @property
-    def written_seq(self) -> int:
-        """The sequence number after the last byte written."""
-        return self._written
 
     @property
     def state(self) -> SenderState:
@@ -422,9 +394,9 @@ class NagleSender:
 
     # ---- sending ----
 
-    def _push(self, cause: Reason, rules: _Rules) -> list[Segment]:
+    def _push(self, cause: Reason, rules: _Rules) -> list[SimulatedSegment]:
         """tcp_write_xmit: sends what the rules allow, then sees to the timers and the window."""
-        segments: list[Segment] = []
+        segments: list[SimulatedSegment] = []
         limit: Reason | None = None
         while self._queued and limit is None:
             limit, size = self._next_piece(rules)
@@ -479,7 +451,7 @@ class NagleSender:
         goal = min(goal + (_GSO_MAX_BYTES >> min(shift, 32)), _GSO_MAX_BYTES - 321)
         return min(quota, max(int(goal) // self.mss_bytes, 2))
 
-    def _send(self, size: int, cause: Reason) -> list[Segment]:
+    def _send(self, size: int, cause: Reason) -> list[SimulatedSegment]:
         segments = []
         for start in range(0, size, self.mss_bytes):
             segments.append(self._send_one(min(self.mss_bytes, size - start), cause))
@@ -488,12 +460,12 @@ class NagleSender:
             self._small_end = self._nxt
         return segments
 
-    def _send_one(self, size: int, cause: Reason) -> Segment:
+    def _send_one(self, size: int, cause: Reason) -> SimulatedSegment:
         seq = self._nxt
         since = self._writes[0][1]
         waited_ms = self._now - since
         last = seq + size == self._written
-        segment = Segment(
+        segment = SimulatedSegment(
             self._now,
             seq,
             size,
@@ -519,16 +491,18 @@ class NagleSender:
             return Reason.FULL_SIZED if size == self.mss_bytes else Reason.SENT_AT_ONCE
         return cause
 
-    def _send_fin(self, segments: list[Segment]) -> list[Segment]:
+    def _send_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
         """The FIN rides on the last segment of this push, or goes alone."""
         self._fin_sent = True
         self._nxt += 1
         if not segments:
             self._track(self._nxt - 1, self._nxt)
-            return [Segment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)]
+            return [
+                SimulatedSegment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)
+            ]
         last = segments[-1]
         self._in_flight[-1].end_seq = self._nxt
-        fin = Segment(
+        fin = SimulatedSegment(
             last.time_ms,
             last.seq,
             last.payload_bytes,
@@ -592,7 +566,7 @@ class NagleSender:
     def _rto_ms(self) -> float:
         return min(self.rtt.rto_ms * (1 << min(self._backoff, 16)), RTO_MAX_MS)
 
-    def _fire_probe(self) -> list[Segment]:
+    def _fire_probe(self) -> list[SimulatedSegment]:
         """tcp_write_wakeup: one segment of what waits, as much as the window allows."""
         if self._in_flight or not self._queued:
             return []
@@ -604,18 +578,18 @@ class NagleSender:
             return []
         return self._send(size, Reason.CORK_TIMEOUT)
 
-    def _fire_loss_probe(self) -> list[Segment]:
+    def _fire_loss_probe(self) -> list[SimulatedSegment]:
         """tcp_send_loss_probe: new data if there are any, corked or not; else the last segment."""
         if not self._in_flight:
             return []
-        segments: list[Segment] = []
+        segments: list[SimulatedSegment] = []
         if self._probed_at is None:
             segments = self._probe()
             self._probed_at = self._nxt
         self._arm("retransmit", self._rto_ms())
         return segments
 
-    def _probe(self) -> list[Segment]:
+    def _probe(self) -> list[SimulatedSegment]:
         # The probe may exceed the congestion window by one segment, the peer's window never.
         limit, size = self._next_piece(_Rules(nodelay=True)) if self._queued else (None, 0)
         if limit is Reason.CWND_LIMITED:
@@ -626,17 +600,17 @@ class NagleSender:
             return self._send(size, Reason.TAIL_LOSS_PROBE)
         return [self._resend(self._in_flight[-1])]
 
-    def _fire_retransmit(self) -> list[Segment]:
+    def _fire_retransmit(self) -> list[SimulatedSegment]:
         if not self._in_flight:
             return []
         self._backoff += 1
         self._arm("retransmit", self._rto_ms())
         return [self._resend(self._in_flight[0])]
 
-    def _resend(self, lost: _InFlight) -> Segment:
+    def _resend(self, lost: _InFlight) -> SimulatedSegment:
         lost.retransmitted = True
         fin = self._fin_sent and lost.end_seq == self._nxt
-        return Segment(
+        return SimulatedSegment(
             self._now,
             lost.seq,
             lost.end_seq - lost.seq - fin,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
-from tcplab.models.exchange import Call, Packet, Path, Peer, predict
+from tcplab.models.conversation import Call, NetworkPath, Peer, SimulatedPacket, simulate
 from tcplab.models.messages import message_calls
-from tcplab.models.nagle import NagleSender, Reason, Segment, SenderState
+from tcplab.models.nagle import NagleSender, SenderState, SimulatedSegment
+from tcplab.models.reasons import Reason
 
 __all__ = ["MESSAGES", "Step", "message_steps"]
 
@@ -70,12 +71,12 @@ def message_steps(
     """
     count = len(message_calls([write_bytes] * writes, option)) + 1
     calls, packets = _conversation(option, writes, write_bytes, rtt_ms, quickack)
-    path = Path(rtt_ms=rtt_ms)
+    path = NetworkPath(rtt_ms=rtt_ms)
     sender = NagleSender(nodelay=option == "no_delay", rtt_ms=path.rtt_ms + path.wakeup_ms)
     begin_ms, end_ms = calls[count * (MESSAGES - 1)][0], calls[count * MESSAGES][0]
     steps = []
     for time_ms, event in _in_order(calls, packets, sender):
-        if time_ms >= end_ms and not isinstance(event, Packet):
+        if time_ms >= end_ms and not isinstance(event, SimulatedPacket):
             break
         left, text, kind = _feed(sender, event, time_ms)
         if time_ms < begin_ms:
@@ -93,21 +94,24 @@ def message_steps(
 @lru_cache(maxsize=8)
 def _conversation(
     option: str, writes: int, write_bytes: int, rtt_ms: float, quickack: str
-) -> tuple[tuple[tuple[float, Call], ...], tuple[Packet, ...]]:
+) -> tuple[tuple[tuple[float, Call], ...], tuple[SimulatedPacket, ...]]:
     """The client's calls with their times, and the packets that arrive at it."""
     peer = Peer(reply_every_bytes=writes * write_bytes, reply_bytes=REPLY_BYTES, quickack=quickack)
     body = (*message_calls([write_bytes] * writes, option), Call("read", REPLY_BYTES))
     schedule = body * (MESSAGES + 1)
-    result = predict(schedule, Path(rtt_ms=rtt_ms), peer, nodelay=option == "no_delay")
+    result = simulate(schedule, NetworkPath(rtt_ms=rtt_ms), peer, nodelay=option == "no_delay")
     arriving = tuple(packet for packet in result.packets if not packet.outgoing)
     return tuple(zip(result.call_ms, schedule, strict=False)), arriving
 
 
 def _in_order(
-    calls: Sequence[tuple[float, Call]], packets: Sequence[Packet], sender: NagleSender
-) -> Iterator[tuple[float, Call | Packet | None]]:
+    calls: Sequence[tuple[float, Call]], packets: Sequence[SimulatedPacket], sender: NagleSender
+) -> Iterator[tuple[float, Call | SimulatedPacket | None]]:
     """Calls, packets and, as they come due, the sender's timers (None)."""
-    known: list[tuple[float, Call | Packet]] = [*calls, *((each.time_ms, each) for each in packets)]
+    known: list[tuple[float, Call | SimulatedPacket]] = [
+        *calls,
+        *((each.time_ms, each) for each in packets),
+    ]
     for time_ms, event in sorted(known, key=lambda item: item[0]):
         while (due := sender.next_timer_ms) is not None and due < time_ms:
             yield due, None
@@ -115,12 +119,12 @@ def _in_order(
 
 
 def _feed(
-    sender: NagleSender, event: Call | Packet | None, time_ms: float
-) -> tuple[list[Segment], str, Kind]:
+    sender: NagleSender, event: Call | SimulatedPacket | None, time_ms: float
+) -> tuple[list[SimulatedSegment], str, Kind]:
     """Hands one event to the sender: the segments that leave, the event in words, its kind."""
     if event is None:
         return sender.timer(time_ms), f"{sender.state.timer or 'the timer'} is due", "timer"
-    if isinstance(event, Packet):
+    if isinstance(event, SimulatedPacket):
         left = sender.ack(event.ack, time_ms)
         if event.segment is None:
             rule = event.why or "pure ACK"
@@ -140,11 +144,11 @@ def _feed(
     return [], f"read: waits for {event.value} bytes", "call"
 
 
-def _leaves(segment: Segment) -> str:
+def _leaves(segment: SimulatedSegment) -> str:
     return f"{segment.payload_bytes} bytes leave: {_reason(segment)}"
 
 
-def _reason(segment: Segment) -> str:
+def _reason(segment: SimulatedSegment) -> str:
     return _WHY.get(segment.reason, str(segment.reason))
 
 

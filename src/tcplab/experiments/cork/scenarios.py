@@ -12,7 +12,7 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
-from tcplab.models import Call, Path, Reason, predict
+from tcplab.models import Call, NetworkPath, Reason, simulate
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def measure_forgotten(
 def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
     wrote_ns = next(each.time_ns for each in played.log if each.name in ("write", "more"))
     left_ns = played.data.first_time_ns
-    (expected,) = predict(calls, Path(rtt_ms=rtt_ms)).data
+    (expected,) = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
@@ -278,7 +278,7 @@ def _lateness_ms(scenarios: Sequence[Scenario]) -> float:
 
 
 def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
-    data = predict(calls, Path(rtt_ms=rtt_ms)).data
+    data = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
     return tuple((each.payload_bytes, str(each.reason)) for each in data)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tcplab.experiments import cork, table
 from tcplab.experiments.declaration import declared
-from tcplab.models import Path, message_cost
+from tcplab.models import NetworkPath, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -54,7 +54,7 @@ def _show(result: Any, job: Job) -> Shown:
 def _forecast(values: Values) -> float | None:
     if values["variant"] == "cork+no_delay":
         return None
-    path = Path(rtt_ms=values["rtt_ms"])
+    path = NetworkPath(rtt_ms=values["rtt_ms"])
     cost = message_cost(_writes_bytes(values), values["variant"], path=path, messages=5)
     return cost.ms_per_message
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tcplab.experiments import small_writes, table
 from tcplab.experiments.declaration import declared
-from tcplab.models import Path, Peer, message_cost
+from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -62,7 +62,7 @@ def _forecast(values: Values) -> float:
     cost = message_cost(
         [values["write_bytes"]] * values["writes"],
         values["variant"],
-        path=Path(rtt_ms=values["rtt_ms"]),
+        path=NetworkPath(rtt_ms=values["rtt_ms"]),
         peer=Peer(quickack=values["quickack"]),
         messages=5,
     )

@@ -1,6 +1,6 @@
 """A conversation played through on paper: sender, receiver, application and wire together.
 
-:func:`predict` takes a schedule of calls and says which segments will be on the wire, when, and
+:func:`simulate` takes a schedule of calls and says which segments will be on the wire, when, and
 why. Nothing here touches the network.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from tcplab.checks import choice, number, whole
-from tcplab.models.acks import Ack, ClassicReceiver, DelayedAckReceiver, Receiver
+from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver, SimulatedAck
 from tcplab.models.kernel import Clock
 from tcplab.models.links import (
     INITIAL_CWND_SEGMENTS,
@@ -22,7 +22,8 @@ from tcplab.models.links import (
     mss_bytes,
     serialisation_ms,
 )
-from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, Reason, Segment
+from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, SimulatedSegment
+from tcplab.models.reasons import Reason
 from tcplab.models.window import OfferedWindow
 
 Kind: TypeAlias = Literal[
@@ -97,7 +98,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class NetworkPath:
     """What lies between the two ends, and how fast the ends are.
 
     Attributes:
@@ -141,7 +142,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Packet:
+class SimulatedPacket:
     """A packet on the wire, as a capture at the sender's interface shows it.
 
     Attributes:
@@ -156,14 +157,14 @@ class Packet:
     connection: int
     outgoing: bool
     time_ms: float
-    segment: Segment | None
+    segment: SimulatedSegment | None
     ack: int
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """What will happen.
+class Simulation:
+    """The course of a conversation.
 
     Attributes:
         packets: in the order in which they pass the client's interface.
@@ -172,13 +173,13 @@ class Prediction:
         end_ms: of the last event.
     """
 
-    packets: tuple[Packet, ...]
+    packets: tuple[SimulatedPacket, ...]
     call_ms: tuple[float, ...]
     delivered: tuple[tuple[float, int], ...]
     end_ms: float
 
     @property
-    def data(self) -> tuple[Segment, ...]:
+    def data(self) -> tuple[SimulatedSegment, ...]:
         """Data segments that the client sends on the first connection, resent ones too."""
         return tuple(
             packet.segment
@@ -196,7 +197,7 @@ class Prediction:
 # ---- the machinery -------------------------------------------------------------------------------
 
 
-class _World:
+class _EventLoop:
     """The events to come, in order of time; events of one moment in the order of their making."""
 
     def __init__(self) -> None:
@@ -214,24 +215,24 @@ class _World:
             self.now, _number, work = heapq.heappop(self._events)
             work()
         raise ValueError(
-            f"schedule=… makes more than {MAX_EVENTS} events; predict fewer messages at a time"
+            f"schedule=… makes more than {MAX_EVENTS} events; simulate fewer messages at a time"
         )
 
 
 class _Line:
     """One direction of the path: a queue before a rate, then a delay."""
 
-    def __init__(self, world: _World, path: Path) -> None:
-        self._world = world
+    def __init__(self, loop: _EventLoop, path: NetworkPath) -> None:
+        self._loop = loop
         self._path = path
         self._free_ms = 0.0
 
     def carry(self, payload_bytes: int, arrive: Callable[[], None]) -> None:
-        leaves_ms = max(self._world.now, self._free_ms)
+        leaves_ms = max(self._loop.now, self._free_ms)
         if self._path.rate_mbit is not None:
             leaves_ms += serialisation_ms(payload_bytes, self._path.rate_mbit, self._path.around)
         self._free_ms = leaves_ms
-        self._world.at(leaves_ms + self._path.rtt_ms / 2, arrive)
+        self._loop.at(leaves_ms + self._path.rtt_ms / 2, arrive)
 
 
 class _End:
@@ -239,18 +240,20 @@ class _End:
 
     def __init__(
         self,
-        world: _World,
+        loop: _EventLoop,
         line: _Line,
         sender: NagleSender,
         receiver: Receiver,
         established: float,
     ) -> None:
-        self.world = world
+        self.loop = loop
         self.line = line
         self.sender = sender
         self.receiver = receiver
         self.other: _End = self
-        self.note: Callable[[Segment | None, Ack | None], None] = lambda _segment, _ack: None
+        self.note: Callable[[SimulatedSegment | None, SimulatedAck | None], None] = (
+            lambda _segment, _ack: None
+        )
         self.readable: Callable[[], None] = lambda: None
         self.acked: Callable[[], None] = lambda: None
         self.unread = 0
@@ -260,18 +263,18 @@ class _End:
 
     # What leaves.
 
-    def emit(self, segments: Iterable[Segment]) -> None:
+    def emit(self, segments: Iterable[SimulatedSegment]) -> None:
         for segment in segments:
-            self.receiver.data_sent(self.world.now)
+            self.receiver.data_sent(self.loop.now)
             self._launch(segment, None)
         self._watch_timers()
 
-    def answer(self, ack: Ack | None) -> None:
+    def answer(self, ack: SimulatedAck | None) -> None:
         if ack:
             self._launch(None, ack)
         self._watch_timers()
 
-    def _launch(self, segment: Segment | None, ack: Ack | None) -> None:
+    def _launch(self, segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
         upto, window = self.receiver.next_seq, self.receiver.window_bytes
         self.note(segment, ack)
         size = segment.payload_bytes if segment else 0
@@ -280,8 +283,8 @@ class _End:
     # What arrives: the acknowledgement first, then the data, then what the ACK set free leaves
     # and may carry the ACK of the data; only then is it decided whether an ACK goes alone.
 
-    def arrive(self, segment: Segment | None, upto: int, window: int) -> None:
-        now = self.world.now
+    def arrive(self, segment: SimulatedSegment | None, upto: int, window: int) -> None:
+        now = self.loop.now
         before = self.receiver.next_seq
         if segment:
             self.receiver.accept(
@@ -304,12 +307,12 @@ class _End:
         for due in (self.sender.next_timer_ms, self.receiver.next_timer_ms):
             if due is not None and due not in self._set_timers:
                 self._set_timers.add(due)
-                self.world.at(due, lambda due=due: self._tick(due))  # type: ignore[misc]
+                self.loop.at(due, lambda due=due: self._tick(due))  # type: ignore[misc]
 
     def _tick(self, due: float) -> None:
         self._set_timers.discard(due)
-        self.answer(self.receiver.timer(self.world.now))
-        self.emit(self.sender.timer(self.world.now))
+        self.answer(self.receiver.timer(self.loop.now))
+        self.emit(self.sender.timer(self.loop.now))
         self._watch_timers()
 
 
@@ -319,15 +322,17 @@ _Script: TypeAlias = Generator[float | str, None, None]
 class _Client:
     """Plays the schedule; waits where it says so."""
 
-    def __init__(self, world: _World, path: Path, end: _End, inbox: _End, calls: Sequence[Call]):
-        self._world, self._path, self._end, self._inbox = world, path, end, inbox
+    def __init__(
+        self, loop: _EventLoop, path: NetworkPath, end: _End, inbox: _End, calls: Sequence[Call]
+    ):
+        self._loop, self._path, self._end, self._inbox = loop, path, end, inbox
         self._calls = calls
         self.began: list[float] = []
         self._waiting = ""
         self._script = self._play()
         inbox.readable = lambda: self._wake("read")
         end.acked = lambda: self._wake("drain")
-        world.at(0.0, self._step)
+        loop.at(0.0, self._step)
 
     def _step(self) -> None:
         try:
@@ -337,30 +342,30 @@ class _Client:
         if isinstance(wanted, str):
             self._waiting = wanted
         else:
-            self._world.at(wanted, self._step)
+            self._loop.at(wanted, self._step)
 
     def _wake(self, event: str) -> None:
         if self._waiting == event:
             self._waiting = ""
-            self._world.at(self._world.now + self._path.wakeup_ms, self._step)
+            self._loop.at(self._loop.now + self._path.wakeup_ms, self._step)
 
     def _play(self) -> _Script:
         due = 0.0
         for call in self._calls:
             due += call.delay_ms
-            if due > self._world.now:
+            if due > self._loop.now:
                 yield due
-            self.began.append(self._world.now)
+            self.began.append(self._loop.now)
             if call.kind == "read":
                 yield from self._read(call.value)
-                due = self._world.now
+                due = self._loop.now
             elif call.kind == "drain":
                 while not self._end.sender.is_drained:
                     yield "drain"
-                due = self._world.now
+                due = self._loop.now
             else:
                 self._do(call)
-                yield self._world.now + self._path.call_ms
+                yield self._loop.now + self._path.call_ms
 
     def _read(self, size: int) -> _Script:
         while size > 0:
@@ -368,11 +373,11 @@ class _Client:
                 yield "read"
             size -= self._inbox.unread
             self._inbox.unread = 0
-            self._inbox.answer(self._inbox.receiver.read(self._world.now))
-        yield self._world.now + self._path.call_ms
+            self._inbox.answer(self._inbox.receiver.read(self._loop.now))
+        yield self._loop.now + self._path.call_ms
 
     def _do(self, call: Call) -> None:
-        end, now, on = self._end, self._world.now, bool(call.value)
+        end, now, on = self._end, self._loop.now, bool(call.value)
         if call.kind == "write" or call.kind == "more":
             end.emit(end.sender.write(call.value, now, more=call.kind == "more"))
         elif call.kind == "cork":
@@ -388,60 +393,60 @@ class _Client:
 class _Server:
     """Reads whatever comes as soon as it has woken up, and answers."""
 
-    def __init__(self, world: _World, path: Path, peer: Peer, end: _End, outbox: _End):
-        self._world, self._path, self._peer = world, path, peer
+    def __init__(self, loop: _EventLoop, path: NetworkPath, peer: Peer, end: _End, outbox: _End):
+        self._loop, self._path, self._peer = loop, path, peer
         self._end, self._outbox = end, outbox
         self._unanswered = 0
         self._busy = False
         self.delivered: list[tuple[float, int]] = []
         end.readable = self._notice
         if peer.quickack != "on":
-            world.at(end.established_ms + path.wakeup_ms, self._set_quickack)
+            loop.at(end.established_ms + path.wakeup_ms, self._set_quickack)
 
     def _notice(self) -> None:
         if not self._busy and (self._peer.reads or self._end.ended):
             self._busy = True
-            self._world.at(self._world.now + self._path.wakeup_ms, self._read)
+            self._loop.at(self._loop.now + self._path.wakeup_ms, self._read)
 
     def _set_quickack(self) -> None:
         on = self._peer.quickack == "always"
-        self._end.answer(self._end.receiver.set_quickack(on, self._world.now))
+        self._end.answer(self._end.receiver.set_quickack(on, self._loop.now))
 
     def _read(self) -> None:
         got, self._end.unread = self._end.unread, 0
-        self._end.answer(self._end.receiver.read(self._world.now))
-        self.delivered.append((self._world.now, self._end.receiver.next_seq))
+        self._end.answer(self._end.receiver.read(self._loop.now))
+        self.delivered.append((self._loop.now, self._end.receiver.next_seq))
         if self._peer.quickack != "on":
             self._set_quickack()
         self._unanswered += got
-        self._world.at(self._world.now + self._path.call_ms, self._reply)
+        self._loop.at(self._loop.now + self._path.call_ms, self._reply)
 
     def _reply(self) -> None:
         peer = self._peer
         if peer.reply_every_bytes and self._unanswered >= peer.reply_every_bytes:
             self._unanswered -= peer.reply_every_bytes
             sender = self._outbox.sender
-            self._outbox.emit(sender.write(peer.reply_bytes, self._world.now))
-            self._world.at(self._world.now + self._path.call_ms, self._reply)
+            self._outbox.emit(sender.write(peer.reply_bytes, self._loop.now))
+            self._loop.at(self._loop.now + self._path.call_ms, self._reply)
             return
         self._busy = False
         if self._end.unread:
             self._busy = True
             self._read()
         elif self._end.ended:
-            self._outbox.emit(self._outbox.sender.close(self._world.now))
+            self._outbox.emit(self._outbox.sender.close(self._loop.now))
 
 
-def predict(
+def simulate(
     calls: Sequence[Call],
-    path: Path | None = None,
+    path: NetworkPath | None = None,
     peer: Peer | None = None,
     *,
     nodelay: bool = False,
     cork: bool = False,
     end_ms: float = 1e7,
-) -> Prediction:
-    """Plays a schedule of calls through both ends of a connection.
+) -> Simulation:
+    """Play a schedule of calls through both ends of a connection.
 
     Time 0 is the end of the client's connect(). What the two halves leave out is left out here, see
     NagleSender and DelayedAckReceiver; besides, nothing is lost and nothing overtakes.
@@ -457,35 +462,35 @@ def predict(
     Raises:
         ValueError: a value is out of range, or the schedule has too many events.
     """
-    path, peer = path or Path(), peer or Peer()
-    world = _World()
-    packets: list[Packet] = []
-    first = _connect(world, path, peer, 0, packets, nodelay=nodelay, cork=cork)
+    path, peer = path or NetworkPath(), peer or Peer()
+    loop = _EventLoop()
+    packets: list[SimulatedPacket] = []
+    first = _connect(loop, path, peer, 0, packets, nodelay=nodelay, cork=cork)
     second = first
     if peer.other_connection:
-        second = _connect(world, path, peer, 1, packets)
-    client = _Client(world, path, first[0], second[0], calls)
-    server = _Server(world, path, peer, first[1], second[1])
-    world.run(end_ms)
-    return Prediction(
+        second = _connect(loop, path, peer, 1, packets)
+    client = _Client(loop, path, first[0], second[0], calls)
+    server = _Server(loop, path, peer, first[1], second[1])
+    loop.run(end_ms)
+    return Simulation(
         tuple(sorted(packets, key=lambda packet: packet.time_ms)),
         tuple(client.began),
         tuple(server.delivered),
-        world.now,
+        loop.now,
     )
 
 
 def _connect(
-    world: _World,
-    path: Path,
+    loop: _EventLoop,
+    path: NetworkPath,
     peer: Peer,
     number_: int,
-    packets: list[Packet],
+    packets: list[SimulatedPacket],
     *,
     nodelay: bool = False,
     cork: bool = False,
 ) -> tuple[_End, _End]:
-    lines = (_Line(world, path), _Line(world, path))
+    lines = (_Line(loop, path), _Line(loop, path))
     ends = []
     for side, line in enumerate(lines):
         established = side * path.rtt_ms / 2
@@ -508,67 +513,23 @@ def _connect(
         )
         if peer.acks == "classic":
             receiver = ClassicReceiver(delay_ms=peer.classic_delay_ms)
-        ends.append(_End(world, line, sender, receiver, established))
+        ends.append(_End(loop, line, sender, receiver, established))
     client, server = ends
     client.other, server.other = server, client
 
-    def note(outgoing: bool, end: _End) -> Callable[[Segment | None, Ack | None], None]:
+    def note(
+        outgoing: bool, end: _End
+    ) -> Callable[[SimulatedSegment | None, SimulatedAck | None], None]:
         late_ms = 0.0 if outgoing else path.rtt_ms / 2
 
-        def add(segment: Segment | None, ack: Ack | None) -> None:
+        def add(segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
             why = ack.why if ack else ""
-            seen_ms = world.now + late_ms
-            packets.append(Packet(number_, outgoing, seen_ms, segment, end.receiver.next_seq, why))
+            seen_ms = loop.now + late_ms
+            packets.append(
+                SimulatedPacket(number_, outgoing, seen_ms, segment, end.receiver.next_seq, why)
+            )
 
         return add
 
     client.note, server.note = note(True, client), note(False, server)
     return client, server
-
-
-def outcomes(
-    calls: Sequence[Call],
-    path: Path | None = None,
-    peer: Peer | None = None,
-    *,
-    late_ms: float = 2.0,
-    nodelay: bool = False,
-    cork: bool = False,
-) -> tuple[Prediction, ...]:
-    """The predictions that differ in their segments when the machine or the wire is a bit late.
-
-    One means that the outcome is settled. Several mean a race: a write against an ACK, the reader
-    against the next segment, a timer against either; which of them happens is chance.
-
-    Args:
-        calls: what the client does.
-        path: the wire and the machines.
-        peer: the other end.
-        late_ms: how much later than planned readers may wake up and packets arrive (and half of
-            that: how much later the calls may be made).
-        nodelay: TCP_NODELAY is set on the client's socket from the start.
-        cork: TCP_CORK likewise.
-
-    Raises:
-        ValueError: a value is out of range, or the schedule has too many events.
-    """
-    path = path or Path()
-    number("late_ms", late_ms, 0, 1000, fix="give how late the machine may be, in ms")
-    variants = (
-        path,
-        replace(path, wakeup_ms=0.0),
-        replace(path, wakeup_ms=path.wakeup_ms + late_ms),
-        # The calls are late, which is as if the ACKs were early.
-        replace(path, rtt_ms=max(path.rtt_ms - late_ms / 2, 0.0)),
-        replace(path, rtt_ms=path.rtt_ms + late_ms / 2),
-        replace(path, rtt_ms=path.rtt_ms + late_ms, call_ms=path.call_ms * 10),
-        replace(path, clock=Clock(path.clock.hz, path.clock.tick_ms * 0.9)),
-        # Segments that come one by one, so that the reader wakes up between any two of them.
-        replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
-        replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
-    )
-    found: dict[tuple[int, ...], Prediction] = {}
-    for variant in variants:
-        result = predict(calls, variant, peer, nodelay=nodelay, cork=cork)
-        found.setdefault(result.boundaries, result)
-    return tuple(found.values())

@@ -7,6 +7,7 @@ import doctest
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.models.outcomes import outcomes
 
 import tcplab.models.messages
 import tcplab.models.nagle
@@ -16,13 +17,12 @@ from tcplab.models import (
     ClassicReceiver,
     Clock,
     DelayedAckReceiver,
-    Path,
+    NetworkPath,
     Peer,
     Reason,
     message_calls,
     message_cost,
-    outcomes,
-    predict,
+    simulate,
 )
 
 RED_HAT = [2] * 15
@@ -129,7 +129,7 @@ def test_write_write_read_with_a_delay_of_the_acks() -> None:
     assert slow.reasons == {Reason.HELD_BY_NAGLE: pytest.approx(1)}
     assert slow.system_calls_per_message == 16
     assert slow.first_ms < 1
-    fine = message_cost(RED_HAT, path=Path(clock=Clock(1000)))
+    fine = message_cost(RED_HAT, path=NetworkPath(clock=Clock(1000)))
     assert fine.ms_per_message == pytest.approx(41, abs=0.5)
 
 
@@ -140,15 +140,15 @@ def test_the_cures() -> None:
         assert cured.ms_per_message < slow.ms_per_message / 50
         expected = 15 if option == "no_delay" else 1
         assert cured.data_segments_per_message == expected
-    quick = message_cost(RED_HAT, path=Path(rtt_ms=20), peer=Peer(quickack="always"))
+    quick = message_cost(RED_HAT, path=NetworkPath(rtt_ms=20), peer=Peer(quickack="always"))
     assert quick.ms_per_message == pytest.approx(40, abs=1)
 
 
 @pytest.mark.parametrize("rtt_ms", [5, 20, 60])
 def test_the_stall_adds_to_two_round_trips(rtt_ms: float) -> None:
-    cost = message_cost(RED_HAT, path=Path(rtt_ms=rtt_ms))
+    cost = message_cost(RED_HAT, path=NetworkPath(rtt_ms=rtt_ms))
     assert 2 * rtt_ms + 40 <= cost.ms_per_message <= 2 * rtt_ms + 48
-    one = message_cost(RED_HAT, "writev", path=Path(rtt_ms=rtt_ms))
+    one = message_cost(RED_HAT, "writev", path=NetworkPath(rtt_ms=rtt_ms))
     assert one.ms_per_message == pytest.approx(rtt_ms, abs=1)
 
 
@@ -185,27 +185,31 @@ def test_minshall_in_the_cost_of_a_message() -> None:
     held = message_cost([4, 100]).ms_per_message
     not_held = message_cost([1448, 100]).ms_per_message
     assert held > 50 * not_held
-    assert message_cost([1448, 100], path=Path(nagle="rfc896")).ms_per_message > 50 * not_held
+    assert (
+        message_cost([1448, 100], path=NetworkPath(nagle="rfc896")).ms_per_message > 50 * not_held
+    )
 
 
 def test_a_rate_makes_segments_wait_for_each_other() -> None:
     calls = [Call("write", 14_480)]
-    fast = predict(calls, Path(rtt_ms=10))
-    slow = predict(calls, Path(rtt_ms=10, rate_mbit=10))
+    fast = simulate(calls, NetworkPath(rtt_ms=10))
+    slow = simulate(calls, NetworkPath(rtt_ms=10, rate_mbit=10))
     assert slow.delivered[-1][0] - fast.delivered[-1][0] == pytest.approx(
         10 * 1538 * 8 / 1e4, rel=0.1
     )
 
 
 def test_a_reader_that_does_not_read_closes_the_window() -> None:
-    predicted = predict([Call("write", 200_000)], Path(rtt_ms=10), Peer(reads=False), end_ms=5000)
+    predicted = simulate(
+        [Call("write", 200_000)], NetworkPath(rtt_ms=10), Peer(reads=False), end_ms=5000
+    )
     # Linux's default buffer of 128 KiB holds 0.625 of it in full segments; the last is cut.
     assert sum(predicted.boundaries) == pytest.approx(0.625 * 131_072, rel=0.02)
     assert predicted.boundaries[-1] < 1448
 
 
 def test_a_race_has_several_outcomes_and_a_settled_case_one() -> None:
-    path = Path(rtt_ms=10)
+    path = NetworkPath(rtt_ms=10)
     assert len(outcomes([Call("write", 10), Call("write", 10)], path)) == 1
     race = [Call("write", 10), Call("write", 10), Call("write", 10, 10.0)]
     assert len(outcomes(race, path)) > 1
@@ -232,8 +236,8 @@ def test_everything_arrives(
     calls: list[Call], rtt_ms: float, quickack: str, acks: str, nodelay: bool
 ) -> None:
     peer = Peer(quickack=quickack, acks=acks)
-    predicted = predict(
-        [*calls, Call("shutdown", 0, 1000)], Path(rtt_ms=rtt_ms), peer, nodelay=nodelay
+    predicted = simulate(
+        [*calls, Call("shutdown", 0, 1000)], NetworkPath(rtt_ms=rtt_ms), peer, nodelay=nodelay
     )
     total = sum(call.value for call in calls)
     assert sum(predicted.boundaries) == total
@@ -254,9 +258,9 @@ def test_everything_arrives(
         (lambda: Call("write", 1, -1.0), "delay_ms=-1.0"),
         (lambda: Peer(acks="osi"), "linux, classic"),
         (lambda: Peer(quickack="maybe"), "on, off, always"),
-        (lambda: Path(rtt_ms=-1), "rtt_ms=-1"),
-        (lambda: Path(rate_mbit=0), "rate_mbit=0"),
-        (lambda: Path(mtu_bytes=10).mss, "mtu_bytes=10"),
+        (lambda: NetworkPath(rtt_ms=-1), "rtt_ms=-1"),
+        (lambda: NetworkPath(rate_mbit=0), "rate_mbit=0"),
+        (lambda: NetworkPath(mtu_bytes=10).mss, "mtu_bytes=10"),
         (lambda: message_calls([], "cork"), "writes=[]"),
         (lambda: message_cost([1], messages=0), "messages=0"),
         (lambda: DelayedAckReceiver().segment(5, 1, 0.0), "seq=5"),
