@@ -155,7 +155,6 @@ class Call:
         module: of the experiment.
         arguments: of the call.
         shows: lines of code that show the result, which is called `result` there.
-        function: of the module.
         before: lines between the imports and the call.
         sources: arguments whose text in the code is not their repr.
     """
@@ -163,30 +162,24 @@ class Call:
     module: ModuleType
     arguments: Mapping[str, Any]
     shows: Sequence[str]
-    function: str = "measure"
     before: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
         """The result of the call."""
-        return getattr(self.module, self.function)(**self.arguments, **more)
+        return self.module.measure(**self.arguments, **more)
 
     def code(self) -> str:
         """The call and what shows its result, as a cell of a notebook."""
         shown = "\n".join(self.shows)
-        package, _, module = self.module.__name__.rpartition(".")
-        imports = {package: [module]}
-        if "table(result)" in shown:
-            imports.setdefault("tcplab.experiments", []).append("table")
+        module = self.module.__name__.removeprefix("tcplab.experiments.")
+        names = sorted([module.partition(".")[0], *["table"] * ("table(result)" in shown)])
         lines = [
             *["from tcplab import figures"] * ("figures." in shown),
-            *(
-                f"from {place} import {', '.join(sorted(names))}"
-                for place, names in sorted(imports.items())
-            ),
+            f"from tcplab.experiments import {', '.join(names)}",
             *self.before,
             "",
-            f"result = {module}.{self.function}(",
+            f"result = {module}.measure(",
             *(f"    {name}={self._source(name)}," for name in self.arguments),
             ")",
             *self.shows,
