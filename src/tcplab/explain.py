@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, get_args
@@ -67,31 +68,32 @@ def add_arguments(
         title="what to explain", dest="what", required=True, metavar="WHAT"
     )
 
-    def add(name: str, summary: str, work: Callable[[argparse.Namespace], Timeline]) -> Any:
+    def add(name: str, summary: str, program: Callable[..., Any] | None) -> Any:
         command = kinds.add_parser(name, help=summary, description=summary, parents=list(parents))
         command.add_argument("--json", action="store_true", help="segments, waits, ACKs as JSON")
-        command.set_defaults(explain=work)
+        command.set_defaults(program=program)
         return command
 
     for mode, summary in _MODES.items():
-        command = add(mode, summary, _small_writes)
+        command = add(mode, summary, small_writes)
+        command.set_defaults(mode=mode)
         _add_number(command, "--messages", 5, "number of messages")
         _add_number(command, "--writes", 15, "writes per message")
         _add_number(command, "--write-bytes", 2, "bytes per write")
         _add_lab(command)
-    command = add("records", "many small records to a server that never answers", _records)
+    command = add("records", "many small records to a server that never answers", records)
     _add_number(command, "--count", 40, "number of records")
     command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on the source")
     command.add_argument("--unbuffered", action="store_true", help="await the ACK of each send")
     command.add_argument("--batch", type=int, metavar="K", help="K records per send")
     _add_lab(command)
-    command = add("quotes", "requests, each awaiting its quote", _quotes)
+    command = add("quotes", "requests, each awaiting its quote", quotes)
     _add_number(command, "--count", 20, "number of quotes")
     command.add_argument("--single", action="store_true", help="one connection, not two")
     command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on both ends")
     command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests per send")
     _add_lab(command)
-    _add_recorded(add("file", "a capture made beside the sender, and the sender's log", _recorded))
+    _add_recorded(add("file", "a capture made beside the sender, and the sender's log", None))
 
 
 def _add_number(command: Any, option: str, default: int, meaning: str) -> None:
@@ -140,57 +142,24 @@ def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
     for option, most in _MOST.items():
         if (value := getattr(arguments, option, None)) is not None:
             whole("--" + option.replace("_", "-"), value, 1, most)
-    name = arguments.capture if arguments.what == "file" else arguments.what
-    return name, arguments.explain(arguments)
+    if arguments.program is None:
+        return arguments.capture, _recorded(arguments)
+    return arguments.what, _live(arguments)
 
 
 # ---- live ----------------------------------------------------------------------------------------
 
 
-def _small_writes(arguments: argparse.Namespace) -> Timeline:
-    return _live(
-        arguments,
-        small_writes,
-        mode=arguments.what,
-        messages=arguments.messages,
-        writes=arguments.writes,
-        write_bytes=arguments.write_bytes,
-    )
-
-
-def _records(arguments: argparse.Namespace) -> Timeline:
-    return _live(
-        arguments,
-        records,
-        count=arguments.count,
-        unbuffered=arguments.unbuffered,
-        nodelay=arguments.nodelay,
-        batch=arguments.batch,
-    )
-
-
-def _quotes(arguments: argparse.Namespace) -> Timeline:
-    return _live(
-        arguments,
-        quotes,
-        count=arguments.count,
-        single=arguments.single,
-        nodelay=arguments.nodelay,
-        batch=arguments.batch,
-    )
-
-
-def _live(
-    arguments: argparse.Namespace, program: Callable[..., Any], **parameters: Any
-) -> Timeline:
-    """Records a pair of programs in a laboratory of their own."""
+def _live(arguments: argparse.Namespace) -> Timeline:
+    """Records a pair of programs in a laboratory of their own; options have parameters' names."""
+    known = inspect.signature(arguments.program).parameters
+    chosen = {name: value for name, value in vars(arguments).items() if name in known}
     try:
         lab = Lab(rtt_ms=arguments.rtt_ms)
     except LabError as error:
         raise LabError(f"{error} (`tcplab explain file CAPTURE` needs no laboratory)") from None
     with lab:
-        quickack = arguments.quickack
-        return record_exchange(lab, program, quickack=quickack, **parameters).timeline()
+        return record_exchange(lab, arguments.program, **chosen).timeline()
 
 
 # ---- recorded ------------------------------------------------------------------------------------
