@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from tcplab.experiments.diagnosis import Diagnosis
+from tcplab.experiments.diagnosis import Backup, Requests
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import (
     as_number,
@@ -33,6 +33,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes
 from tcplab.segments import FROM_SERVER
+from tcplab.timeline import Exchange
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -228,20 +229,9 @@ def checksum(data: bytes) -> int:
     return total
 
 
-def _seen(program: str, run: LabRun) -> Diagnosis:
-    """The counts of lesson 08, for what was recorded here."""
-    return Diagnosis(
-        program=program,  # type: ignore[arg-type]
-        source=f"faulty_{program}.c",
-        report={},
-        peer_report={},
-        log=[],
-        peer_log=[],
-        segments=run.client_segments,
-        peer_segments=run.server_segments,
-        drops=0,
-        provenance={},
-    )
+def _recorded(run: LabRun) -> Exchange[None]:
+    """The recording, for the counts of lesson 08."""
+    return Exchange(None, None, run.client_segments, None, run.server_segments)
 
 
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
@@ -283,7 +273,7 @@ def look_at_request(submission: Submission, requests: int) -> Verdict:
         )
     sent = len(run.sent_sizes())
     if sent > 1.1 * requests:
-        held = _seen("request", run).held_requests or 0
+        held = Requests("faulty_request.c", {}, {}, _recorded(run), {}).held_requests
         if held > requests / 4:
             return Verdict(
                 0,
@@ -360,7 +350,7 @@ def look_at_backup(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
             f"The backup is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
             f" {describe(said.get('checksum'))}. Every byte has to be read and added to the sum.",
         )
-    seen = _seen("backup", run)
+    seen = Backup("faulty_backup.c", {}, {}, _recorded(run), {})
     window, wire_holds = seen.window_bytes, bdp_bytes(rate_mbit, rtt_ms)
     if window < wire_holds:
         return Verdict(

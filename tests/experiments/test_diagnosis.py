@@ -23,7 +23,7 @@ def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
 
 
 def test_bad_arguments_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="program='x' is not one of request, backup, ticker"):
+    with pytest.raises(ValueError, match="program='x' is not known; use one of request"):
         diagnosis.measure("x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"faulty_backup\.c: no such file; diagnosis\.copy"):
         diagnosis.check(tmp_path / "faulty_backup.c")
@@ -82,8 +82,8 @@ def test_the_checksum_is_that_of_the_program() -> None:
     plain = 0
     for byte in data:
         plain = (plain * 31 + byte) % (1 << 32)
-    assert diagnosis._checksum(data) == plain
-    assert diagnosis._checksum(b"") == 0
+    assert diagnosis.checksum(data) == plain
+    assert diagnosis.checksum(b"") == 0
 
 
 def test_the_result_as_table_json_and_recording(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_the_result_as_table_json_and_recording(capsys: pytest.CaptureFixture[st
     assert sum(row["segments"] for row in picture.table.rows) == len(result.sent)
     with pytest.raises(ValueError, match="first=0, count=10: there are packets 1 to"):
         result.packets(first=0)
-    assert main(["run", "diagnosis", "ticker"]) == 0
+    assert main(["run", "diagnosis", "--program", "ticker"]) == 0
     assert capsys.readouterr().out.startswith("program")
     assert main(["run", "diagnosis", "--source", "none.c"]) == 2
     assert "none.c: no such file" in capsys.readouterr().err
@@ -129,7 +129,7 @@ def test_the_recorded_runs_have_a_symptom_and_a_cause(
 # ---- the judges, on captures made up ----
 
 
-def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Diagnosis:
+def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
     """A request whose packets are (direction, payload bytes, ms since the one before)."""
     rows = np.zeros(len(pieces), DTYPE).view(SegmentArray)
     now_ns, seq, ack = 10**18, 1, 1
@@ -144,20 +144,20 @@ def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Diagnosis:
             ack = seq
             row["ack"] = ack
             row["is_pure_ack"] = size == 0
-    return diagnosis.Diagnosis("request", "made up", {}, {}, Exchange(None, None, rows), {})
+    return diagnosis.Requests("made up", {}, {}, Exchange(None, None, rows), {})
 
 
 def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:
     prompt = made_up([(0, 104, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
-    assert diagnosis._judge_request(prompt) == ""
+    assert prompt.complaint() == ""
     corked = made_up([(0, 104, 205), (1, 2, 0.1)] * diagnosis.REQUESTS)
     assert corked.late_requests == diagnosis.REQUESTS - 1
-    assert "something still holds them" in diagnosis._judge_request(corked)
+    assert "something still holds them" in corked.complaint()
 
 
 def test_requests_that_do_not_wait_for_their_answer_are_told() -> None:
     together = made_up([(0, 1040, 0.1), (1, 20, 0.1)] * 4)
-    assert "4 segments for 40 requests" in diagnosis._judge_request(together)
+    assert "4 segments for 40 requests" in together.complaint()
 
 
 def test_what_a_request_takes_and_what_it_needs() -> None:

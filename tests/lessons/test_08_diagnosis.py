@@ -39,6 +39,7 @@ CORK = 'set_option(fd, IPPROTO_TCP, TCP_CORK, {on}, "TCP_CORK");'
 
 def test_second_segment_of_the_request_waits_for_an_ack() -> None:
     request = diagnosis.measure("request")
+    assert isinstance(request, diagnosis.Requests)
     assert request.payload_bytes == diagnosis.REQUESTS * diagnosis.REQUEST_BYTES
     assert request.segments_per_unit == 2
     assert request.held_requests is not None

@@ -124,7 +124,7 @@ def test_own_repair_is_looked_for_in_this_folder(
     assert panel.phase == "done", panel.message
     assert "(faulty_request.c)" in panel.runs[-1]["label"]
     rows = [line.split() for line in panel.runs[-1]["text"].splitlines()]
-    assert ["data", "segments", "a", "request", "1", "1"] in rows
+    assert ["data", "segments", "per", "request", "1", "1"] in rows
 
 
 def test_count_falls_with_the_rtt() -> None:

@@ -1,0 +1,557 @@
+"""The three slow programs as they are seen from outside: on the wire, and in their reports."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
+
+from tcplab.errors import LabError
+from tcplab.experiments.mode import recorded_note
+from tcplab.models import bdp_bytes, goodput_mbyte_s
+from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
+from tcplab.tables import Column, Table
+from tcplab.timeline import Exchange, Timeline
+
+__all__ = [
+    "BACKUP_BYTES",
+    "BLOCK_BYTES",
+    "LINES",
+    "LINE_BYTES",
+    "PROGRAMS",
+    "REQUESTS",
+    "REQUEST_BYTES",
+    "Backup",
+    "Diagnosis",
+    "Excess",
+    "Program",
+    "Requests",
+    "Ticker",
+    "line_of",
+]
+
+Program = Literal["request", "backup", "ticker"]
+PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
+
+REQUESTS: Final = 40
+REQUEST_BYTES: Final = 104
+LINES: Final = 60
+LINE_BYTES: Final = 39
+BACKUP_BYTES: Final = 2 << 20
+BLOCK_BYTES: Final = 16384
+
+_FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
+#: Longer than any round trip here, shorter than the 200 ms after which a cork is pulled (tcp(7)).
+_CORKED_MS: Final = 150.0
+
+
+class Excess(NamedTuple):
+    """The time or segments that a program takes, and those that the same work needs."""
+
+    quantity: str  #: with its unit
+    taken: float  #: as it was seen on the wire
+    needed: float  #: time without the wait that could be spared, or the least number of segments
+
+    @property
+    def times(self) -> float:
+        """The first over the second."""
+        return self.taken / self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(ABC):
+    """A run of one of the programs."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "program"),
+        Column("source", "source"),
+        Column("payload_bytes", "bytes", ",d"),
+        Column("system_calls", "calls", ",d"),
+        Column("data_segments", "data segments", ",d"),
+        Column("segments_per_unit", "per request or line", ".3g"),
+        Column("median_segment_bytes", "median segment (bytes)", ",.0f"),
+        Column("held", "held for an ACK", "d"),
+        Column("window_bytes", "window (bytes)", ",.0f"),
+        Column("round_trips", "round trips", "d"),
+    )
+    program: ClassVar[Program]
+    unit: ClassVar[str]  #: sent or received, and counted by
+    units_by_default: ClassVar[int]  #: requests, blocks or lines
+    #: Command line of the program at the other end; {port} is the server's, {count} the number.
+    peer: ClassVar[str]
+    link: ClassVar[Mapping[str, float]] = {}  #: parameters of the laboratory's wire
+    listens: ClassVar[bool] = False  #: waits for the other program, on the server, and receives
+    success: ClassVar[str]  #: said of a repair; a format of the row's values
+
+    source: str  #: "as shipped", or the name of the learner's file
+    report: Mapping[str, Any]  #: of the program (its JSON)
+    peer_report: Mapping[str, Any]  #: of the program at the other end, with TCP_INFO
+    exchange: Exchange[None]  #: as the end that sends the data saw it
+    provenance: Mapping[str, Any]
+
+    # -- on the wire --
+
+    @property
+    def segments(self) -> SegmentArray:
+        """On the interface of the end that sends the data."""
+        return self.exchange.captured
+
+    @property
+    def sent(self) -> SegmentArray:
+        """The data segments of the sender, in order, without those sent again."""
+        return self.segments.data("client", retransmissions=False)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the stream from sender to receiver."""
+        return int(self.sent["payload_bytes"].sum())
+
+    @property
+    def units(self) -> int:
+        """The number of requests, transfers (always one) or lines."""
+        return int(self.provenance.get("count", self.units_by_default))
+
+    @property
+    def segments_per_unit(self) -> float:
+        """Data segments per request, per line, or of the whole transfer."""
+        return len(self.sent) / self.units
+
+    @property
+    def held_requests(self) -> int | None:
+        """Requests that were held for an ACK; None of other programs."""
+        return None
+
+    @property
+    def window_bytes(self) -> float:
+        """The window that the receiver announced, median over the second half of the stream."""
+        rows = self.segments
+        back = rows[rows.from_server & ~rows.is_syn]  # the SYN's is not scaled
+        late = back[back["ack"] > 1 + self.payload_bytes // 2]
+        chosen = late if len(late) else back
+        return float(statistics.median(int(each) for each in chosen["window"]))
+
+    @property
+    def bdp_bytes(self) -> int | None:
+        """Rate times round-trip time of the wire; None if it has no limit."""
+        if not (rate_mbit := self.link.get("rate_mbit")):
+            return None
+        return round(bdp_bytes(rate_mbit, self.rtt_ms))
+
+    @property
+    def rtt_ms(self) -> float:
+        """The wire's round-trip time."""
+        return float(self.provenance.get("rtt_ms", self.link.get("rtt_ms", 0.0)))
+
+    @property
+    def round_trips(self) -> int:
+        """Waits of the sender for the ACK of a segment before it went on.
+
+        A round begins with a data segment and lasts until its acknowledgement has come; what is
+        sent meanwhile belongs to it.
+        """
+        rounds, waiting_for = 0, 0
+        acked = 1
+        for row in self.segments:
+            if row["direction"] == FROM_SERVER:
+                acked = max(acked, int(row["ack"]))
+            elif row["payload_bytes"] and not row["is_retransmission"] and acked > waiting_for:
+                rounds += 1
+                waiting_for = int(row["seq"])
+        return rounds
+
+    @property
+    def longest_gap_ms(self) -> float:
+        """The longest time without a packet on the sender's interface, in the middle of the run."""
+        times = self.segments["time_ns"]
+        middle = times[len(times) // 4 : -len(times) // 4]
+        return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
+
+    # -- what it costs, and why --
+
+    @property
+    @abstractmethod
+    def excess(self) -> Excess:
+        """The complaint as a ratio: time of a request or of the backup, segments per line.
+
+        Raises:
+            LabError: fewer than two requests were answered, by a program that was changed.
+        """
+
+    @abstractmethod
+    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
+        """Quantity, value here, value needed, beside the excess."""
+
+    @abstractmethod
+    def named_evidence(self) -> list[tuple[str, str]]:
+        """Names of the evidence and what it says."""
+
+    @abstractmethod
+    def complaint(self) -> str:
+        """A sentence that says how far from its goal the program is; "" when it is mended."""
+
+    @abstractmethod
+    def changed_stream(self, stream: bytes) -> str:
+        """A sentence that says what a repair has changed in the stream; "" when nothing."""
+
+    def symptoms(self) -> Table:
+        """Costs here and costs needed: nothing of why."""
+        rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
+        shown = [(name, _digits(here), least and _digits(least)) for name, here, least in rows]
+        return self._captioned(Table.of(["symptom", "here", "needed"], shown))
+
+    def evidence(self) -> Table:
+        """The sign that names the cause, in the capture, the kernel or the program's calls."""
+        return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
+
+    def _captioned(self, table: Table) -> Table:
+        return replace(table, caption=recorded_note(self.provenance))
+
+    def packets(self, first: int = 20, count: int = 10) -> Table:
+        """Some packets on the sender's interface, each with the time since the one before.
+
+        Args:
+            first: index of the first, 1 or more.
+            count: how many at the most.
+
+        Raises:
+            ValueError: there are no such packets.
+        """
+        if not 1 <= first < len(self.segments) or count < 1:
+            last = len(self.segments) - 1
+            raise ValueError(f"first={first}, count={count}: there are packets 1 to {last}")
+        rows = self.segments[first - 1 : first + count]
+        return Table(
+            [
+                Column("packet", "packet", "d"),
+                Column("since_ms", "ms since the one before", ".3f"),
+                Column("direction", "direction"),
+                Column("payload_bytes", "data (bytes)", "d"),
+                Column("flags", "flags"),
+            ],
+            [
+                {
+                    "packet": first + i,
+                    "since_ms": (int(row["time_ns"]) - int(before["time_ns"])) / 1e6,
+                    "direction": ("client → server", "server → client")[row["direction"]],
+                    "payload_bytes": int(row["payload_bytes"]),
+                    "flags": flag_names(int(row["flags"])),
+                }
+                for i, (before, row) in enumerate(itertools.pairwise(rows))
+            ],
+        )
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs of the data's sender, with the reason for each wait."""
+        return self.exchange.timeline()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row."""
+        return [
+            {
+                "variant": self.program,
+                "source": self.source,
+                "unit": self.unit,
+                "units": self.units,
+                "payload_bytes": self.payload_bytes,
+                "system_calls": self.report.get("system_calls"),
+                "data_segments": len(self.sent),
+                "segments_per_unit": self.segments_per_unit,
+                "median_segment_bytes": statistics.median(map(int, self.sent["payload_bytes"])),
+                "first_segment_bytes": int(self.sent["payload_bytes"][0]),
+                "held": self.held_requests,
+                "window_bytes": self.window_bytes if self.bdp_bytes else None,
+                "bdp_bytes": self.bdp_bytes,
+                "round_trips": self.round_trips,
+                "wall_s": self.report.get("wall_s"),
+            }
+        ]
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _difference(stream: bytes, expected: bytes) -> str:
+    """A sentence that says where a stream differs; "" where it does not."""
+    if stream == expected:
+        return ""
+    at = next(
+        (i for i, (a, b) in enumerate(zip(stream, expected, strict=False)) if a != b),
+        min(len(stream), len(expected)),
+    )
+    return (
+        f"The stream must stay as it was: it differs at byte {at}"
+        f" ({len(stream)} bytes were sent, {len(expected)} are due)."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Requests(Diagnosis):
+    """faulty_request: a header and a body, each in a write of its own, then the answer."""
+
+    program = "request"
+    unit = "request"
+    units_by_default = REQUESTS
+    peer = f"tcp_nodelay_server 0 {{count}} --writes 1 --write-bytes {REQUEST_BYTES}"
+    success = "{data_segments} segments for {units} requests, and none was held back."
+
+    @property
+    def held_requests(self) -> int:
+        """Requests of which a later part left only after an ACK of the first.
+
+        By the order of the packets on the client's interface: data, a pure ACK from the server,
+        data of the same request.
+        """
+        held: set[int] = set()
+        end = 0
+        acked_since = False
+        for row in self.segments:
+            if row["direction"] == FROM_SERVER:
+                acked_since |= bool(row["is_pure_ack"])
+            elif row["payload_bytes"] and not row["is_retransmission"]:
+                if end % REQUEST_BYTES and acked_since:
+                    held.add(end // REQUEST_BYTES)
+                end += int(row["payload_bytes"])
+                acked_since = False
+        return len(held)
+
+    @property
+    def late_requests(self) -> int:
+        """Requests that left more than _CORKED_MS after the answer to the one before."""
+        late = 0
+        answered_ns: int | None = None
+        for row in self.segments.data(retransmissions=False):
+            if row["direction"] == FROM_SERVER:
+                answered_ns = int(row["time_ns"])
+            elif answered_ns is not None:
+                late += (int(row["time_ns"]) - answered_ns) / 1e6 > _CORKED_MS
+                answered_ns = None
+        return late
+
+    @property
+    def excess(self) -> Excess:
+        """Time of a request, against that from its last segment to the answer."""
+        times = self._requests_ms()
+        if not times:
+            raise LabError("fewer than two requests were answered: nothing to compare")
+        taken, needed = zip(*times, strict=True)
+        return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
+
+    def _requests_ms(self) -> list[tuple[float, float]]:
+        """For each request but the first: ms since the answer before and since its last segment."""
+        times: list[tuple[float, float]] = []
+        answered_ns = sent_ns = 0
+        for row in self.segments.data():
+            now_ns = int(row["time_ns"])
+            if row["direction"] == FROM_CLIENT:
+                sent_ns = now_ns
+                continue
+            if answered_ns:
+                times.append(((now_ns - answered_ns) / 1e6, (now_ns - sent_ns) / 1e6))
+            answered_ns = now_ns
+        return times
+
+    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
+        """Segments per request, and the longest gap."""
+        return [
+            ("data segments per request", self.segments_per_unit, 1),
+            ("longest gap between packets (ms)", self.longest_gap_ms, None),
+        ]
+
+    def named_evidence(self) -> list[tuple[str, str]]:
+        """Sizes of the segments, and requests that were held."""
+        sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
+        return [
+            ("data in a segment (bytes)", " or ".join(map(str, sizes))),
+            ("a part left only after an ACK of the first", f"{self.held_requests} requests"),
+        ]
+
+    def changed_stream(self, stream: bytes) -> str:
+        """Compares with the requests as shipped."""
+        return _difference(
+            stream, b"".join(b"0100" + b"request %-92d" % number for number in range(REQUESTS))
+        )
+
+    def complaint(self) -> str:
+        """By segments per request, requests that were held, and requests that were late."""
+        per_request, held, late = self.segments_per_unit, self.held_requests, self.late_requests
+        if per_request < 0.9:
+            return (
+                f"{len(self.sent)} segments for {REQUESTS} requests: some left before the answer"
+                " to the one before had come. That must not change."
+            )
+        if per_request > 1.1 and held > REQUESTS / 4:
+            return (
+                f"{per_request:.2g} segments per request; in {held} of {REQUESTS} the rest left"
+                " only after the server had acknowledged the beginning."
+            )
+        if per_request > 1.1:
+            return (
+                "Hardly anything is held back any more, but a request is"
+                f" {per_request:.2g} segments; the goal is one."
+            )
+        if late > REQUESTS / 2:
+            return (
+                f"One segment per request, but {late} of {REQUESTS} left more than"
+                f" {_CORKED_MS:g} ms after the answer before: something still holds them."
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup(Diagnosis):
+    """faulty_backup: a receiver whose buffer is smaller than the bandwidth-delay product."""
+
+    program = "backup"
+    unit = "transfer"
+    units_by_default = BACKUP_BYTES // BLOCK_BYTES
+    peer = f"tcpsource -p {{port}} -b auto -s {BLOCK_BYTES} -c {{count}}"
+    link: ClassVar[Mapping[str, float]] = {"rtt_ms": 20.0, "rate_mbit": 50.0}
+    listens = True
+    success = (
+        "The window ({window_bytes:,.0f} bytes) is larger than what the wire holds"
+        " ({bdp_bytes:,} bytes): now the wire is the limit."
+    )
+
+    @property
+    def units(self) -> int:
+        """One transfer."""
+        return 1
+
+    @property
+    def excess(self) -> Excess:
+        """Time of the transfer, against slow start and then the goodput of the wire."""
+        first, last = self.sent[0], self.segments.sent_by("server")[-1]
+        taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
+        return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
+
+    def _needed_ms(self) -> float:
+        """Slow start from 10 segments (RFC 6928) until the wire is full, then its goodput."""
+        left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
+        while window < min(self.bdp_bytes or 0, left):
+            left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
+        return time_ms + left / goodput_mbyte_s(self.link["rate_mbit"]) / 1e3
+
+    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
+        """The rate, and the longest gap."""
+        _quantity, taken, needed = self.excess
+        rate, full = (8e-3 * self.payload_bytes / each for each in (taken, needed))
+        return [
+            ("rate (Mbit/s)", rate, full),
+            ("longest gap between packets (ms)", self.longest_gap_ms, None),
+        ]
+
+    def named_evidence(self) -> list[tuple[str, str]]:
+        """Window, bandwidth-delay product and receive buffer."""
+        info = self.peer_report["tcp_info"]
+        stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
+        return [
+            ("the receiver's window", f"{self.window_bytes:,.0f} bytes"),
+            ("what the wire holds", f"{self.bdp_bytes:,} bytes"),
+            ("the sender was stopped by the window", f"{stopped:.0%} of its time"),
+            ("receive buffer", f"{self.report['options']['rcvbuf_bytes']:,} bytes"),
+        ]
+
+    def changed_stream(self, stream: bytes) -> str:
+        """Compares the size and checksum that the program reports with the stream's."""
+        reported = self.report.get("bytes"), self.report.get("checksum")
+        due = checksum(stream)
+        if reported == (len(stream), due) and len(stream) == BACKUP_BYTES:
+            return ""
+        return (
+            f"The backup is not what was sent: {reported[0]} bytes, checksum {reported[1]},"
+            f" instead of {BACKUP_BYTES} and {due}."
+        )
+
+    def complaint(self) -> str:
+        """By the window."""
+        window, bdp = self.window_bytes, self.bdp_bytes or 0
+        if window >= bdp:
+            return ""
+        return (
+            f"The receiver offers a window of {window:,.0f} bytes, and the wire holds {bdp:,}: the"
+            f" transfer took {self.round_trips} round trips, in each of which the sender had to"
+            " stop."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker(Diagnosis):
+    """faulty_ticker: a line in writes of one byte, with TCP_NODELAY."""
+
+    program = "ticker"
+    unit = "line"
+    units_by_default = LINES
+    peer = "tcpsink -p 0 -b auto"
+    success = "{data_segments} segments for {units} lines."
+
+    @property
+    def excess(self) -> Excess:
+        """Segments per line, against one."""
+        return Excess("data segments per line", self.segments_per_unit, 1)
+
+    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
+        """Data per segment, and the headers' share."""
+        mean, line = (self.payload_bytes / each for each in (len(self.sent), self.units))
+        return [
+            ("data per segment, mean (bytes)", mean, line),
+            ("headers' share of the bytes (%)", _headers(mean), _headers(line)),
+        ]
+
+    def named_evidence(self) -> list[tuple[str, str]]:
+        """Calls per line, and TCP_NODELAY."""
+        calls = self.report.get("system_calls", 0)
+        return [
+            ("system calls", f"{calls / self.units:.3g} per line"),
+            ("data per call", f"{self.payload_bytes / max(calls, 1):.3g} B"),
+            ("TCP_NODELAY", "on" if self.report["options"]["nodelay"] else "off"),
+        ]
+
+    def changed_stream(self, stream: bytes) -> str:
+        """Compares with the lines as shipped."""
+        return _difference(stream, "".join(map(line_of, range(LINES))).encode())
+
+    def complaint(self) -> str:
+        """By segments per line."""
+        per_line = self.segments_per_unit
+        if per_line > 1.2:
+            sizes = sorted(map(int, self.sent["payload_bytes"]))
+            return (
+                f"{len(self.sent)} segments for {LINES} lines, {per_line:.2g} per line; half of"
+                f" them carry {sizes[len(sizes) // 2]} B or less."
+            )
+        if per_line < 1 / 3:
+            return (
+                f"{len(self.sent)} segments for {LINES} lines: lines wait for each other. Each has"
+                " to leave at once."
+            )
+        return ""
+
+
+def _headers(payload_bytes: float) -> float:
+    """Percent of headers in an Ethernet frame with this much data."""
+    return 100 * _FRAME_HEADERS / (_FRAME_HEADERS + payload_bytes)
+
+
+def line_of(number: int) -> str:
+    """The ticker's line of this number, from 0."""
+    return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
+
+
+def checksum(stream: bytes) -> int:
+    """sum = sum * 31 + byte, modulo 2^32, as in faulty_backup.c."""
+    import numpy as np
+
+    powers = np.ones(BLOCK_BYTES, np.uint32)
+    powers[1:] = 31
+    powers = np.cumprod(powers, dtype=np.uint32)[::-1]
+    total = 0
+    for start in range(0, len(stream), BLOCK_BYTES):
+        block = np.frombuffer(stream[start : start + BLOCK_BYTES], np.uint8).astype(np.uint32)
+        factor = pow(31, len(block), 1 << 32)
+        dot = int((block * powers[-len(block) :]).sum(dtype=np.uint32))
+        total = (total * factor + dot) % (1 << 32)
+    return total

@@ -1,0 +1,100 @@
+"""The learner's copy of a program, and the check of its repair.
+
+A repair is judged by segments, bytes and windows that were counted on the wire: not by the
+program's own report, and not by a stopwatch. Lessons and graders use the same check.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tcplab.checks import choice
+from tcplab.errors import LabError, ParameterError
+from tcplab.experiments.diagnosis.cases import PROGRAMS, Program
+from tcplab.experiments.diagnosis.run import CASES, compile_source, record
+from tcplab.experiments.mode import mode
+from tcplab.lab import Lab, why_no_lab
+from tcplab.listings import source_path
+
+__all__ = ["Verdict", "check", "copy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a check."""
+
+    program: Program
+    passed: bool | None  #: the goal is reached; None where it could not be judged
+    message: str  #: one or two sentences: what was counted, and what the goal is
+    counts: Mapping[str, Any]  #: the numbers behind it; empty where nothing ran
+
+    def __str__(self) -> str:
+        titles = {True: "PASSED", False: "NOT YET", None: "NOT JUDGED"}
+        return f"{self.program}: {titles[self.passed]}. {self.message}"
+
+
+def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
+    """Copies the program's source into a folder, to be mended there; a file that is there stays.
+
+    Raises:
+        ParameterError: no such program.
+    """
+    choice("program", program, PROGRAMS)
+    path = Path(folder) / f"faulty_{program}.c"
+    if not path.exists():
+        shutil.copyfile(source_path(path.name), path)
+    return path
+
+
+def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
+    """Compiles a mended program, runs it in a laboratory and judges what the wire shows.
+
+    Args:
+        source: the learner's C file.
+        program: which program it was; by the file's name ("faulty_request.c") unless given.
+
+    Returns:
+        The verdict. A file that does not compile, fails, hangs or sends other bytes has not
+        passed, and the message says why; where no laboratory can be made, nothing is judged.
+
+    Raises:
+        ParameterError: no such file or program, or the file's name does not say the program.
+        LabError: no C compiler.
+    """
+    path = Path(source)
+    which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))
+    if not path.is_file():
+        raise ParameterError(
+            f"{path}: no such file; diagnosis.copy({which!r}) makes one to start from"
+        )
+    if (now := mode()) != "live":
+        why = why_no_lab() or f"TCPLAB_MODE={now}"
+        return Verdict(which, None, f"The check counts segments on a laboratory's wire: {why}.", {})
+    case = CASES[which]
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        try:
+            binary = compile_source(path, Path(directory))
+        except ParameterError as error:
+            return Verdict(which, False, f"{error}.", {})
+        with Lab(**dict(case.link)) as lab:  # type: ignore[arg-type]
+            try:
+                result, stream = record(case, path.name, binary, lab, case.link, snaplen=2048)
+            except LabError as error:
+                return Verdict(which, False, f"It does not run to its end: {error}.", {})
+    counts = result.rows()[0]
+    complaint = result.changed_stream(stream) or result.complaint()
+    return Verdict(which, not complaint, complaint or case.success.format(**counts), counts)
+
+
+def _program_of(path: Path) -> Program:
+    for program in PROGRAMS:
+        if program in path.stem:
+            return program
+    names = ", ".join(f"faulty_{program}.c" for program in PROGRAMS)
+    raise ParameterError(f"{path.name}: the name does not tell the program; call it one of {names}")

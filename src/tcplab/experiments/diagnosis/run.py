@@ -1,0 +1,167 @@
+"""Runs one of the programs, or a learner's file, and records it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.diagnosis.cases import Backup, Diagnosis, Program, Requests, Ticker
+from tcplab.experiments.provenance import provenance
+from tcplab.lab import Lab, program_path
+from tcplab.programs import SocketOptions, read_log, run_pair
+from tcplab.programs.compile import compile_program
+from tcplab.timeline import Exchange
+
+if TYPE_CHECKING:
+    from tcplab.capture import Capture
+
+__all__ = ["CASES", "compile_source", "measure", "record"]
+
+CASES: Final[Mapping[str, type[Diagnosis]]] = {
+    each.program: each for each in (Requests, Backup, Ticker)
+}
+
+_TIMEOUT_S: Final = 40.0
+_DEADLINE_S: Final = 10.0
+
+
+@experiment("diagnosis")
+def measure(
+    program: Program = "request",
+    source: str | None = None,
+    network: Lab | None = None,
+    rtt_ms: Annotated[float | None, Between(0, 4000, "ms")] = None,
+    count: Annotated[int | None, Between(2, 10_000)] = None,
+) -> Diagnosis:
+    """Three slow programs: their symptoms on the network, and the evidence of the cause.
+
+    Args:
+        program: one of the three.
+        source: a C file to compile and run instead of the shipped program.
+        network: a laboratory of its own unless given; the wire is set as the program needs it.
+        rtt_ms: round-trip time of the wire; the lesson's unless given.
+        count: requests, blocks of 16 KiB, or lines; the lesson's number unless given.
+
+    Raises:
+        ParameterError: an argument is out of range, no such file, or it does not compile.
+        LabError: no laboratory can be made here, no compiler is installed, or a program failed.
+    """
+    case = CASES[program]
+    link = dict(case.link)
+    if rtt_ms is not None:
+        link["rtt_ms"] = rtt_ms
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        if source is None:
+            binary, name = program_path(f"faulty_{program}"), "as shipped"
+        else:
+            binary, name = compile_source(Path(source), Path(directory)), Path(source).name
+        if network is None:
+            with Lab(**link) as lab:  # type: ignore[arg-type]
+                return record(case, name, binary, lab, link, count)[0]
+        network.link.update(rtt_ms=0, rate_mbit=0)
+        network.link.update(**link)  # type: ignore[arg-type]
+        return record(case, name, binary, network, link, count)[0]
+
+
+def compile_source(source: Path, directory: Path) -> Path:
+    """The learner's file and what the course's programs share, as one program in the directory.
+
+    Raises:
+        ParameterError: no such file, or the compiler's first error.
+        LabError: no compiler.
+    """
+    if not source.is_file():
+        raise ParameterError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
+    built = compile_program(source.name, source.read_bytes())
+    if built.binary is None:
+        raise ParameterError(f"{source.name} does not compile: {built.first_error}")
+    binary = directory / source.stem
+    binary.write_bytes(built.binary)
+    binary.chmod(0o755)
+    return binary
+
+
+def record(
+    case: type[Diagnosis],
+    source: str,
+    binary: Path,
+    lab: Lab,
+    link: Mapping[str, float],
+    count: int | None = None,
+    snaplen: int = 128,
+) -> tuple[Diagnosis, bytes]:
+    """Runs a program and records it; also the bytes of the stream, with a large snaplen.
+
+    Raises:
+        LabError: a program failed.
+    """
+    units = case.units_by_default if count is None else count
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+        log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
+        server, client = _commands(case, binary, lab, units, log, peer_log)
+        with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
+            # The learner's program may choose its congestion control, as the course's own may.
+            client_report, server_report = run_pair(
+                lab, server, client, _TIMEOUT_S, privileged=True
+            )
+        with near, far:
+            stream = _stream(near) if snaplen > 1500 else b""
+            exchange = Exchange(
+                None,
+                read_log(log) if log.exists() else None,
+                near.segments,
+                read_log(peer_log) if peer_log.exists() else None,
+                None if case.program == "ticker" else far.segments,
+                drops=(near.drops or 0) + (far.drops or 0),
+                options=SocketOptions.from_json(client_report["options"]),
+                tcp_info=client_report["tcp_info"],
+                rate_mbit=link.get("rate_mbit"),
+            )
+    reports = (server_report, client_report) if case.listens else (client_report, server_report)
+    origin = provenance(
+        lab,
+        program=case.program,
+        source=source,
+        count=units,
+        rtt_ms=link.get("rtt_ms", 0.0),
+        congestion=lab.congestion,
+        capture_drops=exchange.drops,
+    )
+    return case(source, *reports, exchange, origin), stream
+
+
+def _commands(
+    case: type[Diagnosis], binary: Path, lab: Lab, units: int, log: Path, peer_log: Path
+) -> tuple[list[str], list[str]]:
+    """The server's command line and the client's."""
+    common = ["--json", f"--congestion={lab.congestion}", f"--deadline={_DEADLINE_S:g}"]
+    peer = case.peer.replace("{count}", str(units)).split()
+    mine, theirs = [str(binary), *common], [*peer, *common]
+    address = lab.server.address
+    if case.listens:
+        return [*mine, "-p", "0", f"--bind={address}"], [*theirs, address]
+    cpu = f"--cpu={min(os.sched_getaffinity(0))}"
+    mine += [f"--log={log}", cpu, "-c", str(units), "-p", "{port}", address]
+    theirs += [*([f"--log={peer_log}"] if case.program == "request" else []), cpu]
+    return [*theirs, f"--bind={address}"], mine
+
+
+def _stream(capture: Capture) -> bytes:
+    """The bytes that the client sent, put together by their sequence numbers."""
+    table, rows = capture.table, capture.segments
+    pieces: dict[int, bytes] = {}
+    for row in rows.data("client"):
+        i, size = int(row["packet"]), int(row["payload_bytes"])
+        end = int(table.offset[i]) + int(row["wire_bytes"])
+        pieces[int(row["seq"])] = table.data[end - size : end].tobytes()
+    stream = bytearray()
+    for seq in sorted(pieces):
+        if seq - 1 > len(stream):
+            break  # a hole: what follows is not comparable
+        stream[seq - 1 :] = pieces[seq]
+    return bytes(stream)
