@@ -19,7 +19,7 @@ UV_LOCK ?=
 export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-C_FILES := $(shell find src -name '*.[ch]')
+C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 

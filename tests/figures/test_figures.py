@@ -390,8 +390,14 @@ def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
 
     picture = figures.timeline(small_writes())
     plain = picture.png()
-    saving = {"savefig.bbox": "tight", "savefig.transparent": True}
-    with matplotlib.rc_context(saving | {"font.size": 5, "lines.marker": "x"}):
+    with matplotlib.rc_context(
+        {
+            "savefig.bbox": "tight",
+            "savefig.transparent": True,
+            "font.size": 5,
+            "lines.marker": "x",
+        }
+    ):
         before = dict(matplotlib.rcParams)
         assert picture.png() == plain
         assert figures.timeline(small_writes()).png() == plain
