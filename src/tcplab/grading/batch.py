@@ -1,4 +1,4 @@
-"""`tcplab grade`: a whole class, in parallel, resumable, with nobody lost.
+"""`tcplab grade`: grades a whole class, in parallel and resumable, and loses no submission.
 
 Each submission is graded in a process of its own (tcplab.grading.steps). What was graded is
 remembered (tcplab.grading.ledger), so that a second run after Ctrl-C, SIGKILL or a late submission

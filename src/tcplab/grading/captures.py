@@ -68,8 +68,8 @@ def cause_of(capture: Path) -> str:
     Raises:
         KeyError: it is not among them.
     """
-    told = capture.parent.parent / "hidden" / "captures.json"
-    causes: dict[str, str] = json.loads(told.read_text())
+    path = capture.parent.parent / "hidden" / "captures.json"
+    causes: dict[str, str] = json.loads(path.read_text())
     return causes[capture.name]
 
 
@@ -323,5 +323,5 @@ def make_captures(
     for name, scene in scenes.items():
         if not wanted or name in wanted:
             record(captures / f"{name}.pcapng", scene)
-    told = {f"{name}.pcapng": cause for name, cause in causes.items()}
-    (hidden / "captures.json").write_text(json.dumps(told, indent=1) + "\n")
+    by_file = {f"{name}.pcapng": cause for name, cause in causes.items()}
+    (hidden / "captures.json").write_text(json.dumps(by_file, indent=1) + "\n")

@@ -201,7 +201,7 @@ def counts(
 ) -> Verdict:
     """A list of whole numbers in order: full marks for all, and the share of those at their place.
 
-    The message says at which place (from 0) the first difference is.
+    The message gives the index of the first difference.
     """
     if blank := _not_answered(value, name):
         return blank

@@ -61,7 +61,7 @@ class Ledger:
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
-    """student -> digest of the scores and comments that persons gave; nobody else is in it."""
+    """student -> digest of the scores and comments given by hand; only those who have some."""
     from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 
     given: dict[str, list[str]] = {}

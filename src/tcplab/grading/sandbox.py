@@ -83,7 +83,6 @@ class Outcome:
         output: standard output, at most as long as was allowed.
         errors: standard error, likewise.
         result: what was written to the result channel, likewise.
-        wall_s, cpu_s, peak_bytes: what it used; zero when unknown.
         sandboxed: False for a run without a sandbox.
     """
 
@@ -94,9 +93,6 @@ class Outcome:
     output: bytes
     errors: bytes
     result: bytes
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-    peak_bytes: int = 0
     sandboxed: bool = True
 
     @property
@@ -164,7 +160,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "USER": "learner",
-        # A pool of threads for each of 300 submissions helps nobody.
+        # No pool of threads for each of 300 submissions.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -297,9 +293,6 @@ class Started:
             report["stopped_by"] or None,
             report["left_behind"],
             **streams,
-            wall_s=report["wall_ms"] / 1e3,
-            cpu_s=report["cpu_ms"] / 1e3,
-            peak_bytes=report["peak_bytes"],
         )
 
     def _outcome_without_sandbox(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
@@ -309,11 +302,10 @@ class Started:
                 stopped = "wall"
         self.stop()
         code = self.process.returncode
-        wall_s = time.monotonic() - self.started_s
         if stopped is not None or code < 0:
             ended_by = None if stopped else signal.Signals(-code).name
-            return Outcome(None, ended_by, stopped, 0, **streams, wall_s=wall_s, sandboxed=False)
-        return Outcome(code, None, None, 0, **streams, wall_s=wall_s, sandboxed=False)
+            return Outcome(None, ended_by, stopped, 0, **streams, sandboxed=False)
+        return Outcome(code, None, None, 0, **streams, sandboxed=False)
 
 
 def _frozen(taken: Mapping[str, bytearray]) -> dict[str, bytes]:
@@ -340,8 +332,8 @@ def start(
         given: a folder that is copied to /submission, where the command starts; every user must be
             able to read it.
         limits: what it may use.
-        host: a host of a Lab whose network it is to have; else it has one of its own, with nobody
-            in it.
+        host: a host of a Lab whose network it is to have; else it has one of its own, with a
+            loopback interface.
         lab_allowed: it may make further namespaces, and so a Lab of its own.
         env: added to a small environment.
         stdin: its standard input, else /dev/null.

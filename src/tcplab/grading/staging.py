@@ -20,7 +20,7 @@ __all__ = ["Staged", "content_key", "stage"]
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 256 << 20
 MAX_FILES: Final = 500
-#: What Jupyter and Python put beside the files that they open: nobody handed it in or wrote it.
+#: Made by Jupyter and Python beside the files that they open: not part of a submission.
 _BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__"})
 
 

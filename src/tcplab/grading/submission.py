@@ -3,7 +3,7 @@
 Answers are plain data that came out of the sandbox. Programs are compiled and run in it, on a host
 of a laboratory that the grader made: the grader's own program is the peer, the grader's own
 recorders watch both hosts, and the learner's program has no right over the network. So a check
-judges what the wire saw, not what a program says of itself.
+judges what was seen on the wire, not what a program says of itself.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
     ) -> Outcome:
-        """Runs the learner's program by itself, with a loopback interface and nobody to talk to.
+        """Runs the learner's program by itself, without a peer.
 
         Raises:
             ValueError: the program was not compiled.
