@@ -6,7 +6,7 @@ from tcplab.listings import listing, shared_sources, source_path
 
 
 def test_listing_is_the_text_of_the_file() -> None:
-    shown = listing("tcp_nodelay_client.c", "send_pieces")
+    shown = listing("tcp_nodelay_client.c", "send_writes")
     text = source_path("tcp_nodelay_client.c").read_text()
     assert shown.code in text
     assert shown.code == "\n".join(
@@ -15,15 +15,15 @@ def test_listing_is_the_text_of_the_file() -> None:
 
 
 def test_function_is_shown_from_comment_to_closing_brace() -> None:
-    lines = listing("tcp_nodelay_client.c", "send_pieces").code.splitlines()
+    lines = listing("tcp_nodelay_client.c", "send_writes").code.splitlines()
     assert lines[0].startswith("/*")
     assert lines[-1] == "}"
     assert sum(line == "}" for line in lines) == 1
 
 
 def test_functions_are_shown_in_the_order_of_the_file() -> None:
-    one_way = listing("tcp_nodelay_client.c", "send_message", "send_pieces")
-    assert one_way == listing("tcp_nodelay_client.c", "send_pieces", "send_message")
+    one_way = listing("tcp_nodelay_client.c", "send_message", "send_writes")
+    assert one_way == listing("tcp_nodelay_client.c", "send_writes", "send_message")
 
 
 def test_unknown_files_and_functions_are_named() -> None:
@@ -42,7 +42,7 @@ def test_shared_sources_have_headers_and_no_main() -> None:
 
 
 def test_notebook_shows_listing_with_line_numbers() -> None:
-    shown = listing("tcp_nodelay_client.c", "send_pieces")
+    shown = listing("tcp_nodelay_client.c", "send_writes")
     html = shown._repr_html_()
     assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
     assert str(shown.first_line) in html

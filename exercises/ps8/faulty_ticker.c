@@ -5,8 +5,8 @@
  *
  * The third of the three slow programs of lesson 08: your task is to find out why, in a copy of
  * this file, with the tools of the lessons before. It sends lines to a tcpsink, one every
- * millisecond, as a measuring instrument or a stock exchange does. Each line has to be on its way
- * at once: that is why somebody switched Nagle's algorithm off, and it helped.
+ * millisecond, as a measuring instrument or a stock exchange does. Each line has to leave at
+ * once: that is why Nagle's algorithm was switched off, and it helped.
  *
  * Now the people of the network complain: 8 kB of text come as some thousands of packets, and
  * packets, not bytes, are what a switch or a firewall can run out of.
@@ -16,7 +16,7 @@
  *     200 lines, 7800 bytes in 7800 sends: 0.2219 s by the clock, ...
  *
  * What must stay: the bytes of the stream, and that no line waits for another. The goal: one
- * segment a line.
+ * segment per line.
  */
 #define _GNU_SOURCE
 #include "net.h"

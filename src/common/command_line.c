@@ -74,7 +74,7 @@ static void fill_option_table(struct option_table *table) {
         {NULL, '4', NULL, "only IPv4", .flag = &common.ipv4},
         {NULL, '6', NULL, "only IPv6", .flag = &common.ipv6},
         {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1},
-        {"deadline", 0, "S", "give up after so long without progress, 0: never",
+        {"deadline", 0, "S", "give up after this long without progress, 0: never",
          .decimal = &common.deadline_s, .max = 1e6},
         {"json", 0, NULL, "the result as one JSON object", .flag = &common.json},
         {"help", 0, NULL, "this text", .flag = NULL}};

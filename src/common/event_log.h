@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 struct event_log {
-    FILE *file; /* NULL: nobody asked, and log_event costs one comparison */
+    FILE *file; /* NULL without --log: log_event then costs one comparison */
     struct event *events;
     size_t count, capacity;
 };

@@ -1,5 +1,5 @@
 /*
- * net.h - the odds and ends that every program of the course shares: sockets here, and with them
+ * net.h - what every program of the course shares: sockets here, and with them
  *
  *     process.h         starting, failing, ending
  *     command_line.h    options, arguments, --help
@@ -10,7 +10,7 @@
  *     event_log.h       what happened when (--log)
  *     cached_file.h     a file, and how much of it is in the page cache
  *
- * Each NAME.h has its NAME.c, and whoever includes net.h is linked with them all.
+ * Each NAME.h has its NAME.c; every program is linked with all of them.
  */
 #pragma once
 
@@ -45,7 +45,7 @@ int connect_to(int type, const char *host, const char *port, void (*prepare)(int
  */
 int listen_on(int type, const char *port, void (*prepare)(int fd));
 
-/* Tells whoever started us which port we listen on, so that nobody has to guess or sleep. */
+/* Prints the listening port for the parent process. */
 void announce(FILE *out, int listener);
 
 /* The next client; the deadline and the congestion control are set on its socket. */
@@ -64,10 +64,10 @@ void set_receive_limit(int fd, double limit_s);
 
 /* ---- sending and receiving ---- */
 
-/* As recv(2), but never fails and is not disturbed by signals. 0 at the end of the stream. */
+/* As recv(2), but never fails and is not interrupted by signals. 0 at the end of the stream. */
 size_t receive(int fd, void *buffer, size_t size, int flags);
 
-/* As recvmsg(2), but not disturbed by signals, and waits awake for so long before it sleeps. */
+/* As recvmsg(2), but not interrupted by signals, and polls for this long before it sleeps. */
 ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us);
 
 /* As send(2), but sends everything; returns how many system calls it took. */

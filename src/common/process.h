@@ -28,7 +28,7 @@ _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf
 /* calloc, or the end of the program. */
 void *allocate(size_t count, size_t size);
 
-/* What waitpid(2) tells of a child, once it has ended. */
+/* Waits for the child's end; its status as in waitpid(2). */
 int wait_for_child(pid_t child);
 
 /*

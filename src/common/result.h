@@ -31,7 +31,7 @@ struct samples {
     size_t count;
 };
 
-/* Room for so many. */
+/* Room for `most` of them. */
 struct samples allocate_samples(int64_t most);
 
 /* ---- what a program measured ---- */
@@ -60,7 +60,7 @@ struct result_field {
     const int *choice; /* index among the names */
     const char *const *names;
     struct samples *samples;       /* min, median, p99 and max in microseconds; sorts them */
-    const int64_t *mb_per_s;       /* of so many bytes, in the time measured */
+    const int64_t *mb_per_s;       /* of this many bytes, in the time measured */
     const int64_t *cpu_s_per_gb;   /* the same: user and system time for 10^9 bytes */
     void (*write)(struct json *j); /* a member that is no number */
 };

@@ -83,7 +83,7 @@ struct ring {
     int fd;
     uint8_t *blocks;
     unsigned block_bytes, block_count, next;
-    uint64_t received, drops; /* PACKET_STATISTICS forgets what it told, so we add up */
+    uint64_t received, drops; /* reading PACKET_STATISTICS resets it, so we add up */
 };
 
 struct file {
@@ -132,7 +132,7 @@ static uint32_t packet_flags(unsigned packet_type) {
         return PCAPNG_INBOUND | 2 << 2;
     case PACKET_BROADCAST:
         return PCAPNG_INBOUND | 3 << 2;
-    default: /* PACKET_OTHERHOST: seen, but for somebody else */
+    default: /* PACKET_OTHERHOST: seen, but for another host */
         return PCAPNG_INBOUND | 4 << 2;
     }
 }
@@ -315,7 +315,7 @@ static bool at_end(int fd) {
     return read(fd, ignored, sizeof ignored) <= 0;
 }
 
-/* Until somebody wants it to end: NULL, or the interface fails: why. */
+/* Records until it is asked to end; returns NULL, or how the interface failed. */
 static const char *record(struct ring *ring, struct file *file, int signals) {
     struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
                            {.fd = STDIN_FILENO, .events = POLLIN},

@@ -107,7 +107,7 @@ static void copy(struct flow *flow) {
     free(buffer);
 }
 
-/* The kernel's own way between these two, if it has one. */
+/* Moves data within the kernel, if these two allow it. */
 static ssize_t move_some(const struct flow *flow) {
     if (is_kind(flow->from, S_IFREG))
         return sendfile(flow->to, flow->from, NULL, WIDE_PIPE);
@@ -146,7 +146,7 @@ static void *send_input(void *argument) {
 
 static void receive_output(struct flow *flow) {
     move_all(flow);
-    /* A reader of our output shall see its end now, not when our input has ended, too. */
+    /* A reader of our output should see its end now, not only when our input has ended. */
     if (close(STDOUT_FILENO) < 0)
         fail("writing to standard output");
 }

@@ -5,13 +5,13 @@
  *
  * Case 2 of the MSDN article "Design issues: sending small data segments over TCP with Winsock": a
  * client sends the symbol of a stock over one connection and gets its quote over another, then
- * asks for the next. Neither side sets any option, and there are 5 quotes a second, since nothing
+ * asks for the next. Neither side sets any option, and there are 5 quotes per second, since nothing
  * ever flows back over the connection for requests that its ACK could travel with: the second
  * request waits, by Nagle's algorithm, for the ACK of the first, and that for a timer.
  *
  *     (nothing)   two one-way connections, as in the article
  *     --single    one connection: the quote carries the ACK of its request
- *     --nodelay   two, but Nagle's algorithm is off (to be given to the server as well)
+ *     --nodelay   two, but Nagle's algorithm is off (give it to the server as well)
  *     --batch K   K requests in one send(), whose quotes come back together
  *
  * Linux does better than the article without being asked: a receiver that has read everything and

@@ -3,7 +3,7 @@
  *
  *     quoteserver [OPTION]...
  *
- * Listens on port 9000 for one quoteclient, which tells the story: case 2 of the MSDN article
+ * Listens on port 9000 for one quoteclient, which describes the case: case 2 of the MSDN article
  * "Design issues: sending small data segments over TCP with Winsock". Of the client's two
  * connections it reads requests from the first and writes quotes to the second; with --single
  * there is only one. All requests that a read brings are answered by one send().

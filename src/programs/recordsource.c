@@ -5,9 +5,9 @@
  *
  * Case 1 of the MSDN article "Design issues: sending small data segments over TCP with Winsock": a
  * client sends 10 000 records of 20 to 100 bytes to a server that stores them. Its author switched
- * the send buffer off, and got 5 records a second; this program can be as slow, and faster.
+ * the send buffer off, and got 5 records per second; this program can be as slow, and faster.
  *
- *     (nothing)      one send() a record; the kernel buffers, Nagle's algorithm makes segments
+ *     (nothing)      one send() per record; the kernel buffers, Nagle's algorithm makes segments
  *     --unbuffered   what SO_SNDBUF = 0 does in Winsock: a send() is complete only when its data
  *                    was acknowledged. Linux has no such send(), so ask until nothing is
  *                    outstanding (SIOCOUTQ in tcp(7))
@@ -92,7 +92,7 @@ static size_t put_batch(char *place, int64_t first, int64_t records) {
 
 /* ---- sending ---- */
 
-/* The kernel wakes nobody when the last byte is acknowledged, so look every 20 us. */
+/* The kernel does not report when the last byte is acknowledged, so ask every 20 us. */
 static void wait_until_acknowledged(int fd) {
     static const struct timespec pause = {.tv_nsec = 20000};
     int64_t start_ns = 0;
@@ -114,7 +114,7 @@ static void wait_until_acknowledged(int fd) {
     }
 }
 
-static void send_piece(int fd, const char *data, size_t size) {
+static void send_data(int fd, const char *data, size_t size) {
     log_event(&events, "write", size);
     system_calls += send_all(fd, data, size, 0);
     sends++;
@@ -130,7 +130,7 @@ static void send_records(int fd, char *place) {
     for (int64_t number = 0; number < count;) {
         int64_t left = count - number, records = batch && batch < left ? batch : batch ? left : 1;
         size_t size = batch ? put_batch(place, number, records) : put_record(place, number);
-        send_piece(fd, place, size);
+        send_data(fd, place, size);
         number += records;
         int64_t now = clock_ns(CLOCK_MONOTONIC);
         send_times.ns[send_times.count++] = now - before;
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
     char *place = allocate(BATCH_HEADER + (size_t)(batch ? batch : 1) * MAX_RECORD, 1);
     send_times = allocate_samples(count);
     pin_to_cpu();
-    prctl(PR_SET_TIMERSLACK, 1); /* a pause of 20 us shall not last 70 (prctl(2)) */
+    prctl(PR_SET_TIMERSLACK, 1); /* so that a pause of 20 us does not last 70 (prctl(2)) */
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     if (nodelay)

@@ -16,7 +16,7 @@
  *                reports if it had to after all, as it always does on loopback and veth
  *
  * A call takes at most 4096 bytes for read, as in the text, everything for sendfile and 131072 for
- * the others; -s changes that. --header sends some bytes before the file in a send() of their own,
+ * the others; -s changes that. --header sends some bytes before the file in a separate send(),
  * as web servers do: a small segment, unless --cork or --more says that something follows.
  * --cache cold drops the file from the page cache first, warm reads it in; mincore(2) verifies.
  */
@@ -49,7 +49,8 @@ static const struct program_option options[] = {
     {NULL, 's', "BYTES", "most in one call", .number = &block_bytes, .min = 1, .max = MOST_AT_ONCE},
     {NULL, 'j', "N", "connections at a time", .number = &connections, .min = 1, .max = MAX_FDS},
     {"port", 'p', "PORT", "the receiver's", .text = &port},
-    {"header", 0, "BYTES", "send so many before the file", .number = &header_bytes, .max = 1 << 20},
+    {"header", 0, "BYTES", "send this many before the file", .number = &header_bytes,
+     .max = 1 << 20},
     {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
     {"more", 0, NULL, "say that more follows the header (MSG_MORE)", .flag = &more},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
@@ -59,7 +60,7 @@ static const struct program_option options[] = {
 
 static const struct command command = {
     .usage = "sendfile_client [OPTION]... HOST FILE",
-    .summary = "Sends a file to a sendfile_server, and says what it cost.",
+    .summary = "Sends a file to a sendfile_server, and reports what it cost.",
     .options = options,
     .arguments = {2, 2},
     .tcp = true,

@@ -31,7 +31,7 @@ static const struct program_option options[] = {
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = 256},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-    {"header", 0, "BYTES", "leave out so many before the file", .number = &header_bytes,
+    {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
      .max = 1 << 20},
     {.help = NULL},
 };

@@ -1,18 +1,19 @@
 /*
- * tcp_nodelay_client - send each message in small pieces, wait for the answer, see what it costs.
+ * tcp_nodelay_client - send each message in small writes, wait for the answer, measure what it
+ * costs.
  *
  *     tcp_nodelay_client [OPTION]... HOST PORT N [MODE]
  *
  * Sends N messages ("logical packets") to tcp_nodelay_server. A message is 15 writes of 2 bytes;
- * after the last of them the client waits for a reply of 2 bytes. The MODE is how the pieces are
+ * after the last of them the client waits for a reply of 2 bytes. The MODE is how the writes are
  * handed to TCP:
  *
  *     default   write after write: Nagle's algorithm (RFC 896) holds back the second and later
- *               pieces until the first is acknowledged, and the receiver delays that ACK
- *     no_delay  TCP_NODELAY: Nagle is off, and each piece leaves as a segment of its own
+ *               writes until the first is acknowledged, and the receiver delays that ACK
+ *     no_delay  TCP_NODELAY: Nagle is off, and each write leaves as a segment of its own
  *     cork      TCP_CORK around the writes: the kernel collects, and pulling the cork sends
  *     msg_more  the same promise of more to come, made by a flag of each send()
- *     writev    all the pieces in one system call
+ *     writev    all of them in one system call
  *
  * The experiment, the command line and the sentence printed are those of "TCP_NODELAY and
  * TCP_CORK" in Red Hat Enterprise Linux for Real Time, chapter Sockets. Its 10 000 messages took
@@ -58,22 +59,21 @@ static const struct command command = {
 };
 
 static char *message, *reply;
-static struct iovec *pieces;
+static struct iovec *parts;
 static struct event_log events;
 static struct samples message_times;
 static int64_t system_calls, message_bytes, bytes;
 static double bytes_per_ms;
 
-/* Piece after piece of the alphabet, "aabbcc...": in a capture one sees which write a byte came
- * from. */
+/* "aabbcc...", a letter per write: a capture shows which write a byte came from. */
 static void prepare_message(void) {
     message = allocate((size_t)writes, (size_t)write_bytes);
     reply = allocate((size_t)reply_bytes, 1);
-    pieces = allocate((size_t)writes, sizeof *pieces);
+    parts = allocate((size_t)writes, sizeof *parts);
     for (int i = 0; i < writes; i++) {
-        pieces[i].iov_base = message + (size_t)i * (size_t)write_bytes;
-        pieces[i].iov_len = (size_t)write_bytes;
-        memset(pieces[i].iov_base, 'a' + i % 26, (size_t)write_bytes);
+        parts[i].iov_base = message + (size_t)i * (size_t)write_bytes;
+        parts[i].iov_len = (size_t)write_bytes;
+        memset(parts[i].iov_base, 'a' + i % 26, (size_t)write_bytes);
     }
 }
 
@@ -84,18 +84,18 @@ static void set_cork(int fd, int on) {
 }
 
 /* This loop is the lesson. */
-static void send_pieces(int fd) {
+static void send_writes(int fd) {
     for (int i = 0; i < writes; i++) {
         bool more = mode == MORE && i < writes - 1;
-        log_event(&events, more ? "more" : "write", pieces[i].iov_len);
-        system_calls += send_all(fd, pieces[i].iov_base, pieces[i].iov_len, more ? MSG_MORE : 0);
+        log_event(&events, more ? "more" : "write", parts[i].iov_len);
+        system_calls += send_all(fd, parts[i].iov_base, parts[i].iov_len, more ? MSG_MORE : 0);
     }
 }
 
 static void send_vector(int fd) {
     size_t total = (size_t)message_bytes;
     log_event(&events, "write", total);
-    ssize_t sent = writev(fd, pieces, (int)writes);
+    ssize_t sent = writev(fd, parts, (int)writes);
     system_calls++;
     if (sent < 0)
         fail_transfer("writev");
@@ -110,7 +110,7 @@ static void send_message(int fd) {
     }
     if (mode == CORK)
         set_cork(fd, 1);
-    send_pieces(fd);
+    send_writes(fd);
     /* Pulling the cork is what says "complete"; left in, the data would wait 200 ms (tcp(7)). */
     if (mode == CORK)
         set_cork(fd, 0);
@@ -121,7 +121,7 @@ static void await_reply(int fd, int64_t number) {
     log_event(&events, "reply", got);
     if (got < (size_t)reply_bytes)
         fail_because(
-            "the server closed the connection after %lld of %lld messages (was it told the "
+            "the server closed the connection after %lld of %lld messages (was it given the "
             "same N?)",
             (long long)number, (long long)messages);
 }
@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     close(fd);
     close_log(&events);
     free(message_times.ns);
-    free(pieces);
+    free(parts);
     free(message);
     free(reply);
 }

@@ -40,7 +40,7 @@ static const struct program_option options[] = {
 static const struct command command = {
     .usage = "tcp_nodelay_server [OPTION]... PORT N",
     .summary = "Takes one connection, reads N messages, answers each when it is complete.\n"
-               "PORT 0 takes a free one; the line \"listening on PORT\" tells when and where.",
+               "PORT 0 takes a free one; the line \"listening on PORT\" reports it.",
     .options = options,
     .arguments = {2, 2},
     .tcp = true,
@@ -59,7 +59,7 @@ static void read_message(int fd, char *message, size_t size, int64_t number) {
         if (got == 0)
             fail_because(
                 "the client closed the connection after %lld of %lld messages and %zu of %zu "
-                "bytes (was it told the same N, --writes and --write-bytes?)",
+                "bytes (was it given the same N, --writes and --write-bytes?)",
                 (long long)number, (long long)messages, filled, size);
         system_calls += set_quickack(fd, quickack);
         filled += got;
@@ -115,9 +115,10 @@ int main(int argc, char **argv) {
      */
     char extra;
     if (receive(fd, &extra, 1, 0) > 0)
-        fail_because("the client goes on after %lld messages (was it told the same N, --writes and "
-                     "--write-bytes?)",
-                     (long long)messages);
+        fail_because(
+            "the client goes on after %lld messages (was it given the same N, --writes and "
+            "--write-bytes?)",
+            (long long)messages);
     close(fd);
     close_log(&events);
 }

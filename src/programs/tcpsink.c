@@ -13,10 +13,10 @@
  * the program: what is left is the cost of TCP without the cost of the copy.
  *
  * A sink that is faster than its source falls asleep after each read, and the source pays for
- * waking it up. With --lowat it sleeps until so many bytes have come, or the end, or the buffer is
- * full: a few hundred wake-ups a gigabyte instead of 14 000. It pays where segments are large
- * (loopback, segmentation offload); where they are small it does not, for a connection that nobody
- * reads from acknowledges every second one: ten times as many ACKs.
+ * waking it up. With --lowat it sleeps until that many bytes have come, or the end, or the buffer
+ * is full: a few hundred wake-ups per gigabyte instead of 14 000. It pays where segments are large
+ * (loopback, segmentation offload); where they are small it does not, because a connection
+ * that is not read acknowledges every second segment: ten times as many ACKs.
  *
  * The read sizes are counted in classes that double: 1, 2-3, 4-7, 8-15, ...
  */
@@ -36,7 +36,7 @@ static const struct program_option options[] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF, set before listen()", BUFFER_SIZE(rcvbuf_bytes)},
     {NULL, 'r', "BYTES", "size of a read; by default as -b, or 131072", .number = &read_bytes,
      .min = 1, .max = 1 << 30},
-    {"lowat", 0, "BYTES", "sleep until so much has come (SO_RCVLOWAT)", .number = &lowat_bytes,
+    {"lowat", 0, "BYTES", "sleep until this much has come (SO_RCVLOWAT)", .number = &lowat_bytes,
      .min = 1, .max = 1 << 30},
     {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},

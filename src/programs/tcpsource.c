@@ -4,7 +4,7 @@
  *     tcpsource [-s WRITE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
  *
  * Connects to a tcpsink at HOST, port 9000, and writes COUNT blocks of WRITE bytes. What it
- * measures ends when the sink has read everything, not when the kernel has merely taken it.
+ * measures ends when the sink has read everything, not when the kernel has taken it.
  *
  * From "A TCP Source and Sink" in J. Snader, Effective TCP/IP Programming, listings 2.18 to 2.20,
  * with its options and defaults: 5000 writes of 1440 bytes (what fits in an Ethernet segment with
@@ -42,7 +42,7 @@ static const struct program_option options[] = {
      .max = 1 << 30},
     {NULL, 'b', "BYTES", "SO_SNDBUF, set before connect()", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of writes", .number = &count, .min = 1, .max = 1e9},
-    {NULL, 't', "SECONDS", "write for so long instead", .decimal = &seconds, .min = 0.001,
+    {NULL, 't', "SECONDS", "write for this long instead", .decimal = &seconds, .min = 0.001,
      .max = 86400},
     {"port", 'p', "PORT", "the sink's", .text = &port},
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */

@@ -3,19 +3,19 @@
  *
  *     udpsink [-b RCVBUF] [OPTION]...
  *
- * Listens on port 9000 for one udpsource (the format of the datagrams is told there). From J.
+ * Listens on port 9000 for one udpsource (which describes the datagrams). From J.
  * Snader, Effective TCP/IP Programming, tables 2.2 and 2.3, with more to say about the column
  * "lost":
  *
  *     lost        never arrived here
- *     drops       how often this host threw away what it got, for want of room in the receive
+ *     drops       how often this host discarded a datagram for want of room in the receive
  *                 buffer (SO_RXQ_OVFL in socket(7)); the others were lost on the way
  *     reordered   arrived after a datagram with a higher number (RFC 4737)
  *     duplicated  arrived again
  *
  * Datagrams that are not of the run that is measured are counted as foreign and left out. With
- * --gro the kernel may hand over many of them in one piece (UDP_GRO in udp(7)). The source pays for
- * waking up a sink that sleeps: with --spin it waits awake first, which wants a CPU of its own.
+ * --gro the kernel may hand over many of them in one read (UDP_GRO in udp(7)). The source pays for
+ * waking up a sink that sleeps: with --spin it polls first, which needs a CPU of its own.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -42,7 +42,7 @@ static bool gro;
 static const struct program_option options[] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-    {"spin", 0, "US", "wait awake for so long before sleeping", .number = &spin_us, .max = 1000000},
+    {"spin", 0, "US", "poll this long before sleeping", .number = &spin_us, .max = 1000000},
     {"gro", 0, NULL, "take many datagrams at a time (UDP_GRO)", .flag = &gro},
     {.help = NULL},
 };
@@ -68,7 +68,7 @@ static struct tally {
     int64_t next; /* one more than the highest number seen */
     int64_t reordered, duplicated, foreign, bytes, reads;
     int64_t drops;               /* by this socket; under --gro one may hold many datagrams */
-    uint8_t seen[MAX_COUNT / 8]; /* one bit a datagram; memory only where it is written */
+    uint8_t seen[MAX_COUNT / 8]; /* one bit per datagram; memory only where it is written */
 } tally;
 
 static void prepare(int fd) {
@@ -125,10 +125,10 @@ static void take_read(const char *data, size_t size, size_t segment) {
     if (segment == 0 || segment > size)
         segment = size;
     do { /* an empty datagram counts as one, too */
-        size_t piece = size < segment ? size : segment;
-        take_datagram(data, piece);
-        data += piece;
-        size -= piece;
+        size_t part = size < segment ? size : segment;
+        take_datagram(data, part);
+        data += part;
+        size -= part;
     } while (size > 0);
 }
 

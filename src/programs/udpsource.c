@@ -4,8 +4,8 @@
  *     udpsource [-s SIZE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
  *
  * The UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and 2.3:
- * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000. UDP tells nobody what it
- * loses, so every datagram carries its number, and the sink counts.
+ * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000. UDP does not report what
+ * it loses, so every datagram carries its number, and the sink counts.
  *
  * The end has to survive loss too: the source repeats an end marker, which carries the number of
  * datagrams sent, until the sink answers it with the number that arrived.
@@ -54,7 +54,7 @@ static const struct program_option options[] = {
     {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of datagrams", .number = &count, .min = 1, .max = 1e8},
     {"port", 'p', "PORT", "the sink's", .text = &port},
-    {"pace", 0, "MBIT", "at most so many 10^6 bits of payload per second", .decimal = &pace_mbit,
+    {"pace", 0, "MBIT", "at most this many 10^6 bits of payload per second", .decimal = &pace_mbit,
      .min = 0.001, .max = 1e6},
     {"gso", 0, NULL, "hand over many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
     {.help = NULL},

@@ -1,5 +1,5 @@
 /*
- * writepattern_peer - the other end of writepattern: a receiver with a chosen way to acknowledge.
+ * writepattern_peer - the other end of writepattern: a receiver that acknowledges as chosen.
  *
  *     writepattern_peer [OPTION]...
  *

@@ -138,7 +138,7 @@ def test_the_two_disagree_on_the_number(programs: Programs) -> None:
     with programs.listening("tcp_nodelay_server", "0", 7) as (server, port):
         client = programs.run("tcp_nodelay_client", "localhost", port, N)
         line = complaint(programs.finish(server), 1)
-    assert "the client goes on after 7 messages (was it told the same N" in line
+    assert "the client goes on after 7 messages (was it given the same N" in line
     assert client.returncode == 1
     with programs.listening("tcp_nodelay_server", "0", N) as (server, port):
         assert programs.run("tcp_nodelay_client", "localhost", port, 7).returncode == 0

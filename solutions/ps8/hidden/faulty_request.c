@@ -5,7 +5,7 @@
  *
  * The first of the three slow programs of lesson 08: your task is to find out why, in a copy of
  * this file, with the tools of the lessons before. It asks tcp_nodelay_server, as the client of
- * many a protocol does: a request is a header that tells the length, then the body; the answer has
+ * many a protocol does: a request is a header with the length, then the body; the answer has
  * 2 bytes.
  *
  *     request  | length of the body, 4 digits |  body, 100 bytes  |

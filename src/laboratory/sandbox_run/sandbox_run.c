@@ -33,7 +33,7 @@
  * Why this and not bubblewrap, which was tried (0.8, as an ordinary user, alone and on a host of a
  * laboratory): bwrap makes the same namespaces and mounts, drops the same capabilities, and a
  * laboratory can be made in it. But it limits neither memory, processor time, processes nor threads
- * (3000 threads and 1 GB passed); it refuses a system call only by a filter that somebody else
+ * (3000 threads and 1 GB passed); it refuses a system call only by a filter that another program
  * compiles (bpf, ptrace, perf_event_open and AF_VSOCK passed); and it does not report what stopped
  * COMMAND or what was left of it. The filter, the limits, the watch and the report, which are most
  * of this program, would stay, as a second program between bwrap and COMMAND. And where

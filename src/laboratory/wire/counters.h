@@ -26,7 +26,7 @@ struct counters {
     uint64_t late[BUCKETS];
 };
 
-/* Counts a frame that left so much later than it was due. */
+/* Counts a frame that left this much later than it was due. */
 void count_lateness(struct counters *n, int64_t late_ns);
 
 /* The percentiles, as an object. */

@@ -75,7 +75,7 @@ struct frame *frame_new(size_t length) {
     return first;
 }
 
-/* How many of the frame's last `left` bytes lie in one piece. */
+/* How many of the frame's last `left` bytes lie contiguously. */
 static size_t piece_bytes(const struct frame *frame, size_t left) {
     return frame->slot || left < CELL_CAPACITY ? left : CELL_CAPACITY;
 }

@@ -120,7 +120,7 @@ void link_advance(struct direction *d, int64_t t) {
     }
 }
 
-/* Would a frame that comes now find no place? */
+/* Would a frame that comes now be dropped? */
 static bool queue_is_full(const struct direction *d) {
     uint64_t limit = (uint64_t)d->set.queue_packets;
     return d->sending && limit && d->queue.packets >= limit;
@@ -214,7 +214,7 @@ static uint32_t wire_bytes(const struct frame *frame) {
     return length + segments * FRAMING_BYTES;
 }
 
-/* The sender of a packet that is too long for the hop learns of it, on the way back. */
+/* Tells the sender of a packet that is too long for the hop, over the reverse direction. */
 static void send_too_big(struct direction *d, const struct frame *frame, const struct headers *h) {
     struct frame *message = NULL;
     if (d->set.icmp)

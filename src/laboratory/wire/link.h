@@ -23,8 +23,8 @@ struct direction {
     struct fifo queue;
     struct frame *sending; /* in the transmitter */
     int64_t finish_ns;     /* when the transmitter is done with it, or was with the last one */
-    struct fifo line;      /* on their way, in order */
-    struct fifo held;      /* on their way, to be overtaken; in order among themselves */
+    struct fifo line;      /* in flight, in order */
+    struct fifo held;      /* in flight, to be overtaken; in order among themselves */
     int64_t last_arrival_ns, last_departure_ns, last_held_ns;
     int64_t settled_ns; /* all that came before this has been taken: no further is known */
 

@@ -13,13 +13,13 @@
  *
  * The times are computed from the kernel's time stamp of each arrival, not from
  * the moment at which this program noticed it: a frame that leaves late makes no
- * other one late, and how late each one left is measured and told (counters).
+ * other one late, and how late each one left is measured (see counters).
  *
  * A side may be several interfaces, "C1,C2,C3:S": they share the link as the ports
  * of a switch would, but don't reach each other.
  *
  * Prints a line of JSON when it is ready, then obeys the commands on its standard
- * input, one a line, and answers each with a line of JSON ({"ok": true, ...} or
+ * input, one per line, and answers each with a line of JSON ({"ok": true, ...} or
  * {"error": "..."}). It ends when standard input does. See --help for the commands.
  * Needs CAP_NET_RAW over the interfaces: root in a user namespace is enough.
  *
@@ -62,7 +62,7 @@
 
 /* ---- the loop: take what has come, send what is due, sleep until there is more ---- */
 
-/* While frames come faster than this, wait awake: going to sleep and waking up costs more. */
+/* While frames come faster than this, poll: going to sleep and waking up costs more. */
 #define LINGER_NS 20000
 /* Clocks, commands and interfaces are looked at this often, however busy. */
 #define ROUTINE_NS 1000000
@@ -74,14 +74,14 @@ static bool may_spin;
 static volatile sig_atomic_t asked_to_end;
 
 /*
- * How much earlier than needed to wake up, and wait for the rest awake: as much
- * as sleep lately ended late. Idle machines wake up slowly, busy ones at once.
+ * How much earlier than needed to wake up, and poll for the rest of the time: as
+ * much as sleep lately ended late. Idle machines wake up slowly, busy ones at once.
  */
 static int64_t margin_ns;
 
 static void learn_margin(int64_t overslept_ns) {
     static double mean = 20000, deviation = 10000;
-    /* More than that was somebody else's turn on the processor: no margin helps against it. */
+    /* More than that was another process on the processor: no margin helps against it. */
     double error = (double)min_ns(overslept_ns, MAX_MARGIN_NS / 2) - mean;
     mean += error / 16;
     deviation += (fabs(error) - deviation) / 16;
@@ -277,7 +277,7 @@ static void announce_ready(void) {
 int main(int argc, char **argv) {
     char **pairs = parse_command_line(argc, argv, &command);
     cpu_set_t cpus;
-    /* With one processor, waiting awake would keep it from the hosts. */
+    /* With one processor, polling would keep it from the hosts. */
     may_spin = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
     learn_margin(20000);
     prctl(PR_SET_TIMERSLACK, 1UL);
