@@ -214,7 +214,7 @@ def _read_pcap(data: ByteArray, order: str, unit_ns: int, header_bytes: int) -> 
 
 
 def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Array, str | None]:
-    """Where the record header of each packet begins; why and where the walk ended too early."""
+    """The places of the packets' record headers; why and where the walk ended too early."""
     captured_bytes = struct.Struct(order + "8xI").unpack_from
     starts = array("q")
     size, position = len(file), 24

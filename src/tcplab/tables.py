@@ -18,34 +18,27 @@ def digits(value: float, significant: int = 3) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its key, heading and format.
+    """One column: its key, heading and format."""
 
-    Attributes:
-        key: the row's key.
-        heading: with the unit.
-        format: a format specification for numbers (".1f"); empty for text. Numbers are aligned
-            right, and a value that is absent or None is shown as a dash. Where ".3g" would give
-            an exponent, thousands have separators instead: 41,320 and not 4.13e+04.
-    """
-
+    #: The row's key.
     key: str
+    #: With the unit.
     heading: str
+    #: A format specification for numbers (".1f"); empty for text. Numbers are aligned right, and a
+    #: value that is absent or None is shown as a dash. Where ".3g" would give an exponent,
+    #: thousands have separators instead: 41,320 and not 4.13e+04.
     format: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; a notebook shows it as HTML, print() as text.
+    """Rows under headings; a notebook shows it as HTML, print() as text."""
 
-    Attributes:
-        columns: in order of appearance; one whose cells are all empty (a note on nothing) is not
-            shown.
-        rows: flat mappings of plain data; keys that no column names are not shown.
-        caption: one sentence above the table.
-    """
-
+    #: In order of appearance; one whose cells are all empty (a note on nothing) is not shown.
     columns: Sequence[Column]
+    #: Flat mappings of plain data; keys that no column names are not shown.
     rows: Sequence[Mapping[str, Any]]
+    #: One sentence above the table.
     caption: str = ""
 
     @classmethod

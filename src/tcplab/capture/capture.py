@@ -54,7 +54,7 @@ class Capture:
 
     @property
     def table(self) -> PacketTable:
-        """Where in the file the packets are, how long, and when: arrays, one element per packet."""
+        """The packets' places in the file, lengths and times: arrays, one element per packet."""
         if self._why_empty is not None:
             raise CaptureError(self._why_empty)
         if self._table is None:
@@ -63,7 +63,7 @@ class Capture:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """Where the packets were recorded, with the counts that the file tells."""
+        """The interfaces at which packets were recorded, with the counts that the file tells."""
         return self.table.interfaces
 
     @property
@@ -78,7 +78,7 @@ class Capture:
 
     @property
     def truncated(self) -> str | None:
-        """Where and why reading stopped before the end of the file; None for a whole file."""
+        """The place and the reason where reading stopped too early; None for a whole file."""
         return self.table.truncated
 
     @property

@@ -35,16 +35,13 @@ _LOAD_PACKET_TYPE, _JUMP_IF_EQUAL, _RETURN = (0x20, 0, 0, 0xFFFFF004), 0x15, 0x0
 
 
 class LiveSniff:
-    """Packets handed to scapy as they pass a host's interface: see :func:`sniff_live`.
+    """Packets handed to scapy as they pass a host's interface: see :func:`sniff_live`."""
 
-    Attributes:
-        packets: what was seen, a scapy PacketList; complete when the with statement has ended.
-        received: packets that the kernel showed to the socket.
-        drops: packets of these that the socket's buffer had no room for: scapy was too slow.
-    """
-
+    #: What was seen, a scapy PacketList; complete when the with statement has ended.
     packets: PacketList
+    #: Packets that the kernel showed to the socket.
     received: int
+    #: Packets of these that the socket's buffer had no room for: scapy was too slow.
     drops: int
 
     def __init__(

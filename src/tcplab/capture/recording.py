@@ -109,7 +109,7 @@ class Recording:
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:
-        """What the recorder said last, and its exit status."""
+        """The recorder's last line, and its exit status."""
         process = self._process
         assert process is not None
         assert process.stdin is not None

@@ -180,7 +180,7 @@ def decode(data: Any) -> Any:
 
 
 def _holds_data(cls: Any) -> bool:
-    """Whether a class is a dataclass, a named tuple or an enum."""
+    """True for a dataclass, a named tuple or an enum."""
     return isinstance(cls, type) and (
         dataclasses.is_dataclass(cls)
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))

@@ -1,4 +1,4 @@
-"""Where the course's C programs are, and other commands on PATH."""
+"""Paths of the course's C programs and of other commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def program_path(name: str) -> Path:
 
 
 def program_directories() -> Iterator[Path]:
-    """Where the course's programs may be, the first choice first."""
+    """The directories in which the course's programs may be, the first choice first."""
     # The second is where an editable install puts what CMake built; TCPLAB_BIN is for sanitizer
     # builds.
     if override := os.environ.get("TCPLAB_BIN"):
@@ -55,5 +55,5 @@ def find_command(command: str, path: str) -> str:
 
 
 def is_program(path: str) -> bool:
-    """Whether this is the path of one of the course's programs."""
+    """True for the path of one of the course's programs."""
     return any(Path(path).parent == directory.absolute() for directory in program_directories())

@@ -163,7 +163,7 @@ class Host:
 
 
 def ending(code: int, stderr: str) -> str:
-    """How a command ended, with the last line of its standard error."""
+    """The end of a command in words, with the last line of its standard error."""
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed (exit {code})"
     lines = stderr.strip().splitlines()
     return f"{how}: {lines[-1]}" if lines else how

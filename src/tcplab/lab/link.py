@@ -7,7 +7,7 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.checks import number, whole
+from tcplab.checks import choice, number, whole
 from tcplab.errors import LabError, ParameterError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Link:
                 known.update({key: value for key, value in named.items() if value is not None})
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """What each direction received, forwarded and dropped, by reason, since the start.
+        """Packets that each direction received, forwarded and dropped, by reason, since the start.
 
         Returns:
             For "client->server" and "server->client": packets_in, bytes_in, packets_out, bytes_out,
@@ -133,10 +133,7 @@ class Link:
         return record_wire(self, **options)
 
     def _direction_key(self, direction: str) -> str:
-        if direction not in self.DIRECTIONS:
-            known = ", ".join(self.DIRECTIONS)
-            raise ParameterError(f"direction={direction!r} must be one of {known}")
-        return self.DIRECTIONS[direction]
+        return self.DIRECTIONS[choice("direction", direction, self.DIRECTIONS)]
 
 
 def wire_values(

@@ -85,7 +85,7 @@ class Loopback(Network):
 
 
 def has_net_raw() -> bool:
-    """Whether this process may open raw sockets on the real machine (CAP_NET_RAW)."""
+    """True when this process may open raw sockets on the real machine (CAP_NET_RAW)."""
     status = read_file("/proc/self/status")
     effective = status.partition("CapEff:\t")[2].split("\n", 1)[0]
     cap_net_raw = 13

@@ -15,25 +15,20 @@ if TYPE_CHECKING:
 
 
 class Network(ABC):
-    """Two hosts that can talk: the base of Lab and Loopback, which ends what it started.
-
-    Attributes:
-        client: the host that connects.
-        server: the host that listens.
-        rtt_ms: round-trip time of the wire, 0 without one.
-        mtu: of the interfaces between the hosts, in bytes.
-        offload: segmentation and checksum offloads are on.
-        congestion: congestion control that experiments pin here, whatever the machine's default.
-        grants_privileges: the course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its
-            network namespaces unless the caller says otherwise.
-    """
+    """Two hosts that can talk: the base of Lab and Loopback, which ends what it started."""
 
     client: Host
     server: Host
+    #: Round-trip time of the wire, 0 without one.
     rtt_ms: float
+    #: Bytes, of the interfaces between the hosts.
     mtu: int
+    #: Segmentation and checksum offloads are on.
     offload: bool
+    #: Congestion control that experiments pin here, whatever the machine's default.
     congestion: str = "cubic"
+    #: The course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its network namespaces unless
+    #: the caller says otherwise.
     grants_privileges: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -89,13 +84,9 @@ class Pair:
     """A client and a server that talk over another way than the wire: see :meth:`Lab.direct`.
 
     The programs take it as they take a Lab.
-
-    Attributes:
-        client: as seen over that way.
-        server: the same.
-        congestion: congestion control that experiments pin.
     """
 
     client: Host
     server: Host
+    #: Congestion control that experiments pin.
     congestion: str = "cubic"

@@ -1,4 +1,4 @@
-"""What theory predicts, as pure functions and executable models; each names its source.
+"""Theory, as pure functions and executable models; each names its source.
 
 Links (headers, goodput, windows, loss), socket buffers, copies and batching, the sender that holds
 small segments back, the receiver that delays acknowledgements, and both together.

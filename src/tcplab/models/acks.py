@@ -22,46 +22,39 @@ TCP_HEADER_BYTES: Final = 32  # with timestamps
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAck:
-    """An acknowledgement that leaves on its own.
-
-    Attributes:
-        time_ms: when.
-        upto: all bytes before this sequence number have arrived.
-        delayed_ms: since the oldest of them arrived.
-        why: the rule that sent it.
-    """
+    """An acknowledgement that leaves on its own."""
 
     time_ms: float
+    #: All bytes before this sequence number have arrived.
     upto: int
+    #: Since the oldest of them arrived.
     delayed_ms: float
+    #: The rule that sent it.
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverState:
-    """What can be seen inside a receiver between two events.
+    """The inside of a receiver between two events."""
 
-    Attributes:
-        unacked_bytes: arrived, not yet acknowledged.
-        unread_bytes: arrived, not yet read by the application.
-        interactive: Linux's "pingpong" mode: data have gone the other way, so an ACK may ride.
-        quick_acks_left: how many segments will still be acknowledged at once.
-        ato_ms: the estimate of the time between segments that sets the delay.
-        full_segment_bytes: what the receiver takes for a full segment.
-        timer_ms: when a delayed ACK is due, or None.
-    """
-
+    #: Arrived, not yet acknowledged.
     unacked_bytes: int
+    #: Arrived, not yet read by the application.
     unread_bytes: int
+    #: Linux's "pingpong" mode: data have gone the other way, so an ACK may ride.
     interactive: bool
+    #: Segments that will still be acknowledged at once.
     quick_acks_left: int
+    #: The estimate of the time between segments that sets the delay.
     ato_ms: float
+    #: The receiver's idea of a full segment.
     full_segment_bytes: int
+    #: When a delayed ACK is due, or None.
     timer_ms: float | None
 
 
 class Receiver(Protocol):
-    """What a simulated connection asks of a receiver."""
+    """The receiver's half of a simulated connection."""
 
     next_seq: int
 
@@ -100,7 +93,7 @@ class DelayedAckReceiver:
 
     An ACK leaves at once when
 
-    1. more than one full segment is un-ACKed (RFC 9293: at least each second full segment);
+    1. more than one full segment is unacknowledged (RFC 9293: at least each second full segment);
     2. the connection is in quick-ACK mode: the first 16 segments, and 16 more after a silence
        longer than the retransmission timeout, unless the connection is interactive;
     3. the application has read everything, the last segment was small or pushed, and the
@@ -217,7 +210,7 @@ class DelayedAckReceiver:
         if self._duplicate:
             return self._send("the segment had come before: the sender must know (RFC 2883)")
         if self.next_seq - self._acked > self._full and self._may_offer_as_much():
-            return self._send("more than one full segment is un-ACKed")
+            return self._send("more than one full segment is unacknowledged")
         if self._quick and not self._interactive:
             return self._send(f"quick-ACK mode, {self._quick} left")
         return self._delay()
@@ -432,7 +425,7 @@ class ClassicReceiver:
 
     Args:
         delay_ms: the timer.
-        segments_per_ack: an ACK at the latest with so many segments un-ACKed; RFC 9293 demands 2.
+        segments_per_ack: the most unacknowledged segments without an ACK; RFC 9293 demands 2.
 
     Raises:
         ValueError: a value is out of range.
@@ -466,7 +459,7 @@ class ClassicReceiver:
         """At once if it is the second segment; else the timer runs."""
         if self._waiting < self._every:
             return None
-        return self._send(at_ms, f"{self._every} segments are un-ACKed")
+        return self._send(at_ms, f"{self._every} segments are unacknowledged")
 
     def read(self, at_ms: float) -> SimulatedAck | None:
         """Changes nothing."""

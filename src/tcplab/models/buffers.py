@@ -27,20 +27,16 @@ TRUESIZE_1500: Final = 2304
 
 @dataclass(frozen=True, slots=True)
 class BufferGrant:
-    """What became of a setsockopt(SO_SNDBUF or SO_RCVBUF).
-
-    Attributes:
-        requested_bytes: the value given to setsockopt.
-        granted_bytes: what getsockopt returns: twice the request within the limits.
-        capped: the request was above net.core.wmem_max or rmem_max, and silently cut.
-        raised: the request was below the minimum, and silently raised.
-        autotuned: always False: setting a size switches autotuning off for that socket.
-    """
+    """The kernel's answer to a setsockopt(SO_SNDBUF or SO_RCVBUF)."""
 
     requested_bytes: int
+    #: What getsockopt returns: twice the request within the limits.
     granted_bytes: int
+    #: The request was above net.core.wmem_max or rmem_max, and silently cut.
     capped: bool
+    #: The request was below the minimum, and silently raised.
     raised: bool
+    #: Always False: setting a size switches autotuning off for that socket.
     autotuned: bool = False
 
 
@@ -71,18 +67,15 @@ def _grant(requested: int, limit: int, minimum: int) -> BufferGrant:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveWindow:
-    """The windows that a receive buffer allows.
+    """The windows that a receive buffer allows."""
 
-    Attributes:
-        buffer_bytes: SO_RCVBUF as getsockopt reports it.
-        syn_window_bytes: the window in the SYN or SYN-ACK, which is never scaled.
-        window_scale: the exponent in the same segment; fixed for the connection's life.
-        usable_bytes: the largest window once full-sized segments have been seen.
-    """
-
+    #: SO_RCVBUF as getsockopt reports it.
     buffer_bytes: int
+    #: The window in the SYN or SYN-ACK, which is never scaled.
     syn_window_bytes: int
+    #: The exponent in the same segment; fixed for the connection's life.
     window_scale: int
+    #: The largest window once full-sized segments have been seen.
     usable_bytes: int
 
 

@@ -38,19 +38,17 @@ MAX_EVENTS: Final = 2_000_000
 class Call:
     """One call of the application.
 
-    Attributes:
-        kind: "write", "more" (a write with MSG_MORE), "read" (waits for so many bytes), "cork",
-            "nodelay", "quickack" (value 0 or 1), "drain" (waits until all is acknowledged, as a
-            Winsock send without a send buffer does), "shutdown".
-        value: bytes, or 0 and 1 for an option.
-        delay_ms: after the moment at which the call before was due or, after a wait, ended.
-
     Raises:
         ValueError: a value is out of range.
     """
 
+    #: "write", "more" (a write with MSG_MORE), "read" (waits for so many bytes), "cork", "nodelay",
+    #: "quickack" (value 0 or 1), "drain" (waits until all is acknowledged, as a Winsock send
+    #: without a send buffer does), "shutdown".
     kind: Kind
+    #: Bytes, or 0 and 1 for an option.
     value: int = 0
+    #: After the moment at which the call before was due or, after a wait, ended.
     delay_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -66,28 +64,26 @@ class Call:
 class Peer:
     """The other end: how its application reads and answers, how its kernel acknowledges.
 
-    Attributes:
-        reply_every_bytes: it answers each so many bytes; 0 for never.
-        reply_bytes: the size of an answer.
-        quickack: "on" leaves it to the kernel when to acknowledge; "off" and "always" set
-            TCP_QUICKACK to 0 or 1 anew after each read, as the course's programs do.
-        reads: False for an application that reads nothing before the client has shut down.
-        acks: "linux", or "classic" for the older texts' rule (see ClassicReceiver).
-        classic_delay_ms: the timer of the latter.
-        other_connection: answers come on a second connection, and carry no ACKs for the first.
-        nodelay: TCP_NODELAY is set on the sockets of its answers.
-
     Raises:
         ValueError: a value is out of range.
     """
 
+    #: Bytes after which it answers, each time; 0 for never.
     reply_every_bytes: int = 0
+    #: The size of an answer.
     reply_bytes: int = 1
+    #: "on" leaves it to the kernel when to acknowledge; "off" and "always" set TCP_QUICKACK to 0 or
+    #: 1 anew after each read, as the course's programs do.
     quickack: str = "on"
+    #: False for an application that reads nothing before the client has shut down.
     reads: bool = True
+    #: "linux", or "classic" for the older texts' rule (see ClassicReceiver).
     acks: str = "linux"
+    #: The timer of the latter.
     classic_delay_ms: float = 200.0
+    #: Answers come on a second connection, and carry no ACKs for the first.
     other_connection: bool = False
+    #: TCP_NODELAY is set on the sockets of its answers.
     nodelay: bool = False
 
     def __post_init__(self) -> None:
@@ -99,33 +95,31 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPath:
-    """What lies between the two ends, and how fast the ends are.
-
-    Attributes:
-        rtt_ms: of the empty path.
-        rate_mbit: of each direction, or None for infinitely fast.
-        mtu_bytes: of the path.
-        around: headers and framing.
-        call_ms: what a system call takes.
-        wakeup_ms: from the arrival of data until the application that waits for them has read.
-        clock: the kernels' tick.
-        cwnd_segments: initial congestion window of both ends.
-        window_bytes: receive window of both ends.
-        nagle: "minshall" or "rfc896".
+    """The path between the two ends, and the speed of the ends.
 
     Raises:
         ValueError: a value is out of range.
     """
 
+    #: Of the empty path.
     rtt_ms: float = 0.0
+    #: Of each direction, or None for infinitely fast.
     rate_mbit: float | None = None
+    #: Of the path.
     mtu_bytes: int = 1500
+    #: Headers and framing.
     around: Encapsulation = TCP_ON_ETHERNET
+    #: Duration of a system call.
     call_ms: float = 0.002
+    #: From the arrival of data until the application that waits for them has read.
     wakeup_ms: float = 0.02
+    #: The kernels' tick.
     clock: Clock = field(default_factory=Clock)
+    #: Initial congestion window of both ends.
     cwnd_segments: int = INITIAL_CWND_SEGMENTS
+    #: Receive window of both ends.
     window_bytes: int = DEFAULT_WINDOW_BYTES
+    #: "minshall" or "rfc896".
     nagle: str = "minshall"
 
     def __post_init__(self) -> None:
@@ -143,39 +137,33 @@ class NetworkPath:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPacket:
-    """A packet on the wire, as a capture at the sender's interface shows it.
+    """A packet on the wire, as a capture at the sender's interface shows it."""
 
-    Attributes:
-        connection: 0, or 1 for the second one of Peer.other_connection.
-        outgoing: from the client to the peer.
-        time_ms: when it passes the client's interface.
-        segment: the data, with the reason; None for an ACK alone.
-        ack: acknowledgement number.
-        why: for an ACK alone, the rule that sent it.
-    """
-
+    #: 0, or 1 for the second one of Peer.other_connection.
     connection: int
+    #: From the client to the peer.
     outgoing: bool
+    #: When it passes the client's interface.
     time_ms: float
+    #: The data, with the reason; None for an ACK alone.
     segment: SimulatedSegment | None
+    #: Acknowledgement number.
     ack: int
+    #: For an ACK alone, the rule that sent it.
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The course of a conversation.
+    """The course of a conversation."""
 
-    Attributes:
-        packets: in the order in which they pass the client's interface.
-        call_ms: when each call of the schedule began.
-        delivered: (time_ms, sequence number) each time that the peer's application has read.
-        end_ms: of the last event.
-    """
-
+    #: In the order in which they pass the client's interface.
     packets: tuple[SimulatedPacket, ...]
+    #: When each call of the schedule began.
     call_ms: tuple[float, ...]
+    #: (time_ms, sequence number) each time that the peer's application has read.
     delivered: tuple[tuple[float, int], ...]
+    #: Of the last event.
     end_ms: float
 
     @property

@@ -1,4 +1,4 @@
-"""What moving a byte costs besides the wire: copies by the CPU, and system calls.
+"""The cost of moving a byte besides the wire: copies by the CPU, and system calls.
 
 Counted is each time a CPU copies (or makes) the byte on its way from one end's page cache or memory
 to the other end's program. The network card's own transfers (DMA) cost no CPU time and do not
@@ -18,15 +18,11 @@ from tcplab.checks import choice, whole
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The work for each byte at one end.
+    """The work for each byte at one end."""
 
-    Attributes:
-        copies: how often the CPU copies or produces each byte.
-        calls_per_block: system calls for each block.
-        note: what is special about it.
-    """
-
+    #: Times that the CPU copies or produces each byte.
     copies: int
+    #: System calls for each block.
     calls_per_block: int
     note: str = ""
 
@@ -56,16 +52,10 @@ PATHS: Final = ("network", "same machine")
 
 @dataclass(frozen=True, slots=True)
 class CopyCount:
-    """Copies of each byte from end to end.
-
-    Attributes:
-        sender: at the sending end.
-        transit: on the way; only MSG_ZEROCOPY to the same machine has one.
-        receiver: at the receiving end.
-        total: their sum.
-    """
+    """Copies of each byte from end to end."""
 
     sender: int
+    #: On the way; only MSG_ZEROCOPY to the same machine has one.
     transit: int
     receiver: int
 
@@ -78,7 +68,7 @@ class CopyCount:
 def copies_per_byte(
     sender: str, receiver: str = "recv", path: str = "network", *, scatter_gather: bool = True
 ) -> CopyCount:
-    """How often the CPUs copy each byte.
+    """The copies of each byte by the CPUs.
 
     With MSG_ZEROCOPY to the same machine (loopback, veth) the kernel makes a private copy after
     all, and says so in the completion (msg_zerocopy.rst, "Loopback"). Without scatter-gather, the
@@ -129,16 +119,13 @@ STAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChainCost:
-    """What a byte costs on its way through several programs.
+    """The cost of a byte on its way through several programs."""
 
-    Attributes:
-        copies: by the CPU, over all stages.
-        calls_per_block: system calls for each block, over all stages.
-        processes: that must share the CPUs.
-    """
-
+    #: By the CPU, over all stages.
     copies: int
+    #: System calls for each block, over all stages.
     calls_per_block: int
+    #: They share the CPUs.
     processes: int
 
 
@@ -176,7 +163,7 @@ SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How much one system call, and one trip through the network stack, carries.
+    """The data that one system call, and one trip through the network stack, carries.
 
     Attributes:
         bytes_per_call: data that one system call hands over.

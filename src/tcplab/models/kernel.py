@@ -27,14 +27,10 @@ _LEVEL_BITS: Final = 3  # each level of the wheel is 8 times as coarse as the on
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Jiffies: the time in which the kernel sets and measures its TCP timers.
-
-    Attributes:
-        hz: ticks per second.
-        phase_ms: when a tick falls, relative to the model's time 0.
-    """
+    """Jiffies: the time in which the kernel sets and measures its TCP timers."""
 
     hz: int = DEFAULT_HZ
+    #: When a tick falls, relative to the model's time 0.
     phase_ms: float = 0.0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a link can carry: headers, segment sizes, goodput, windows and loss.
+"""Links: headers, segment sizes, goodput, windows and loss.
 
 Rates are in Mbit/s (10^6 bits per second) or MB/s (10^6 bytes per second), sizes in bytes, times in
 milliseconds.
@@ -28,26 +28,24 @@ INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
 
 @dataclass(frozen=True, slots=True)
 class Encapsulation:
-    """What is wrapped around each piece of the application's data.
-
-    Attributes:
-        transport: "tcp" or "udp".
-        ip_version: 4 or 6.
-        timestamps: the TCP timestamps option, on by default on every common system.
-        tcp_options_bytes: further TCP options in each segment (SACK blocks, for example).
-        vlan_tags: 802.1Q tags in the frame.
-        link: "ethernet" counts all that occupies the cable; "frame" only what a capture shows (the
-            Ethernet header, no framing); "none" stops at the IP packet, as on loopback.
+    """The headers and framing around each piece of the application's data.
 
     Raises:
         ValueError: a value is out of range.
     """
 
+    #: "tcp" or "udp".
     transport: str = "tcp"
+    #: 4 or 6.
     ip_version: int = 4
+    #: The TCP timestamps option, on by default on every common system.
     timestamps: bool = True
+    #: Further TCP options in each segment (SACK blocks, for example).
     tcp_options_bytes: int = 0
+    #: 802.1Q tags in the frame.
     vlan_tags: int = 0
+    #: "ethernet" counts all that occupies the cable; "frame" only what a capture shows (the
+    #: Ethernet header, no framing); "none" stops at the IP packet, as on loopback.
     link: str = "ethernet"
 
     def __post_init__(self) -> None:
@@ -75,7 +73,7 @@ class Encapsulation:
         return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
 
     def wire_bytes(self, payload_bytes: int) -> int:
-        """What one packet with this payload occupies, padding and framing included."""
+        """Bytes that one packet with this payload occupies, padding and framing included."""
         packet = self.packet_header_bytes + payload_bytes
         if self.link == "none":
             return packet
@@ -155,7 +153,7 @@ def header_share(
 
 
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """How many full packets, and a last one, a bulk transfer needs: 65536 bytes are 46 of 1448.
+    """Packets that a bulk transfer needs, the last not full: 65536 bytes are 46 of 1448.
 
     Raises:
         ValueError: a value is out of range.
@@ -167,7 +165,7 @@ def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON
 def serialisation_ms(
     payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """How long one packet occupies the wire.
+    """Time for which one packet occupies the wire, in ms.
 
     Raises:
         ValueError: a value is out of range.

@@ -37,26 +37,23 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 
 @dataclass(frozen=True, slots=True)
 class MessageCost:
-    """What one message costs, on average after the first few.
+    """The cost of one message, on average after the first few."""
 
-    Attributes:
-        ms_per_message: from the first write of a message to that of the next.
-        delivered_ms: from the first write until the peer's application has all of it.
-        data_segments_per_message: that the client sends.
-        acks_per_message: packets without data, in both directions.
-        wire_bytes_per_message: all packets of both directions, headers and framing included.
-        system_calls_per_message: of the client: writes, options and the read of the reply.
-        first_ms: of the first message, which quick ACKs favour.
-        reasons: what the client's segments had waited for, with how many there were a message.
-    """
-
+    #: From the first write of a message to that of the next.
     ms_per_message: float
+    #: From the first write until the peer's application has all of it.
     delivered_ms: float
+    #: That the client sends.
     data_segments_per_message: float
+    #: Packets without data, in both directions.
     acks_per_message: float
+    #: All packets of both directions, headers and framing included.
     wire_bytes_per_message: float
+    #: Of the client: writes, options and the read of the reply.
     system_calls_per_message: int
+    #: Of the first message, which quick ACKs favour.
     first_ms: float
+    #: What the client's segments had waited for, with how many there were a message.
     reasons: dict[str, float]
 
 

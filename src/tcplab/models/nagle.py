@@ -32,26 +32,19 @@ _NO_THRESHOLD: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSegment:
-    """A segment that left the sender.
-
-    Attributes:
-        time_ms: when.
-        seq: sequence number of its first byte; the first byte of the connection is 0.
-        payload_bytes: data in it.
-        reason: why it left now.
-        waited_for: what had held its first byte back, or None.
-        waited_ms: since the write of its first byte.
-        push: the PSH flag.
-        fin: the FIN flag; a FIN takes one sequence number after the payload.
-    """
+    """A segment that left the sender."""
 
     time_ms: float
+    #: Sequence number of its first byte; the first byte of the connection is 0.
     seq: int
     payload_bytes: int
     reason: Reason
+    #: What had held its first byte back, or None.
     waited_for: Reason | None = None
+    #: Since the write of its first byte.
     waited_ms: float = 0.0
     push: bool = True
+    #: The FIN flag; a FIN takes one sequence number after the payload.
     fin: bool = False
 
     @property
@@ -62,38 +55,31 @@ class SimulatedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SenderState:
-    """What can be seen inside a sender between two events.
+    """The inside of a sender between two events."""
 
-    Attributes:
-        time_ms: of the last event.
-        queued_bytes: written, not yet sent.
-        unacked_bytes: sent, not yet acknowledged.
-        packets_out: segments sent, not yet acknowledged.
-        small_outstanding: Minshall's question: is a segment shorter than the MSS un-ACKed?
-        corked: TCP_CORK is set.
-        nodelay: TCP_NODELAY is set.
-        cwnd_segments: congestion window.
-        window_bytes: the peer's window.
-        rto_ms: retransmission timeout; also how long a cork holds.
-        timer: which timer runs ("retransmit", "loss-probe", "probe"), or None.
-        timer_ms: when it fires, or None.
-        held_because: why the queued bytes wait, or None if there are none.
-        why: the same as a sentence.
-    """
-
+    #: Of the last event.
     time_ms: float
+    #: Written, not yet sent.
     queued_bytes: int
+    #: Sent, not yet acknowledged.
     unacked_bytes: int
+    #: Segments sent, not yet acknowledged.
     packets_out: int
+    #: Minshall's question: is a segment shorter than the MSS unacknowledged?
     small_outstanding: bool
     corked: bool
     nodelay: bool
     cwnd_segments: int
     window_bytes: int
+    #: Retransmission timeout; also how long a cork holds.
     rto_ms: float
+    #: Which timer runs ("retransmit", "loss-probe", "probe"), or None.
     timer: str | None
+    #: When it fires, or None.
     timer_ms: float | None
+    #: Why the queued bytes wait, or None if there are none.
     held_because: Reason | None
+    #: The same as a sentence.
     why: str
 
 
@@ -107,7 +93,7 @@ class _InFlight:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What tp->nonagle, or the flags of one call, say of a last small segment."""
+    """The rule of tp->nonagle, or of the flags of one call, for a last small segment."""
 
     cork: bool = False
     nodelay: bool = False
@@ -126,7 +112,7 @@ class NagleSender:
     >>> sender.write(2, 0.1), sender.write(26, 0.2)
     ([], [])
     >>> sender.state.why
-    '28 bytes wait: less than a full segment of 1448, and a small segment is un-ACKed (Nagle)'
+    '28 bytes wait: less than a full segment of 1448, and a small segment is unacknowledged (Nagle)'
     >>> [(s.payload_bytes, str(s.reason)) for s in sender.ack(2, 40.0)]
     [(28, 'released-by-ack')]
 
@@ -138,14 +124,14 @@ class NagleSender:
     4. it waits while TCP_CORK is set, or its last write had MSG_MORE (until the next event only:
        an ACK that arrives sends it);
     5. it goes with TCP_NODELAY;
-    6. it waits while a *small* segment is un-ACKed (Minshall's modification of Nagle's algorithm,
-       draft-minshall-nagle-01; with nagle="rfc896": while *anything* is un-ACKed, full segments of
-       the same write too);
-    7. when nothing at all is un-ACKed and bytes still wait, a timer of one RTO sends them. This is
-       the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT and 200 ms (and at first at
-       least 3 RTT);
+    6. it waits while a *small* segment is unacknowledged (Minshall's modification of Nagle's
+       algorithm, draft-minshall-nagle-01; with nagle="rfc896": while *anything* is unacknowledged,
+       full segments of the same write too);
+    7. when nothing at all is unacknowledged and bytes still wait, a timer of one RTO sends them.
+       This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT and 200 ms (and at
+       first at least 3 RTT);
     8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, when an ACK is
-       overdue: after 2 RTT + 2 ms if two or more segments are un-ACKed.
+       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged.
 
     Left out: loss recovery (a timeout resends the first segment, no more), congestion windows
     beyond slow start, autocorking (it needs packets that wait in the sender's own interface queue),
@@ -346,7 +332,7 @@ class NagleSender:
         out = "a small segment is" if self._minshall else "earlier data are"
         until = f"until {self._timer[1]:.0f} ms" if self._timer else "until the next ACK"
         sentences = {
-            Reason.HELD_BY_NAGLE: f"{small}, and {out} un-ACKed (Nagle)",
+            Reason.HELD_BY_NAGLE: f"{small}, and {out} unacknowledged (Nagle)",
             Reason.CORKED: f"{small}, and the socket is corked, {until} at most",
             Reason.MSG_MORE: f"{small}, and the last write said MSG_MORE, {until} at most",
             Reason.CWND_LIMITED: f"the congestion window of {self._cwnd} segments is full",
@@ -417,7 +403,7 @@ class NagleSender:
         return segments
 
     def _next_piece(self, rules: _Rules) -> tuple[Reason | None, int]:
-        """What stops the head of the queue (or None), and how much of it may go."""
+        """The reason that stops the head of the queue (or None), and the bytes that may go."""
         queued, mss = self._queued, self.mss_bytes
         if len(self._in_flight) >= self._cwnd:
             return Reason.CWND_LIMITED, 0

@@ -38,22 +38,19 @@ _WHY: Final[Mapping[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event at the sender.
+    """One event at the sender."""
 
-    Attributes:
-        time_ms: since the first call of the message.
-        kind: whose event it is.
-        text: the event in words.
-        bytes: of a segment or reply, else 0.
-        why: the rule, after the event; empty where it is not known.
-        state: what can be seen inside the sender after it, by name; empty where it is not known.
-    """
-
+    #: Since the first call of the message.
     time_ms: float
+    #: Whose event it is.
     kind: Kind
+    #: The event in words.
     text: str
+    #: Of a segment or reply, else 0.
     bytes: int = 0
+    #: The rule, after the event; empty where it is not known.
     why: str = ""
+    #: What can be seen inside the sender after it, by name; empty where it is not known.
     state: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -20,7 +20,7 @@ _SK_BUFF_BYTES: Final = 256
 
 
 def truesize_bytes(payload_bytes: int) -> int:
-    """What the kernel charges for a packet that a veth, without offloads, delivers.
+    """The kernel's charge for a packet that a veth, without offloads, delivers.
 
     The buffer comes from a slab of 640, 1024, 2048, … bytes; struct sk_buff takes 256 more. Drivers
     that receive into pages charge other amounts.
@@ -101,7 +101,7 @@ class OfferedWindow:
         self._charged.append(truesize_bytes(payload))
 
     def grow(self, payload: int, full_segment: int) -> bool:
-        """Whether a segment of 128 bytes or more raises the limit."""
+        """True when a segment of 128 bytes or more raises the limit."""
         room = min(self._clamp, self._free()) - self._limit
         if payload < 128 or room <= 0:
             return False

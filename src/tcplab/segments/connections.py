@@ -1,4 +1,4 @@
-"""Which rows belong to one connection, and who of its ends is the client."""
+"""Connections: their rows, and which of their ends is the client."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class EndpointTable:
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
-    """Whether a > b, element by element; the first item of the lists is the most significant."""
+    """a > b, element by element; the first item of the lists is the most significant."""
     result = a[-1] > b[-1]
     for x, y in zip(a[-2::-1], b[-2::-1], strict=True):
         result = (x > y) | ((x == y) & result)

@@ -99,16 +99,13 @@ ROW_BYTES: Final = np.dtype((np.void, DTYPE.itemsize))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """The ends of a connection: of the segments whose `connection` is its index.
+    """The ends of a connection: of the segments whose `connection` is its index."""
 
-    Attributes:
-        protocol: "tcp" or "udp".
-        client: address and port of the client.
-        server: address and port of the server.
-    """
-
+    #: "tcp" or "udp".
     protocol: str
+    #: Address and port of the client.
     client: tuple[str, int]
+    #: Address and port of the server.
     server: tuple[str, int]
 
     def __str__(self) -> str:
@@ -243,7 +240,7 @@ def stable_order(group: Array) -> Int64Array:
 
 
 def starts_of(group: Array) -> BoolArray:
-    """Where in a sorted array a new group begins."""
+    """True where in a sorted array a new group begins."""
     new = np.ones(len(group), np.bool_)
     new[1:] = group[1:] != group[:-1]
     return new

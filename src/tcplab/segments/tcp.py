@@ -279,7 +279,7 @@ class _History:
             self.gaps.append((start, stop, when))
 
     def is_retransmission(self, start: int, stop: int, when: _When) -> bool:
-        """Whether a segment below the highest number is one; fills the gap that it fits into."""
+        """Judge a segment below the highest number, and fill the gap that it fits into."""
         at = max(bisect.bisect_right(self.gaps, start, key=lambda gap: gap[0]) - 1, 0)
         low, high, opened = self.gaps[at]
         fits = low <= start and stop <= high
