@@ -19,7 +19,7 @@ from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import LabError
-from tcplab.experiments import as_json, pipes, recordings, table
+from tcplab.experiments import as_json, page_cache, pipes, recordings, table
 from tcplab.experiments.files import can_be_cold, file_of
 from tcplab.lab import Loopback
 from tcplab.models import chain_cost, goodput_mbyte_s
@@ -33,33 +33,41 @@ def result() -> pipes.Pipes:
     return pipes.measure(runs=1, size_mb=40, wire_size_mb=5)
 
 
-def test_every_way_was_measured_or_says_why_not(result: pipes.Pipes) -> None:
-    assert [chain.way for chain in result.chains] == list(pipes.WAYS)
-    for chain in result.chains:
+def test_every_pipeline_was_measured_or_says_why_not(result: pipes.Pipes) -> None:
+    assert [chain.key for chain in result.variants] == list(pipes.PIPELINES)
+    for chain in each(result.variants):
         assert bool(chain.runs) != bool(chain.missing)
         assert bool(chain.row()["mb_per_s"]) == bool(chain.runs)
     assert all(result[key].runs for key in OWN)
 
 
 def test_the_rows_and_figures_of_the_text(result: pipes.Pipes) -> None:
-    text = [row for row in result.rows() if row["text_mb_per_s"]]
-    assert [row["text_mb_per_s"] for row in text] == [118, 580, 115.72, 1074.87, 477, 118, 117.4]
+    text = [row for row in result.rows() if row["published_mb_per_s"]]
+    assert [row["published_mb_per_s"] for row in text] == [
+        118,
+        580,
+        115.72,
+        1074.87,
+        477,
+        118,
+        117.4,
+    ]
     assert [row["where"] == "one machine" for row in text] == [False] + 4 * [True] + 2 * [False]
 
 
 def test_the_copies_are_the_models(result: pipes.Pipes) -> None:
-    for chain in result.chains:
-        assert chain.row()["copies"] == chain_cost(*chain.way.stages).copies
-        assert len(chain.way.stages) == len(chain.way.commands)
+    for chain in each(result.variants):
+        assert chain.row()["copies"] == chain_cost(*chain.pipeline.stages).copies
+        assert len(chain.pipeline.stages) == len(chain.pipeline.commands)
     copies = {row["variant"]: row["copies"] for row in result.rows()}
     assert [copies[key] for key in OWN] == [5, 7, 3, 2, 1, 0]
     assert (copies["dd-nc"], copies["warm"], copies["dd-nc-pv-copying"]) == (5, 3, 7)
 
 
 def test_each_process_is_accounted_for(result: pipes.Pipes) -> None:
-    for chain in result.chains:
+    for chain in result.variants:
         for run in chain.runs:
-            assert len(run.processes) == len(chain.way.commands)
+            assert len(run.processes) == len(chain.pipeline.commands)
             # CPU of the whole chain and of its parts, the latter without the start of some.
             assert 0 < sum(each.cpu_s for each in run.processes) <= run.cpu_s + 0.02
     names = [each.command.split()[0] for each in result["dd-netcat-dd"].runs[0].processes]
@@ -80,7 +88,7 @@ def test_the_sizes_of_reads_are_seen(result: pipes.Pipes) -> None:
 
 def test_a_wire_carries_what_it_can(result: pipes.Pipes) -> None:
     # Ours is never faster than computed; slower it may be, on a busy machine.
-    for chain in each(chain for chain in result.chains if chain.way.wire and chain.runs):
+    for chain in each(chain for chain in result.variants if chain.pipeline.wire and chain.runs):
         assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
 
 
@@ -101,7 +109,7 @@ def test_it_survives_a_recording(result: pipes.Pipes, tmp_path: Path) -> None:
     assert again.rows() == result.rows()
     assert path.stat().st_size < 50_000
     assert json.loads(as_json(again))["provenance"]["programs"]["dd"]
-    assert len(table(again).text().splitlines()) == 2 + len(pipes.WAYS)
+    assert len(table(again).text().splitlines()) == 2 + len(pipes.PIPELINES)
 
 
 # ---- programs that are not there -----------------------------------------------------------------
@@ -145,19 +153,19 @@ def test_without_a_laboratory_the_wire_is_missing(monkeypatch: pytest.MonkeyPatc
 
 
 def test_bad_values_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="way 'fast' is not one of wire, dd-nc"):
+    with pytest.raises(ValueError, match="variants='fast' is not known; use one of wire, dd-nc"):
         pipes.measure(["fast"])
-    with pytest.raises(ValueError, match="ways is empty"):
+    with pytest.raises(ValueError, match="variants is empty"):
         pipes.measure([])
     with pytest.raises(ValueError, match="size_mb=0 must be a whole number from 1 to 20000"):
         pipes.measure(size_mb=0)
-    assert main(["run", "pipes", "--wire-size", "1000000000000"]) == 2
+    assert main(["run", "pipes", "--wire-size-mb", "1000000000000"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    assert main(["run", "pipes", "--ways", "dd-netcat", "--runs", "0", "--size", "1"]) == 2
+    assert main(["run", "pipes", "--variants", "dd-netcat", "--runs", "0", "--size-mb", "1"]) == 2
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "pipes", "--ways", "dd-netcat", "splice", "--runs", "2", "--size", "4"]
+    words = ["run", "pipes", "--variants", "dd-netcat", "splice", "--runs", "2", "--size-mb", "4"]
     assert main([*words, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["runs"] for row in data["rows"]] == [2, 2]
@@ -171,8 +179,8 @@ def test_a_file_on_its_way_into_the_page_cache() -> None:
     with file_of(4096) as probe:
         if not can_be_cold(probe):
             pytest.skip("no disk here: all directories for temporary files are on a tmpfs")
-    cache = pipes.measure_cache(size_mb=16)
-    written, dropped, quarter, everything, again = cache.steps
+    cache = page_cache.measure(size_mb=16)
+    written, dropped, quarter, everything, again = cache.variants
     assert dropped.cached_share <= 0.05
     assert 0.2 <= quarter.cached_share <= 1
     assert min(each.cached_share for each in (written, everything, again)) >= 0.95
@@ -202,7 +210,7 @@ def test_no_room_for_a_file_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
-    assert main(["run", "pipes", "--ways", "netcat-warm", "--size", "5", "--runs", "1"]) == 1
+    assert main(["run", "pipes", "--variants", "netcat-warm", "--size-mb", "5", "--runs", "1"]) == 1
     error = capsys.readouterr().err
     assert "a file of 5 MB needs more than the 1 MB that are free in" in error
     assert error.count("\n") == 1
@@ -225,31 +233,34 @@ def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:
     assert time.monotonic() - start < 50
 
 
-# ---- a way of one's own ----
+# ---- a composed pipeline ----
 
 
 def test_every_composition_has_a_stage_a_command_and_a_copy_count() -> None:
     for source, sender, receiver in itertools.product(
         pipes.SOURCES, pipes.SENDERS, pipes.RECEIVERS
     ):
-        way = pipes.compose(source, sender, receiver)
-        assert len(way.stages) == len(way.commands)
-        assert 0 <= way.cost.copies <= 7
-        assert "{" not in way.shown.replace("{host}", "").replace("{port}", "")
+        pipeline = pipes.compose(source, sender, receiver)
+        assert len(pipeline.stages) == len(pipeline.commands)
+        assert 0 <= pipeline.cost.copies <= 7
+        assert "{" not in pipeline.shown.replace("{host}", "").replace("{port}", "")
     zeros = pipes.compose("zeros", "nc", "pv-copying", block_bytes=512)
     assert zeros.shown == "dd bs=512 | nc → nc | pv -C"
-    assert zeros.stages == pipes.BY_KEY["dd-nc-pv-copying"].stages
-    assert pipes.compose("warm", "netcat").stages == pipes.BY_KEY["netcat-warm"].stages
-    assert pipes.compose("warm", "splice", "discard").stages == pipes.BY_KEY["no-copy"].stages
+    assert zeros.stages == pipes.PIPELINES["dd-nc-pv-copying"].stages
+    assert pipes.compose("warm", "netcat").stages == pipes.PIPELINES["netcat-warm"].stages
+    assert pipes.compose("warm", "splice", "discard").stages == pipes.PIPELINES["no-copy"].stages
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"source": "tape"}, "source='tape' is not one of zeros, piped, warm, cold"),
-        ({"sender": "cat"}, "sender='cat' is not one of nc, netcat, splice"),
-        ({"receiver": "x"}, "receiver='x' is not one of null, pv, pv-copying, dd, discard"),
-        ({"block_bytes": 1}, "block_bytes=1 must be a number from 128 to 16777216"),
+        ({"source": "tape"}, "source='tape' is not known; use one of zeros, piped, warm, cold"),
+        ({"sender": "cat"}, "sender='cat' is not known; use one of nc, netcat, splice"),
+        (
+            {"receiver": "x"},
+            "receiver='x' is not known; use one of null, pv, pv-copying, dd, discard",
+        ),
+        ({"block_bytes": 1}, "block_bytes=1 must be a whole number from 128 to 16777216"),
     ],
 )
 def test_a_composition_of_unknown_parts_is_refused(wrong: dict[str, Any], words: str) -> None:
@@ -266,16 +277,16 @@ def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:
 
 
 def test_what_is_composed_is_measured_and_recorded() -> None:
-    ways = (
+    pipelines = (
         pipes.compose("zeros", "netcat", "dd", block_bytes=50_000),
         pipes.compose("piped", "splice", "discard", block_bytes=50_000),
     )
-    for way in ways:
-        result = pipes.measure(("tcp-only", way), runs=1, size_mb=3)
-        assert [chain.way.key for chain in result.chains] == ["tcp-only", pipes.COMPOSED]
+    for pipeline in pipelines:
+        result = pipes.measure(("tcp-only", pipeline), runs=1, size_mb=3)
+        assert [chain.pipeline.key for chain in result.variants] == ["tcp-only", pipes.COMPOSED]
         (run,) = result[pipes.COMPOSED].runs
         assert [each.command.split()[0] for each in run.processes] == [
-            words.lower() for words in way.commands
+            words.lower() for words in pipeline.commands
         ]
         again = recordings.decode(recordings.encode(result))
-        assert again[pipes.COMPOSED].way == way
+        assert again[pipes.COMPOSED].pipeline == pipeline

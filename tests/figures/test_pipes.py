@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from tcplab import figures
-from tcplab.experiments.pipes import BY_KEY, Chain, Pipes
+from tcplab.experiments.pipes import PIPELINES, Chain, Pipes
 from tcplab.figures.style import DPI, HEIGHT_INCHES, WIDTH_INCHES, Picture
 from tcplab.programs import ChainProcess, ChainResult
 
@@ -18,7 +18,7 @@ def run(key: str, mb_per_s: float, share: float) -> ChainResult:
     wall_s = 100 / mb_per_s
     used = [
         ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 10, 2, 16_384, None)
-        for name in BY_KEY[key].commands
+        for name in PIPELINES[key].commands
     ]
     cpu_s = sum(each.cpu_s for each in used)
     return ChainResult(100_000_000, wall_s, cpu_s, mb_per_s, used)
@@ -26,10 +26,10 @@ def run(key: str, mb_per_s: float, share: float) -> ChainResult:
 
 def pipes(rates: dict[str, Sequence[float]], missing: Sequence[str] = ()) -> Pipes:
     chains = [
-        Chain(BY_KEY[key], 100, [run(key, rate, 0.4) for rate in several], [])
+        Chain(PIPELINES[key], 100, [run(key, rate, 0.4) for rate in several], [])
         for key, several in rates.items()
     ]
-    chains += [Chain(BY_KEY[key], 100, [], [], "missing: nc") for key in missing]
+    chains += [Chain(PIPELINES[key], 100, [], [], "missing: nc") for key in missing]
     return Pipes(chains, {"cores": 2})
 
 

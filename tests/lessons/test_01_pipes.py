@@ -20,12 +20,12 @@ def test_goodput_of_the_wire_and_the_two_megabytes() -> None:
 
 
 def test_copies_per_byte() -> None:
-    cost = {key: way.cost for key, way in pipes.BY_KEY.items()}
+    cost = {key: pipeline.cost for key, pipeline in pipes.PIPELINES.items()}
     assert (cost["dd-nc"].copies, cost["warm"].copies) == (5, 3)
     assert cost["dd-nc"].processes - cost["warm"].processes == 1
     assert (cost["tcp-only"].copies, cost["splice"].copies, cost["no-copy"].copies) == (2, 1, 0)
     # The text's own ratios: by time, by our count, by its count.
-    assert pipes.BY_KEY["warm"].text_mb_per_s == pytest.approx(580 * 1.85, rel=0.01)
+    assert pipes.PIPELINES["warm"].published_mb_per_s == pytest.approx(580 * 1.85, rel=0.01)
 
 
 def test_without_copies_the_cpu_works_less(result: pipes.Pipes) -> None:
@@ -61,6 +61,6 @@ def test_little_data_measures_program_start() -> None:
 
 def test_a_slow_peer_has_more_work() -> None:
     # dd bs=128 makes two calls for 128 bytes: the model's eight times as many as for 1024.
-    slow, usual = pipes.BY_KEY["wire-slow"], pipes.BY_KEY["wire"]
+    slow, usual = pipes.PIPELINES["wire-slow"], pipes.PIPELINES["wire"]
     assert slow.receiving[-1][1] == "bs=128"
     assert slow.cost.copies == usual.cost.copies + 2

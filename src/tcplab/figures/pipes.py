@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.pipes import Chain, Pipes, Way
+from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import style
 from tcplab.figures.bars import beside, look_of, named_once
 from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing
@@ -46,17 +46,19 @@ def pipe_rates(result: Pipes) -> Picture:
     Raises:
         ValueError: nothing was measured.
     """
-    measured = [chain for chain in result.chains if chain.runs]
+    measured = [chain for chain in result.variants if chain.runs]
     if not measured:
-        raise ValueError("no way was measured; see the notes in the table")
+        raise ValueError("no variant was measured; see the notes in the table")
     figure, axes = style.new_axes((0.24, 0.105, 0.74, 0.76))
     for y, chain in enumerate(measured):
-        look = _WIRE if chain.way.wire else _HERE
+        look = _WIRE if chain.pipeline.wire else _HERE
         _rate_bar(axes, chain, y, look, named_once(axes, look.name))
-        if chain.way.text_mb_per_s:
+        if chain.pipeline.published_mb_per_s:
             name = named_once(axes, "published, on its machines")
-            axes.plot(chain.way.text_mb_per_s, y, "D", ms=9, color=style.VERMILION, label=name)
-        words = f"{chain.median_mb_per_s:,.0f} MB/s · copies: {chain.way.cost.copies}"
+            axes.plot(
+                chain.pipeline.published_mb_per_s, y, "D", ms=9, color=style.VERMILION, label=name
+            )
+        words = f"{chain.median_mb_per_s:,.0f} MB/s · copies: {chain.pipeline.cost.copies}"
         beside(axes, words, _end(chain), y)
     _name_bars(axes, measured, 11)
     axes.invert_yaxis()
@@ -64,7 +66,8 @@ def pipe_rates(result: Pipes) -> Picture:
     axes.set_xlabel("MB/s (10⁶ bytes per second); black line: slowest to fastest run")
     axes.legend(loc="upper right")
     each = "; ".join(
-        f"{chain.way.name} {chain.median_mb_per_s:.0f} MB/s, {chain.way.cost.copies} copies"
+        f"{chain.pipeline.name} {chain.median_mb_per_s:.0f} MB/s,"
+        f" {chain.pipeline.cost.copies} copies"
         for chain in measured
     )
     alt = f"Bars of the rate of each variant. {each}."
@@ -79,27 +82,27 @@ def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style, label: str | None =
 
 def _end(chain: Chain) -> float:
     """Where the words begin: behind the fastest run and, on a slow machine, the published rate."""
-    return max(*chain.mb_per_s, chain.way.text_mb_per_s or 0.0)
+    return max(*chain.mb_per_s, chain.pipeline.published_mb_per_s or 0.0)
 
 
 def _name_bars(axes: Axes, chains: Sequence[Chain], size: int) -> None:
     """The names beside the bars, long ones on two lines."""
-    names = [chain.way.name for chain in chains]
+    names = [chain.pipeline.name for chain in chains]
     folded = [name.replace(" → ", "\n→ ") if len(name) > 28 else name for name in names]
     axes.set_yticks(range(len(chains)), folded, fontsize=size)
 
 
 def _rates_finding(measured: Sequence[Chain]) -> str:
-    found = {chain.way.key: chain for chain in measured}
+    found = {chain.pipeline.key: chain for chain in measured}
     for slow, fast in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
         if slow in found and fast in found:
             return "; ".join(
-                f"{chain.way.shown}: {chain.median_mb_per_s:,.0f} MB/s with"
-                f" {chain.way.cost.copies} copies of each byte"
+                f"{chain.pipeline.shown}: {chain.median_mb_per_s:,.0f} MB/s with"
+                f" {chain.pipeline.cost.copies} copies of each byte"
                 for chain in (found[slow], found[fast])
             )
     best = max(measured, key=lambda chain: chain.median_mb_per_s or 0)
-    return f"{best.way.shown} is the fastest: {best.median_mb_per_s:,.0f} MB/s"
+    return f"{best.pipeline.shown} is the fastest: {best.median_mb_per_s:,.0f} MB/s"
 
 
 # ---- the CPUs ------------------------------------------------------------------------------------
@@ -112,9 +115,9 @@ def pipe_cpus(result: Pipes) -> Picture:
     Raises:
         ValueError: no variant within one machine was measured.
     """
-    measured = [chain for chain in result.chains if chain.runs and not chain.way.wire]
+    measured = [chain for chain in result.variants if chain.runs and not chain.pipeline.wire]
     if not measured:
-        raise ValueError("no way within one machine was measured; see the notes in the table")
+        raise ValueError("no variant within one machine was measured; see the notes in the table")
     cores = int(result.provenance["cores"])
     figure, axes = style.new_axes((0.24, 0.105, 0.73, 0.76))
     for y, chain in enumerate(measured):
@@ -133,12 +136,12 @@ def pipe_cpus(result: Pipes) -> Picture:
     axes.set_xlabel("CPUs busy with each program, on average")
     most = max(measured, key=lambda chain: len(chain.cpu_shares))
     title = (
-        f"{len(most.cpu_shares)} processes share {cores} CPUs in {most.way.shown}:"
+        f"{len(most.cpu_shares)} processes share {cores} CPUs in {most.pipeline.shown}:"
         f" together they had {sum(most.cpu_shares):.1f}"
     )
     rows = [
         (
-            chain.way.name,
+            chain.pipeline.name,
             " + ".join(
                 f"{name} {share * 100:.0f} %"
                 for name, share in zip(_programs(chain), chain.cpu_shares, strict=True)
@@ -155,7 +158,7 @@ def pipe_cpus(result: Pipes) -> Picture:
 
 
 def _programs(chain: Chain) -> list[str]:
-    return [command.lower() for command in chain.way.commands]
+    return [command.lower() for command in chain.pipeline.commands]
 
 
 # ---- the copies ----------------------------------------------------------------------------------
@@ -174,16 +177,16 @@ def copy_path(result: Pipes, key: str) -> Picture:
     """
     chain = result[key]
     if not chain.runs:
-        raise ValueError(f"{chain.way.name} was not measured: {chain.missing}")
-    measured = [each for each in result.chains if each.runs]
+        raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
+    measured = [each for each in result.variants if each.runs]
     figure = style.new_figure()
     axes = figure.add_axes((0.0, 0.36, 1.0, 0.52))
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    copies = _draw_path(axes, chain.way)
+    copies = _draw_path(axes, chain.pipeline)
     _draw_rates(figure.add_axes((0.25, 0.10, 0.72, 0.22)), chain, measured)
     each = "; ".join(
-        f"{one.way.name} {one.median_mb_per_s:,.0f} MB/s, {count_copies(one.way)}"
+        f"{one.pipeline.name} {one.median_mb_per_s:,.0f} MB/s, {count_copies(one.pipeline)}"
         for one in measured
     )
     alt = (
@@ -193,27 +196,28 @@ def copy_path(result: Pipes, key: str) -> Picture:
     return Picture(figure, _path_finding(chain, measured), alt, table(result))
 
 
-def count_copies(way: Way) -> str:
+def count_copies(pipeline: Pipeline) -> str:
     """The copies of a byte in a variant, in words."""
-    copies = way.cost.copies
+    copies = pipeline.cost.copies
     return "1 copy" if copies == 1 else f"{copies} copies"
 
 
 def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
     rate = chain.median_mb_per_s or 0.0
-    words = f"{chain.way.name}: {count_copies(chain.way)} of each byte, {rate:,.0f} MB/s"
+    words = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte, {rate:,.0f} MB/s"
     others = [each for each in measured if each is not chain]
     if not others:
         return words
     ratio = rate / (others[0].median_mb_per_s or rate)
-    return f"{words}; {ratio:.2g} times {others[0].way.shown} with {count_copies(others[0].way)}"
+    other = others[0].pipeline
+    return f"{words}; {ratio:.2g} times {other.shown} with {count_copies(other)}"
 
 
 def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
     for y, chain in enumerate(measured):
         _rate_bar(axes, chain, y, _HERE if chain is drawn else _OTHER)
         words = (
-            f"{chain.median_mb_per_s or 0:,.0f} MB/s, {count_copies(chain.way)},"
+            f"{chain.median_mb_per_s or 0:,.0f} MB/s, {count_copies(chain.pipeline)},"
             f" {chain.cpu_s_per_gb:.2f} CPU s/GB"
         )
         beside(axes, words, max(chain.mb_per_s), y)
@@ -233,11 +237,11 @@ class _Stop:
     gives: bool  #: and from it to the kernel
 
 
-def _stops(way: Way) -> list[_Stop]:
+def _stops(pipeline: Pipeline) -> list[_Stop]:
     stops = []
-    last = len(way.stages) - 1
-    commands = (*way.sending, *way.receiving)
-    for number, (stage, words) in enumerate(zip(way.stages, commands, strict=True)):
+    last = len(pipeline.stages) - 1
+    commands = (*pipeline.sending, *pipeline.receiving)
+    for number, (stage, words) in enumerate(zip(pipeline.stages, commands, strict=True)):
         copies = STAGES[stage].copies
         # With one copy the first program only gives, and the last only takes.
         takes = copies == 2 or (copies == 1 and number == last)
@@ -252,20 +256,22 @@ def _program(words: Sequence[str]) -> str:
     return "\n".join([words[0].lower(), *wanted])
 
 
-def _kernel_parts(way: Way) -> list[str]:
+def _kernel_parts(pipeline: Pipeline) -> list[str]:
     """The kernel's part before, between and behind the programs; empty for a program's memory."""
-    begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[way.source]
-    if way.stages[0] == "tcpsource":
+    begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[
+        pipeline.cache
+    ]
+    if pipeline.stages[0] == "tcpsource":
         begin = ""
-    end = {"tcpsink": "", "discard": "nowhere"}.get(way.stages[-1], "/dev/null")
-    tcp = "wire of\n1 Gbit/s" if way.wire else "sockets\nand TCP"
-    pipes = ["pipe"] * (len(way.sending) - 1), ["pipe"] * (len(way.receiving) - 1)
+    end = {"tcpsink": "", "discard": "nowhere"}.get(pipeline.stages[-1], "/dev/null")
+    tcp = "wire of\n1 Gbit/s" if pipeline.wire else "sockets\nand TCP"
+    pipes = ["pipe"] * (len(pipeline.sending) - 1), ["pipe"] * (len(pipeline.receiving) - 1)
     return [begin, *pipes[0], tcp, *pipes[1], end]
 
 
-def _draw_path(axes: Axes, way: Way) -> list[str]:
+def _draw_path(axes: Axes, pipeline: Pipeline) -> list[str]:
     """Draws it; the copies in words."""
-    stops, parts = _stops(way), _kernel_parts(way)
+    stops, parts = _stops(pipeline), _kernel_parts(pipeline)
     left, width = 0.13, 0.86
     step = width / (len(stops) + len(parts))
     axes.axhline(0.555, color=style.GREY, ls=":", lw=1.5)

@@ -56,7 +56,7 @@ def _call(values: Values) -> Call:
     given = [f"    {name}={value!r}," for name, value in _parts(values).items()]
     reference = _reference(values)
     arguments = {
-        "ways": (reference, pipes.compose(**_parts(values))),
+        "variants": (reference, pipes.compose(**_parts(values))),
         "runs": RUNS,
         "size_mb": values["size_mb"],
         "wire_size_mb": min(values["size_mb"], MOST_WIRE_MB),
@@ -66,7 +66,7 @@ def _call(values: Values) -> Call:
         arguments,
         ("print(table(result))", "figures.copy_path(result, pipes.COMPOSED)"),
         before=("", "variant = pipes.compose(", *given, ")"),
-        sources={"ways": f"({reference!r}, variant)"},
+        sources={"variants": f"({reference!r}, variant)"},
     )
 
 
@@ -76,16 +76,16 @@ def _show(result: Any, job: Job) -> Shown:
     mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
     for chain in (mine, reference):
         if not chain.runs:
-            raise LabError(f"{chain.way.name}: {chain.missing}")
+            raise LabError(f"{chain.pipeline.name}: {chain.missing}")
     rate = mine.median_mb_per_s or 0.0
     columns = [column for column in result.columns if column.key in COLUMNS]
     return Shown.of(
-        f"{count_copies(mine.way)}, {rate:,.0f} MB/s: {mine.way.name}",
+        f"{count_copies(mine.pipeline)}, {rate:,.0f} MB/s: {mine.pipeline.name}",
         rate / (reference.median_mb_per_s or rate),
         copy_path(result, pipes.COMPOSED),
         Table(columns, result.rows(), table(result).caption),
         result.provenance,
-        notes=_notes(job.values, mine.way.commands),
+        notes=_notes(job.values, mine.pipeline.commands),
     )
 
 
@@ -103,7 +103,7 @@ def _forecast(values: Values) -> float | None:
     if values["network"] == "wire":
         return 1.0
     copies = pipes.compose(**_parts(values)).cost.copies
-    return pipes.BY_KEY[_reference(values)].cost.copies / copies if copies else None
+    return pipes.PIPELINES[_reference(values)].cost.copies / copies if copies else None
 
 
 PANEL = PanelSpec(

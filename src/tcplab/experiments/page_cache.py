@@ -1,0 +1,80 @@
+"""The page cache: a file's way into it and out of it, and what that does to reading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.files import file_of
+from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.programs import page_cache
+from tcplab.tables import Column
+
+__all__ = ["CacheStep", "CacheSteps", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStep(Variant):
+    """A step of a file, and how much of it was in the page cache then.
+
+    Attributes:
+        action: in words.
+        cached_share: 0 to 1, by mincore(2).
+        mb_per_s: how fast it was read in this step; None when it was not.
+    """
+
+    action: str
+    cached_share: float
+    mb_per_s: float | None = None
+
+    def row(self) -> dict[str, Any]:
+        """One row of plain data."""
+        return {
+            "variant": self.action,
+            "cached_percent": self.cached_share * 100,
+            "mb_per_s": self.mb_per_s,
+        }
+
+
+class CacheSteps(Result[CacheStep]):
+    """A file's way into the page cache and out of it, step by step."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "step"),
+        Column("cached_percent", "in the page cache (%)", ".0f"),
+        Column("mb_per_s", "read at (MB/s)", ".0f"),
+    )
+
+
+@experiment("page-cache", on_loopback=True)
+def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheSteps:
+    """A file written, dropped from the page cache, and read: a quarter, all, all once more.
+
+    Args:
+        size_mb: size of the file.
+
+    Raises:
+        ParameterError: the size is out of range.
+        LabError: no directory here lies on a disk, or no laboratory can be made.
+    """
+    with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
+        steps = [CacheStep("just written", page_cache(network, path))]
+        steps.append(CacheStep("dropped (POSIX_FADV_DONTNEED)", page_cache(network, path, "cold")))
+        for action, share in (("read: a quarter", 0.25), ("read: all", 1), ("read: all again", 1)):
+            rate = _read(path, round(size_mb * 1e6 * share))
+            steps.append(CacheStep(action, page_cache(network, path), rate))
+        return CacheSteps(steps, provenance(network, size_mb=size_mb))
+
+
+def _read(path: Path, size_bytes: int) -> float:
+    """Reads the first bytes of a file; MB/s."""
+    buffer = bytearray(1 << 17)
+    start, left = time.perf_counter(), size_bytes
+    with path.open("rb", buffering=0) as file:
+        while left > 0 and (got := file.readinto(memoryview(buffer)[:left])):
+            left -= got
+    return (size_bytes - left) / 1e6 / (time.perf_counter() - start)

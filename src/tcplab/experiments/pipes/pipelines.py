@@ -1,0 +1,257 @@
+"""Pipelines: programs that send bytes through pipes and one TCP connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
+
+from tcplab import checks
+from tcplab.models import ChainCost, chain_cost
+
+__all__ = ["BLOCK_BYTES", "COMPOSED", "PIPELINES", "RECEIVERS", "SENDERS", "SOURCES"]
+__all__ += ["Pipeline", "Words", "compose"]
+
+#: A command; "NC", "PV" and "DD" stand for the programs found here.
+Words = tuple[str, ...]
+
+#: The key of a pipeline from :func:`compose`.
+COMPOSED: Final = "composed"
+#: The smallest and the largest block of dd.
+BLOCK_BYTES: Final = (128, 16 << 20)
+
+# ---- the parts -----------------------------------------------------------------------------------
+
+
+class _Source(NamedTuple):
+    """Where the bytes come from.
+
+    Attributes:
+        words: of the program before the sender; none where the sender reads by itself.
+        stage: that program to tcplab.models.chain_cost.
+        shown: with the sender in the place of "{}".
+        input: appended to the sender's own stage.
+        cache: state of the file that is read; "made" without one.
+    """
+
+    words: Words
+    stage: str
+    shown: str
+    input: str
+    cache: Literal["made", "cold", "warm"]
+
+
+class _Sender(NamedTuple):
+    """A program that sends, and the one that usually listens at the other end."""
+
+    words: Words
+    stage: str
+    shown: str
+    listener: Words
+    listener_shown: str
+
+
+class _Receiver(NamedTuple):
+    """Where the bytes go.
+
+    Attributes:
+        words: of the program behind the listener, or of a listener of its own.
+        stage: the last one to tcplab.models.chain_cost.
+        shown: behind the listener, or instead of it.
+        is_listener: takes the place of the sender's usual one.
+    """
+
+    words: Words
+    stage: str
+    shown: str
+    is_listener: bool = False
+
+
+_NC_IN: Final = ("NC", "-l", "{host}", "{port}")
+_NETCAT_IN: Final = ("netcat", "-l", "{port}")
+_DD: Final = ("DD", "bs={block}", "status=none")
+_ZEROS: Final = (*_DD, "if=/dev/zero", "iflag=count_bytes", "count={size}MB")
+
+_SOURCES: Final[Mapping[str, _Source]] = {
+    "zeros": _Source(_ZEROS, "dd /dev/zero", "dd{bs} | {}", " from pipe", "made"),
+    "piped": _Source(_DD, "dd file", "dd{bs} < file | {}", " from pipe", "warm"),
+    "warm": _Source((), "", "{} < file", " < file", "warm"),
+    "cold": _Source((), "", "{} < file", " < file", "cold"),
+    "memory": _Source((), "", "{}", "", "made"),
+}
+_SENDERS: Final[Mapping[str, _Sender]] = {
+    "nc": _Sender(("NC", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN, "nc"),
+    "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN, "netcat"),
+    "splice": _Sender(
+        ("netcat", "--splice", "{host}", "{port}"),
+        "netcat --splice",
+        "netcat --splice",
+        _NETCAT_IN,
+        "netcat",
+    ),
+    "tcpsource": _Sender(
+        ("tcpsource", "-p", "{port}", "-b", "auto", "-s", "1000000", "-c", "{size}", "{host}"),
+        "tcpsource",
+        "tcpsource",
+        ("tcpsink", "-p", "{port}", "-b", "auto"),
+        "tcpsink",
+    ),
+}
+_RECEIVERS: Final[Mapping[str, _Receiver]] = {
+    "null": _Receiver((), "nc > /dev/null", ""),
+    "pv": _Receiver(("PV", "-q"), "pv > /dev/null, splicing", " | pv"),
+    "pv-copying": _Receiver(("PV", "-q", "-C"), "pv > /dev/null", " | pv -C"),
+    "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
+    # Several times as much to do for each byte as nc has: it stands for a slower computer.
+    "slow": _Receiver(("DD", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
+    "discard": _Receiver(
+        ("sendfile_server", "--discard", "-p", "{port}"),
+        "discard",
+        "sendfile_server --discard",
+        is_listener=True,
+    ),
+    "tcpsink": _Receiver(
+        ("tcpsink", "-p", "{port}", "-b", "auto"), "tcpsink", "tcpsink", is_listener=True
+    ),
+}
+
+#: The parts that :func:`compose` takes; nc and netcat also listen at the other end.
+SOURCES: Final = ("zeros", "piped", "warm", "cold")
+SENDERS: Final = ("nc", "netcat", "splice")
+RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
+
+# ---- pipelines -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One path of bytes through pipes and a TCP connection.
+
+    Attributes:
+        key: its name in a call and on the command line.
+        source: where the bytes come from.
+        sender: the program that sends them.
+        receiver: where they go.
+        block_bytes: of each dd; None for 1 MB at the source and 128 KiB at the receiver.
+        wire: over the wire between two hosts, not within one machine.
+        published_mb_per_s: the published rate; None where there is none.
+    """
+
+    key: str
+    source: str
+    sender: str
+    receiver: str
+    block_bytes: int | None = None
+    wire: bool = False
+    published_mb_per_s: float | None = None
+
+    @property
+    def sending(self) -> tuple[Words, ...]:
+        """Commands at the sender, the output of each the input of the next."""
+        first = _SOURCES[self.source].words
+        sender = _SENDERS[self.sender].words
+        return (self._filled(first, "1MB"), sender) if first else (sender,)
+
+    @property
+    def receiving(self) -> tuple[Words, ...]:
+        """Commands at the receiver."""
+        receiver, listener = _RECEIVERS[self.receiver], _SENDERS[self.sender].listener
+        if receiver.is_listener:
+            return (receiver.words,)
+        return (listener, self._filled(receiver.words, "128K")) if receiver.words else (listener,)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The programs as tcplab.models.chain_cost knows them."""
+        source, sender = _SOURCES[self.source], _SENDERS[self.sender]
+        receiver = _RECEIVERS[self.receiver]
+        piped = "nc to pipe" if receiver.words and not receiver.is_listener else ""
+        stages = (source.stage, sender.stage + source.input, piped, receiver.stage)
+        return tuple(filter(None, stages))
+
+    @property
+    def shown(self) -> str:
+        """As in a shell; the arrow is the connection."""
+        sender, receiver = _SENDERS[self.sender], _RECEIVERS[self.receiver]
+        block = f" bs={self.block_bytes}" if self.block_bytes else ""
+        sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)
+        takes = receiver.shown.format(bs=block)
+        return f"{sends} → {takes if receiver.is_listener else sender.listener_shown + takes}"
+
+    @property
+    def cache(self) -> Literal["made", "cold", "warm"]:
+        """State of the file that is read: on the disk, or in memory; "made" without a file."""
+        return _SOURCES[self.source].cache
+
+    @property
+    def name(self) -> str:
+        """As in a shell, and the state of the file."""
+        return self.shown if self.cache == "made" else f"{self.shown}, {self.cache}"
+
+    @property
+    def cost(self) -> ChainCost:
+        """Copies and system calls of each byte, by the model."""
+        return chain_cost(*self.stages)
+
+    @property
+    def commands(self) -> list[str]:
+        """The programs by name, in the order in which a byte passes them."""
+        return [words[0] for words in (*self.sending, *self.receiving)]
+
+    def _filled(self, words: Words, usual: str) -> Words:
+        block = str(self.block_bytes or usual)
+        return tuple(word.replace("{block}", block) for word in words)
+
+
+_LISTED: Final = (
+    # The published rows, in their order,
+    Pipeline("wire", "zeros", "nc", "null", wire=True, published_mb_per_s=118.0),
+    Pipeline("dd-nc", "zeros", "nc", "null", published_mb_per_s=580.0),
+    Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
+    Pipeline("warm", "warm", "nc", "null", published_mb_per_s=1074.87),
+    Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
+    Pipeline("wire-slow", "zeros", "nc", "slow", wire=True, published_mb_per_s=118.0),
+    Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
+    # and what they leave open.
+    Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),
+    Pipeline("wire-netcat", "zeros", "netcat", "null", wire=True),
+    Pipeline("dd-netcat", "zeros", "netcat", "null"),
+    Pipeline("dd-netcat-dd", "zeros", "netcat", "dd"),
+    Pipeline("netcat-warm", "warm", "netcat", "null"),
+    Pipeline("tcp-only", "memory", "tcpsource", "tcpsink"),
+    Pipeline("splice", "warm", "splice", "null"),
+    Pipeline("no-copy", "warm", "splice", "discard"),
+)
+#: Those that have a name, by their keys.
+PIPELINES: Final = {pipeline.key: pipeline for pipeline in _LISTED}
+
+
+def compose(
+    source: str = "zeros",
+    sender: str = "netcat",
+    receiver: str = "null",
+    *,
+    block_bytes: int | None = None,
+    wire: bool = False,
+) -> Pipeline:
+    """A pipeline put together from its parts; its key is COMPOSED.
+
+    Args:
+        source: "zeros" from dd, "piped" through dd from a file in memory, "warm" for a file in
+            memory, "cold" for one on the disk only.
+        sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy).
+        receiver: "null" for /dev/null, piped to "pv", which splices, or "pv-copying", or "dd";
+            "discard" throws the data away in the kernel.
+        block_bytes: of each dd, 128 to 16 MiB; without a dd nobody uses it.
+        wire: over the wire between two hosts, not within one machine.
+
+    Raises:
+        ParameterError: an argument is none of these.
+    """
+    checks.choice("source", source, SOURCES)
+    checks.choice("sender", sender, SENDERS)
+    checks.choice("receiver", receiver, RECEIVERS)
+    if block_bytes is not None:
+        checks.whole("block_bytes", block_bytes, *BLOCK_BYTES)
+    pipeline = Pipeline(COMPOSED, source, sender, receiver, block_bytes, wire)
+    return pipeline if "DD" in pipeline.commands else replace(pipeline, block_bytes=None)

@@ -1,0 +1,71 @@
+"""The programs of the system: which of dd, nc and pv are here, under which name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Final
+
+from tcplab.experiments.pipes.pipelines import Pipeline, Words
+
+__all__ = ["Tools"]
+
+_PACKAGES: Final = {
+    "DD": "dd (apt install coreutils)",
+    "NC": "nc, OpenBSD's (apt install netcat-openbsd)",
+    "PV": "pv (apt install pv)",
+}
+_VERSION_FLAG: Final = {"DD": "--version", "NC": "-h", "PV": "--version"}
+
+
+class Tools:
+    """Which of dd, nc and pv are here, under which name."""
+
+    def __init__(self) -> None:
+        names = {"DD": "dd", "NC": _openbsd_nc(), "PV": "pv"}
+        self._found = {key: name for key, name in names.items() if name and shutil.which(name)}
+
+    def words(self, words: Words, size_mb: int) -> list[str]:
+        """A command of a pipeline, ready for pipe_chain."""
+        first = self._found.get(words[0]) or words[0]
+        return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
+
+    def lacking(self, pipeline: Pipeline) -> str:
+        """What must be installed for a pipeline; empty for nothing."""
+        lacking = [
+            name for name in pipeline.commands if name in _PACKAGES and name not in self._found
+        ]
+        return f"missing: {_PACKAGES[lacking[0]]}" if lacking else ""
+
+    def versions(self) -> dict[str, str]:
+        """The version that each of them reports."""
+        return {
+            key.lower(): _first_line([name, _VERSION_FLAG[key]])
+            for key, name in self._found.items()
+        }
+
+
+def _openbsd_nc() -> str | None:
+    """The netcat of the text: of the several programs of this name, the one of OpenBSD."""
+    for name in ("nc.openbsd", "nc"):
+        if shutil.which(name) and "OpenBSD" in _first_line([name, "-h"]):
+            return name
+    return None
+
+
+def _first_line(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    return (done.stdout.splitlines() or ["?"])[0]
