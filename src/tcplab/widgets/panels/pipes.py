@@ -7,6 +7,7 @@ from typing import Any, Final
 from tcplab.errors import LabError
 from tcplab.experiments import pipes, table
 from tcplab.tables import Table
+from tcplab.experiments.declaration import declared
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -106,6 +107,8 @@ def _forecast(values: Values) -> float | None:
     return pipes.PIPELINES[_reference(values)].cost.copies / copies if copies else None
 
 
+_PARAMETERS: Final = declared(pipes.measure).parameters
+
 PANEL = PanelSpec(
     title="Pipes and copies",
     summary=(
@@ -117,7 +120,7 @@ PANEL = PanelSpec(
         Choice("sender", "Sent by", SENDERS, "netcat"),
         Choice("receiver", "At the receiver", RECEIVERS, "null"),
         Number("block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"),
-        Number("size_mb", "Data", 128, 1, 512, unit="MB", scale="log"),
+        Number.of(_PARAMETERS["size_mb"], "Data", 128, high=512, scale="log"),
         Choice("network", "Where", NETWORKS, "machine"),
     ),
     predicts="Rate over that of dd | netcat → netcat",
