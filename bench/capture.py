@@ -53,7 +53,7 @@ COLUMNS = (
     Column("stopped_by", "what stopped it there"),
     Column("floods", "floods", "d"),
 )
-#: Sends count datagrams at a rate, 50 a system call (UDP_SEGMENT), and prints how long it took.
+#: Sends count datagrams at a rate, 50 per system call (UDP_SEGMENT), and prints how long it took.
 SENDER = f"""
 import socket, sys, time
 count, rate = int(sys.argv[1]), float(sys.argv[2])

@@ -189,7 +189,7 @@ BULK: Final[dict[str, Callable[[Setting, int], Measured]]] = {
 }
 
 
-# ---- request and response over TCP, exchanges a second ----
+# ---- request and response over TCP, exchanges per second ----
 
 
 def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
