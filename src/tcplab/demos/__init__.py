@@ -32,41 +32,34 @@ __all__ = ["Demo", "Option", "Step", "every", "find", "show"]
 
 FOLDER: Final = Path(__file__).parent
 
-
 _Kinds = Mapping[str, type]
 _KINDS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a table"}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer that the room may vote for.
+    """One answer that the room may vote for."""
 
-    Attributes:
-        label: with its unit.
-        value: in the unit of the panel's headline.
-    """
-
+    #: With its unit.
     label: str
+    #: In the unit of the panel's headline.
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a demo.
+    """One step of a demo."""
 
-    Attributes:
-        title: a few words for its button.
-        ask: question to the room.
-        settings: of the panel, all of them.
-        options: the answers, of which the one nearest to the measurement, as a ratio, is right;
-            none where the picture is the answer.
-        explain: said when the picture is there.
-    """
-
+    #: A few words for its button.
     title: str
+    #: Question to the room.
     ask: str
+    #: Of the panel, all of them.
     settings: Mapping[str, Any]
+    #: The answers, of which the one nearest to the measurement, as a ratio, is right; none where
+    #: the picture is the answer.
     options: tuple[Option, ...]
+    #: Said when the picture is there.
     explain: str
 
     def nearest(self, measured: float) -> Option | None:
@@ -80,19 +73,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo.
+    """The steps of a lecture's demonstration, with one panel."""
 
-    Attributes:
-        name: of its file, and of its notebook in lessons/demos.
-        title: of the notebook.
-        lesson: two digits.
-        panel: name of the panel.
-        steps: three to five.
-    """
-
+    #: Of its file, and of its notebook in lessons/demos.
     name: str
     title: str
+    #: Two digits.
     lesson: str
+    #: Name of the panel.
     panel: str
     steps: tuple[Step, ...]
 

@@ -15,20 +15,16 @@ __all__ = ["Choice", "Control", "Number", "checked"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values, in a drop-down list.
+    """One of a few values, in a drop-down list."""
 
-    Attributes:
-        name: of the setting.
-        label: text beside it, which a screen reader says too.
-        options: value -> text in the list.
-        default: value at the start.
-        help: tooltip.
-    """
-
+    #: Of the setting.
     name: str
+    #: Text beside it, which a screen reader says too.
     label: str
+    #: Value -> text in the list.
     options: Mapping[str, str]
     default: str
+    #: Tooltip.
     help: str = ""
 
     @classmethod
@@ -74,27 +70,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a box, with a slider beside it.
-
-    Attributes:
-        name: of the setting.
-        label: text beside it, which a screen reader says too.
-        default: value at the start.
-        low: the smallest that may be set.
-        high: the largest.
-        step: of the box and of a linear slider; whole for whole numbers.
-        unit: of the value; empty for a count.
-        scale: "log" for a slider of equal ratios.
-        help: tooltip.
-    """
+    """A number in a box, with a slider beside it. Name, label, help: see Choice."""
 
     name: str
     label: str
     default: float
     low: float
     high: float
+    #: Of the box and of a linear slider; whole for whole numbers.
     step: float = 1
+    #: Empty for a count.
     unit: str = ""
+    #: "log" for a slider of equal ratios.
     scale: Literal["linear", "log"] = "linear"
     help: str = ""
 

@@ -56,31 +56,26 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a run, as plain data that fits in a line of JSON.
+    """The result of a run, as plain data that fits in a line of JSON."""
 
-    Attributes:
-        label: the settings in a few words, for the comparison of runs.
-        headline: the one number that stands for the run, in the unit of the prediction; None where
-            it was not seen.
-        png: the picture, base64 of a PNG file; empty where the browser draws its own.
-        alt: text of the picture; empty with it.
-        table: the numbers, as HTML.
-        text: the same for a terminal of 80 columns.
-        provenance: what the numbers depend on.
-        points: of a chart over the panel's axes.
-        steps: of the stepper.
-        notes: warnings, one line each.
-    """
-
+    #: The settings in a few words, for the comparison of runs.
     label: str
+    #: The number that stands for the run, in the unit of the prediction; None where not seen.
     headline: float | None
+    #: Base64 of the picture's PNG file; empty where the browser draws its own.
     png: str
+    #: Text of the picture; empty with it.
     alt: str
+    #: The numbers, as HTML.
     table: str
+    #: The same for a terminal of 80 columns.
     text: str
     provenance: Mapping[str, Any]
+    #: Of a chart over the panel's axes.
     points: Sequence[tuple[float, float]] = ()
+    #: Of the stepper.
     steps: Mapping[str, Any] = field(default_factory=dict)
+    #: Warnings, one line each.
     notes: Sequence[str] = ()
 
     @classmethod
@@ -149,20 +144,16 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an experiment's `measure`, to be made and to be shown as code.
+    """One call of an experiment's `measure`, to be made and to be shown as code."""
 
-    Attributes:
-        module: of the experiment.
-        arguments: of the call.
-        shows: lines of code that show the result, which is called `result` there.
-        before: lines between the imports and the call.
-        sources: arguments whose text in the code is not their repr.
-    """
-
+    #: Of the experiment.
     module: ModuleType
     arguments: Mapping[str, Any]
+    #: Lines of code that show the result, which is called `result` there.
     shows: Sequence[str]
+    #: Lines between the imports and the call.
     before: Sequence[str] = ()
+    #: Arguments whose text in the code is not their repr.
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
@@ -193,17 +184,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRun:
-    """The measurement of nearly all panels: one call of an experiment.
+    """The measurement of nearly all panels: one call of an experiment."""
 
-    Attributes:
-        call: from the settings to the call.
-        show: from its result to what is shown.
-        lab: from the settings to the parameters of the laboratory whose packets are recorded; None
-            where the experiment makes its own and nothing can be saved.
-    """
-
+    #: From the settings to the call.
     call: Callable[[Values], Call]
+    #: From its result to what is shown.
     show: Callable[[Any, Job], Shown]
+    #: From the settings to the parameters of the laboratory whose packets are recorded; None where
+    #: the experiment makes its own and nothing can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
 
     @property
@@ -230,52 +218,45 @@ class ExperimentRun:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One strip of a strip chart.
+    """One strip of a strip chart."""
 
-    Attributes:
-        key: of the readings that are handed to Job.sample.
-        label: with the unit.
-        top: the least that the axis reaches up to.
-    """
-
+    #: Of the readings that are handed to Job.sample.
     key: str
+    #: With the unit.
     label: str
+    #: The least that the axis reaches up to.
     top: float
 
 
 @dataclass(frozen=True, slots=True)
 class PanelSpec:
-    """A panel as data.
+    """A panel as data."""
 
-    Attributes:
-        title: heading of the panel, and its name for screen readers.
-        summary: one sentence below it.
-        controls: from top to bottom.
-        predicts: the predicted quantity, without the unit.
-        unit: of the prediction and of the headline.
-        measurement: made by Run.
-        model: from the settings to {"chart": axes and curves} or {"steps": the stepper's events},
-            shown before anything is measured.
-        forecast: the model's number in the unit of the headline.
-        live: the controls act on the run while it lasts, and Stop shows what was measured.
-        lanes: of the strip chart of a live panel.
-        figure: kind of the figure.
-        headless: settings of the run that stands in a notebook executed without a browser.
-        name: of the panel, given by :func:`load`.
-    """
-
+    #: Heading of the panel, and its name for screen readers.
     title: str
+    #: One sentence below it.
     summary: str
+    #: From top to bottom.
     controls: Sequence[Control]
+    #: The predicted quantity, without the unit.
     predicts: str
+    #: Of the prediction and of the headline.
     unit: str
+    #: Made by Run.
     measurement: Measurement
+    #: From the settings to {"chart": axes and curves} or {"steps": the stepper's events}, shown
+    #: before anything is measured.
     model: Callable[[Values], dict[str, Any]] | None = None
+    #: The model's number in the unit of the headline.
     forecast: Callable[[Values], float | None] | None = None
+    #: The controls act on the run while it lasts, and Stop shows what was measured.
     live: bool = False
+    #: Of the strip chart of a live panel.
     lanes: Sequence[Lane] = ()
     figure: Literal["picture", "chart", "strip", "stepper"] = "picture"
+    #: Settings of the run that stands in a notebook executed without a browser.
     headless: Values = field(default_factory=dict)
+    #: Given by :func:`load`.
     name: str = ""
 
     def for_browser(self) -> dict[str, Any]:

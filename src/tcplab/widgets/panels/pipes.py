@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import pipes, table
-from tcplab.tables import Table
 from tcplab.experiments.declaration import declared
+from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
