@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tcplab.experiments import diagnosis
+from tcplab.experiments.declaration import declared
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -19,7 +20,6 @@ COMPLAINTS: Final = {
 SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in this folder"}
 SHOWN: Final = {"symptom": "the symptom, on the wire", "cause": "reveal the cause"}
 
-MOST_RTT_MS: Final = 60
 #: A run is not to take longer, with the programs as shipped.
 REQUESTS_MS: Final = 2000
 BACKUP_MS: Final = 3000
@@ -70,6 +70,8 @@ def _show(result: Any, job: Job) -> Shown:
     )
 
 
+_PARAMETERS: Final = declared(diagnosis.measure).parameters
+
 PANEL = PanelSpec(
     title="Diagnosis",
     summary=(
@@ -77,9 +79,9 @@ PANEL = PanelSpec(
         " work needs. Time for request and backup, segments for ticker."
     ),
     controls=(
-        Choice("program", "Program", COMPLAINTS, "request"),
+        Choice.of(_PARAMETERS["program"], "Program", COMPLAINTS),
         Choice("source", "Its source", SOURCES, "shipped"),
-        Number("rtt_ms", "RTT", 20.0, 0, MOST_RTT_MS, step=0.5, unit="ms"),
+        Number.of(_PARAMETERS["rtt_ms"], "RTT", 20.0, high=60),
         Choice("show", "Show", SHOWN, "symptom"),
     ),
     predicts="What it takes over what it needs",
