@@ -23,29 +23,18 @@ _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 
 @dataclass(frozen=True, slots=True)
 class Watched(Variant):
-    """Scapy beside the recorder, at one rate.
+    """Scapy beside the recorder, at one rate."""
 
-    Attributes:
-        packets_per_s: that were asked for; None for as fast as the machine can.
-        sent: datagrams.
-        passed: packets on the interface, by the recorder's count.
-        scapy_kept: packets that scapy handed to us.
-        scapy_drops: packets that the kernel had to drop since scapy was too slow.
-        recorder_drops: the same of the recorder.
-        scapy_s: how long scapy was busy, from the first packet to the last that it handed over.
-        sent_s: how long the sending took.
-        warning: what tcplab says of the loss; empty without.
-    """
-
-    packets_per_s: int | None
-    sent: int
-    passed: int
-    scapy_kept: int
-    scapy_drops: int
-    recorder_drops: int
+    packets_per_s: int | None  #: That were asked for; None for as fast as the machine can
+    sent: int  #: Datagrams
+    passed: int  #: Packets on the interface, by the recorder's count
+    scapy_kept: int  #: Packets that scapy handed to us
+    scapy_drops: int  #: Packets that the kernel had to drop since scapy was too slow
+    recorder_drops: int  #: The same of the recorder
+    #: How long scapy was busy, from the first packet to the last that it handed over
     scapy_s: float
-    sent_s: float
-    warning: str
+    sent_s: float  #: How long the sending took
+    warning: str  #: What tcplab says of the loss; empty without
 
     def row(self) -> dict[str, Any]:
         """One row of plain data."""

@@ -29,16 +29,7 @@ QUESTION: Final = b"hello"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One short connection, as scapy saw it and as the recorders did.
-
-    Attributes:
-        lines: what :func:`describe` made of each packet on the client's interface, as it passed.
-        dissected: the first packet with all its fields, as scapy's ``show()`` prints them.
-        sniffed: packets that scapy was shown.
-        sniff_drops: packets that it missed.
-        exchange: the client's log and TCP_INFO, and the segments at both hosts.
-        provenance: the laboratory and what the numbers depend on.
-    """
+    """One short connection, as scapy saw it and as the recorders did."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
@@ -50,12 +41,13 @@ class Connection:
         Column("frame_bytes", "frame (bytes)", "d"),
     )
 
+    #: What :func:`describe` made of each packet on the client's interface, as it passed
     lines: Sequence[str]
-    dissected: str
-    sniffed: int
-    sniff_drops: int
-    exchange: Exchange[None]
-    provenance: Mapping[str, Any]
+    dissected: str  #: The first packet with all its fields, as scapy's ``show()`` prints them
+    sniffed: int  #: Packets that scapy was shown
+    sniff_drops: int  #: Packets that it missed
+    exchange: Exchange[None]  #: The client's log and TCP_INFO, and the segments at both hosts
+    provenance: Mapping[str, Any]  #: The laboratory and what the numbers depend on
 
     @property
     def segments(self) -> SegmentArray:

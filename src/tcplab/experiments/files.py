@@ -15,7 +15,7 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import AnyNetwork, page_cache
 
-__all__ = ["can_be_cold", "file_of", "gone_with_us"]
+__all__ = ["can_be_cold", "file_of", "removed_on_exit"]
 
 _PIECE_BYTES: Final = 1 << 20
 # Where files may lie. The first is often a tmpfs, whose files are always in memory.
@@ -81,12 +81,12 @@ def _removed_at_the_end(directory: str) -> Iterator[Path]:
     handle, name = tempfile.mkstemp(prefix="tcplab-", dir=directory)
     os.close(handle)
     path = Path(name).absolute()
-    with gone_with_us(path):
+    with removed_on_exit(path):
         yield path
 
 
 @contextmanager
-def gone_with_us(path: Path) -> Iterator[None]:
+def removed_on_exit(path: Path) -> Iterator[None]:
     """Removes a file or an empty directory at the end, even if this process is killed before."""
     # The shell reads the end of its input when we close it, and when we die. What was started in a
     # control group takes a moment to end, and until then its directory stays.

@@ -20,25 +20,15 @@ _WRITE_BYTES: Final = 65536
 
 @dataclass(frozen=True, slots=True)
 class FullLink(Variant):
-    """A link of one rate, filled for about a second.
+    """A link of one rate, filled for about a second."""
 
-    Attributes:
-        rate_mbit: of the wire.
-        bytes: payload that was transferred.
-        model_mb_per_s: what the headers leave room for.
-        mb_per_s: payload over time, in 10^6 bytes/s.
-        wire_packets: packets that the wire forwarded from client to server.
-        queue_drops: packets that its queue had no room for.
-        retransmissions: segments that were sent again.
-    """
-
-    rate_mbit: float
-    bytes: int
-    model_mb_per_s: float
-    mb_per_s: float
-    wire_packets: int
-    queue_drops: int
-    retransmissions: int
+    rate_mbit: float  #: Of the wire
+    bytes: int  #: Payload that was transferred
+    model_mb_per_s: float  #: What the headers leave room for
+    mb_per_s: float  #: Payload over time, in 10^6 bytes/s
+    wire_packets: int  #: Packets that the wire forwarded from client to server
+    queue_drops: int  #: Packets that its queue had no room for
+    retransmissions: int  #: Segments that were sent again
 
     @property
     def share(self) -> float:

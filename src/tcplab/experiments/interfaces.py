@@ -29,23 +29,14 @@ _ARPHRD: Final = {772: "loopback", 1: "ethernet"}
 
 @dataclass(frozen=True, slots=True)
 class Interface(Variant):
-    """One network interface.
+    """One network interface."""
 
-    Attributes:
-        host: whose: "client" or "server" of the laboratory, "the machine", "bsd (published)".
-        name: as the kernel calls it.
-        mtu_bytes: longest IP packet that it takes.
-        kind: "loopback", "veth", "ethernet", "bridge", ... or what the kernel calls it.
-        network: the network it leads to; None where that is nobody's business.
-        address: its IPv4 address there.
-    """
-
-    host: str
-    name: str
-    mtu_bytes: int
-    kind: str
-    network: str | None = None
-    address: str | None = None
+    host: str  #: Whose: "client" or "server" of the laboratory, "the machine", "bsd (published)"
+    name: str  #: As the kernel calls it
+    mtu_bytes: int  #: Longest IP packet that it takes
+    kind: str  #: "loopback", "veth", "ethernet", "bridge", ... or what the kernel calls it
+    network: str | None = None  #: The network it leads to; None where that is nobody's business
+    address: str | None = None  #: Its IPv4 address there
 
     @property
     def key(self) -> tuple[str, str]:

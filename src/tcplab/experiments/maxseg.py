@@ -29,29 +29,17 @@ _JUMBO_MTU: Final = 9000
 
 @dataclass(frozen=True, slots=True)
 class MaxSegVariant(Variant):
-    """What TCP_MAXSEG said, and what was sent.
+    """What TCP_MAXSEG said, and what was sent."""
 
-    Attributes:
-        name: what was special.
-        set_bytes: given to setsockopt(TCP_MAXSEG) before connect(); None for not at all.
-        before_bytes: what getsockopt said before connect().
-        connected_bytes: right after connect().
-        end_bytes: when all data had arrived.
-        syn_bytes: the MSS option in the client's SYN.
-        peer_syn_bytes: the MSS option in the server's answer.
-        sent_bytes: most data in a segment that left the client.
-        arrived_bytes: most data in a segment that reached the server.
-    """
-
-    name: str
-    set_bytes: int | None
-    before_bytes: int
-    connected_bytes: int
-    end_bytes: int
-    syn_bytes: int
-    peer_syn_bytes: int
-    sent_bytes: int
-    arrived_bytes: int
+    name: str  #: What was special
+    set_bytes: int | None  #: Given to setsockopt(TCP_MAXSEG) before connect(); None for not at all
+    before_bytes: int  #: What getsockopt said before connect()
+    connected_bytes: int  #: Right after connect()
+    end_bytes: int  #: When all data had arrived
+    syn_bytes: int  #: The MSS option in the client's SYN
+    peer_syn_bytes: int  #: The MSS option in the server's answer
+    sent_bytes: int  #: Most data in a segment that left the client
+    arrived_bytes: int  #: Most data in a segment that reached the server
 
     @property
     def verdict(self) -> str:

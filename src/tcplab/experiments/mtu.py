@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MTUS", "WIRE_MTUS", "LoopbackMtu", "Mtu", "WireMtu", "measure"]
 
-#: The least that every IPv4 host must take (RFC 791), Ethernet, jumbo frames, the text's loopback
+#: The least that every IPv4 host must take (RFC 791), Ethernet, jumbo frames, Snader's loopback
 #: interface, and Linux's.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
 WIRE_MTUS: Final = (576, 1500, 9000)
@@ -52,32 +52,20 @@ _WIRE_BYTES: Final = 2_500_000
 
 @dataclass(frozen=True, slots=True)
 class LoopbackMtu(Variant):
-    """Bulk TCP on one host, through a loopback interface of some MTU.
+    """Bulk TCP on one host, through a loopback interface of some MTU."""
 
-    Attributes:
-        mtu_bytes: of the interface.
-        offload: TSO, GSO and GRO were on.
-        mss_bytes: of the connection at the end (TCP_INFO).
-        syn_mss_bytes: the MSS option that the SYN was seen to carry.
-        mb_per_s: 10^6 bytes/s, run by run.
-        cpu_s_per_gb: CPU time of both programs for 10^9 bytes, run by run.
-        bytes: of a run.
-        data_segments: that TCP counts for them, run by run (TCP_INFO, data_segs_out).
-        captured_bytes: data in each packet of a shorter run, in order, as a capture shows them;
-            without what was sent again.
-        capture_drops: packets that the recorder lost.
-    """
-
-    mtu_bytes: int
-    offload: bool
-    mss_bytes: int
-    syn_mss_bytes: int
-    mb_per_s: Sequence[float]
-    cpu_s_per_gb: Sequence[float]
-    bytes: int
-    data_segments: Sequence[int]
+    mtu_bytes: int  #: Of the interface
+    offload: bool  #: TSO, GSO and GRO were on
+    mss_bytes: int  #: Of the connection at the end (TCP_INFO)
+    syn_mss_bytes: int  #: The MSS option that the SYN was seen to carry
+    mb_per_s: Sequence[float]  #: 10^6 bytes/s, run by run
+    cpu_s_per_gb: Sequence[float]  #: CPU time of both programs for 10^9 bytes, run by run
+    bytes: int  #: Of a run
+    data_segments: Sequence[int]  #: That TCP counts for them, run by run (TCP_INFO, data_segs_out)
+    #: Data in each packet of a shorter run, in order, as a capture shows them; without what was
+    #: sent again
     captured_bytes: npt.NDArray[np.int32]
-    capture_drops: int
+    capture_drops: int  #: Packets that the recorder lost
 
     @property
     def key(self) -> tuple[int, bool]:
@@ -124,17 +112,11 @@ class LoopbackMtu(Variant):
 
 @dataclass(frozen=True, slots=True)
 class WireMtu(Variant):
-    """Bulk TCP over a wire of a given rate, where the headers take their share of the time.
+    """Bulk TCP over a wire of a given rate, where the headers take their share of the time."""
 
-    Attributes:
-        mtu_bytes: of both hosts' interfaces.
-        rate_mbit: of the wire, 10^6 bit/s.
-        goodput_mb_per_s: 10^6 bytes/s, run by run.
-    """
-
-    mtu_bytes: int
-    rate_mbit: float
-    goodput_mb_per_s: Sequence[float]
+    mtu_bytes: int  #: Of both hosts' interfaces
+    rate_mbit: float  #: Of the wire, 10^6 bit/s
+    goodput_mb_per_s: Sequence[float]  #: 10^6 bytes/s, run by run
 
     @property
     def model_mb_per_s(self) -> float:

@@ -18,17 +18,11 @@ _ETHERNET_HEADER_BYTES: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class PacketPart:
-    """A part of a packet, in the order of the bytes.
+    """A part of a packet, in the order of the bytes."""
 
-    Attributes:
-        name: "IP header", "TCP header", an option's name, "data".
-        bytes: its length.
-        says: what it says, where that matters here.
-    """
-
-    name: str
-    bytes: int
-    says: str = ""
+    name: str  #: "IP header", "TCP header", an option's name, "data"
+    bytes: int  #: Its length
+    says: str = ""  #: What it says, where that matters here
 
 
 @dataclass(frozen=True, slots=True)

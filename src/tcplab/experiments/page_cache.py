@@ -19,17 +19,11 @@ __all__ = ["CacheStep", "CacheSteps", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class CacheStep(Variant):
-    """A step of a file, and how much of it was in the page cache then.
+    """A step of a file, and how much of it was in the page cache then."""
 
-    Attributes:
-        action: in words.
-        cached_share: 0 to 1, by mincore(2).
-        mb_per_s: how fast it was read in this step; None when it was not.
-    """
-
-    action: str
-    cached_share: float
-    mb_per_s: float | None = None
+    action: str  #: In words
+    cached_share: float  #: 0 to 1, by mincore(2)
+    mb_per_s: float | None = None  #: How fast it was read in this step; None when it was not
 
     def row(self) -> dict[str, Any]:
         """One row of plain data."""

@@ -36,50 +36,29 @@ _PROBING_PATIENCE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class SentSegment:
-    """A segment with data that left the client.
+    """A segment with data that left the client."""
 
-    Attributes:
-        ms: after the first of them.
-        bytes: data in it.
-        packet_bytes: length of its IP packet.
-        fits: whether its packet is no longer than the narrowest MTU of the path.
-        again: sent before.
-    """
-
-    ms: float
-    bytes: int
-    packet_bytes: int
-    fits: bool
-    again: bool
+    ms: float  #: After the first of them
+    bytes: int  #: Data in it
+    packet_bytes: int  #: Length of its IP packet
+    fits: bool  #: Whether its packet is no longer than the narrowest MTU of the path
+    again: bool  #: Sent before
 
 
 @dataclass(frozen=True, slots=True)
 class PathMtuVariant(Variant):
-    """A transfer over a path whose MTU is smaller in the middle.
+    """A transfer over a path whose MTU is smaller in the middle."""
 
-    Attributes:
-        name: what was special.
-        cure: what was done about it, as a command; empty for nothing.
-        finished: whether all data arrived in time.
-        complaint: of the program, when it did not.
-        ms: from the first segment to the last ACK, or as long as the program had patience.
-        sent: every segment with data, in order.
-        acked_bytes: data that the server acknowledged.
-        icmp_ms: when ICMP messages "fragmentation needed" came to the client.
-        icmp_mtu_bytes: the MTU in them; None when there was none.
-        dropped: packets that the path dropped as too long, by its own account.
-    """
-
-    name: str
-    cure: str
-    finished: bool
-    complaint: str
-    ms: float
-    sent: Sequence[SentSegment]
-    acked_bytes: int
-    icmp_ms: Sequence[float]
-    icmp_mtu_bytes: int | None
-    dropped: int
+    name: str  #: What was special
+    cure: str  #: What was done about it, as a command; empty for nothing
+    finished: bool  #: Whether all data arrived in time
+    complaint: str  #: Of the program, when it did not
+    ms: float  #: From the first segment to the last ACK, or as long as the program had patience
+    sent: Sequence[SentSegment]  #: Every segment with data, in order
+    acked_bytes: int  #: Data that the server acknowledged
+    icmp_ms: Sequence[float]  #: When ICMP messages "fragmentation needed" came to the client
+    icmp_mtu_bytes: int | None  #: The MTU in them; None when there was none
+    dropped: int  #: Packets that the path dropped as too long, by its own account
 
     @property
     def largest_arrived_bytes(self) -> int | None:
@@ -111,11 +90,7 @@ class PathMtuVariant(Variant):
 
 @dataclass(frozen=True, slots=True)
 class PathMtu(Result[PathMtuVariant]):
-    """All variants, over the same path; the key is the name.
-
-    Attributes:
-        path_mtu_bytes: of the narrow part of a path of 1500 bytes.
-    """
+    """All variants, over the same path; the key is the name."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "variant"),
@@ -130,7 +105,7 @@ class PathMtu(Result[PathMtuVariant]):
         Column("cure", "cure"),
     )
 
-    path_mtu_bytes: int
+    path_mtu_bytes: int  #: Of the narrow part of a path of 1500 bytes
 
 
 Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe in doubt"]

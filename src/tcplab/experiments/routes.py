@@ -23,21 +23,13 @@ __all__ = ["Route", "Routes", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class Route(Variant):
-    """The path that packets from the client to an address take.
+    """The path that packets from the client to an address take."""
 
-    Attributes:
-        to: what the address is to the client: "localhost", "its own address", "the other host".
-        address: the address.
-        interface: through which the kernel sends them.
-        mtu_bytes: of that interface.
-        announced_mss_bytes: what the SYN of a connection there announces (RFC 9293, 3.7.1).
-    """
-
-    to: str
-    address: str
-    interface: str
-    mtu_bytes: int
-    announced_mss_bytes: int
+    to: str  #: What the address is to the client: "localhost", "its own address", "the other host"
+    address: str  #: The address
+    interface: str  #: Through which the kernel sends them
+    mtu_bytes: int  #: Of that interface
+    announced_mss_bytes: int  #: What the SYN of a connection there announces (RFC 9293, 3.7.1)
 
 
 class Routes(Result[Route]):

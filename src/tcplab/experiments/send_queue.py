@@ -39,19 +39,13 @@ NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own ove
 
 @dataclass(frozen=True, slots=True)
 class Queue(Variant):
-    """What was queued by one method, and the memory that it took.
+    """What was queued by one method, and the memory that it took."""
 
-    Attributes:
-        method: how it got into the queues.
-        clients: connections.
-        queued_bytes: in all queues together, of each run.
-        memory_bytes: by how much less memory was free then, of each run; what other programs
-            do meanwhile is in it, so it may be negative.
-    """
-
-    method: Method
-    clients: int
-    queued_bytes: Sequence[int]
+    method: Method  #: How it got into the queues
+    clients: int  #: Connections
+    queued_bytes: Sequence[int]  #: In all queues together, of each run
+    #: By how much less memory was free then, of each run; what other programs do meanwhile is in
+    #: it, so it may be negative
     memory_bytes: Sequence[int]
 
     @property

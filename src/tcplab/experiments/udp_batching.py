@@ -27,25 +27,15 @@ _LARGE_BUFFER_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class BatchingVariant(Variant):
-    """A method of handing the same bytes over.
+    """A method of handing the same bytes over."""
 
-    Attributes:
-        name: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large".
-        how: the same in words.
-        bytes_per_call: handed over in one system call of the source.
-        calls: system calls that hand it over, in one run.
-        mb_per_s: bytes that arrived over the sink's time, run by run.
-        cpu_s_per_gb: CPU time of both ends for 10^9 bytes that arrived, run by run.
-        lost_percent: of the datagrams, run by run; empty for TCP.
-    """
-
-    name: str
-    how: str
-    bytes_per_call: int
-    calls: int
-    mb_per_s: Sequence[float]
-    cpu_s_per_gb: Sequence[float]
-    lost_percent: Sequence[float]
+    name: str  #: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large"
+    how: str  #: The same in words
+    bytes_per_call: int  #: Handed over in one system call of the source
+    calls: int  #: System calls that hand it over, in one run
+    mb_per_s: Sequence[float]  #: Bytes that arrived over the sink's time, run by run
+    cpu_s_per_gb: Sequence[float]  #: CPU time of both ends for 10^9 bytes that arrived, run by run
+    lost_percent: Sequence[float]  #: Of the datagrams, run by run; empty for TCP
 
     def row(self) -> dict[str, Any]:
         """One row of plain data."""

@@ -24,22 +24,15 @@ __all__ = ["ReceiveBuffer", "ReceiveBuffers", "fill_receive_buffer", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class ReceiveBuffer(Variant):
-    """A receive buffer: what it holds, and what got lost with it.
+    """A receive buffer: what it holds, and what got lost with it."""
 
-    Attributes:
-        requested_bytes: given to setsockopt(SO_RCVBUF).
-        granted_bytes: what getsockopt returned: twice as much, and at most what the system allows.
-        room_datagrams: how many arrived at a socket that nobody read from.
-        sent: datagrams of a run with a sink that reads as fast as it can.
-        lost: of these that did not arrive, run by run.
-        drops: what the sink's kernel threw away because the buffer was full, run by run.
-    """
-
-    requested_bytes: int
+    requested_bytes: int  #: Given to setsockopt(SO_RCVBUF)
+    #: What getsockopt returned: twice as much, and at most what the system allows
     granted_bytes: int
-    room_datagrams: int
-    sent: int
-    lost: Sequence[int]
+    room_datagrams: int  #: How many arrived at a socket that nobody read from
+    sent: int  #: Datagrams of a run with a sink that reads as fast as it can
+    lost: Sequence[int]  #: Of these that did not arrive, run by run
+    #: What the sink's kernel threw away because the buffer was full, run by run
     drops: Sequence[int]
 
     def row(self) -> dict[str, Any]:

@@ -24,21 +24,13 @@ BLOCK_BYTES: Final = (128, 16 << 20)
 
 
 class _Source(NamedTuple):
-    """Where the bytes come from.
+    """Where the bytes come from."""
 
-    Attributes:
-        words: of the program before the sender; none where the sender reads by itself.
-        stage: that program to tcplab.models.chain_cost.
-        shown: with the sender in the place of "{}".
-        input: appended to the sender's own stage.
-        cache: state of the file that is read; "made" without one.
-    """
-
-    words: Words
-    stage: str
-    shown: str
-    input: str
-    cache: Literal["made", "cold", "warm"]
+    words: Words  #: Of the program before the sender; none where the sender reads by itself
+    stage: str  #: That program to tcplab.models.chain_cost
+    shown: str  #: With the sender in the place of "{}"
+    input: str  #: Appended to the sender's own stage
+    cache: Literal["made", "cold", "warm"]  #: State of the file that is read; "made" without one
 
 
 class _Sender(NamedTuple):
@@ -52,19 +44,12 @@ class _Sender(NamedTuple):
 
 
 class _Receiver(NamedTuple):
-    """Where the bytes go.
+    """Where the bytes go."""
 
-    Attributes:
-        words: of the program behind the listener, or of a listener of its own.
-        stage: the last one to tcplab.models.chain_cost.
-        shown: behind the listener, or instead of it.
-        is_listener: takes the place of the sender's usual one.
-    """
-
-    words: Words
-    stage: str
-    shown: str
-    is_listener: bool = False
+    words: Words  #: Of the program behind the listener, or of a listener of its own
+    stage: str  #: The last one to tcplab.models.chain_cost
+    shown: str  #: Behind the listener, or instead of it
+    is_listener: bool = False  #: Takes the place of the sender's usual one
 
 
 _NC_IN: Final = ("NC", "-l", "{host}", "{port}")
@@ -125,25 +110,16 @@ RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One path of bytes through pipes and a TCP connection.
+    """One path of bytes through pipes and a TCP connection."""
 
-    Attributes:
-        key: its name in a call and on the command line.
-        source: where the bytes come from.
-        sender: the program that sends them.
-        receiver: where they go.
-        block_bytes: of each dd; None for 1 MB at the source and 128 KiB at the receiver.
-        wire: over the wire between two hosts, not within one machine.
-        published_mb_per_s: the published rate; None where there is none.
-    """
-
-    key: str
-    source: str
-    sender: str
-    receiver: str
+    key: str  #: Its name in a call and on the command line
+    source: str  #: Where the bytes come from
+    sender: str  #: The program that sends them
+    receiver: str  #: Where they go
+    #: Of each dd; None for 1 MB at the source and 128 KiB at the receiver
     block_bytes: int | None = None
-    wire: bool = False
-    published_mb_per_s: float | None = None
+    wire: bool = False  #: Over the wire between two hosts, not within one machine
+    published_mb_per_s: float | None = None  #: The published rate; None where there is none
 
     @property
     def sending(self) -> tuple[Words, ...]:

@@ -17,22 +17,15 @@ __all__ = ["Chain", "Pipes"]
 
 @dataclass(frozen=True, slots=True)
 class Chain(Variant):
-    """One pipeline, measured several times or not at all.
+    """One pipeline, measured several times or not at all."""
 
-    Attributes:
-        pipeline: which.
-        size_mb: how much went through it each time, in 10^6 bytes.
-        runs: the results, in the order of the rounds.
-        cached_share: share of the file that was in the page cache before each run, 0 to 1; empty
-            when no file was read.
-        missing: why there are no runs; empty when there are.
-    """
-
-    pipeline: Pipeline
-    size_mb: int
-    runs: Sequence[ChainResult]
+    pipeline: Pipeline  #: Which
+    size_mb: int  #: How much went through it each time, in 10^6 bytes
+    runs: Sequence[ChainResult]  #: The results, in the order of the rounds
+    #: Share of the file that was in the page cache before each run, 0 to 1; empty when no file was
+    #: read
     cached_share: Sequence[float]
-    missing: str = ""
+    missing: str = ""  #: Why there are no runs; empty when there are
 
     @property
     def key(self) -> str:

@@ -47,7 +47,7 @@ class Tools:
 
 
 def _openbsd_nc() -> str | None:
-    """The netcat of the text: of the several programs of this name, the one of OpenBSD."""
+    """The published netcat: of the several programs of this name, the one of OpenBSD."""
     for name in ("nc.openbsd", "nc"):
         if shutil.which(name) and "OpenBSD" in _first_line([name, "-h"]):
             return name

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.experiments.files import gone_with_us
+from tcplab.experiments.files import removed_on_exit
 from tcplab.lab import Command, Host, Loopback, Network, program_path
 
 __all__ = ["Confined", "NotAllowedError", "address_space", "control_group", "memory_groups"]
@@ -71,7 +71,7 @@ def control_group(file_bytes: int) -> Iterator[str]:
             group.mkdir()
         except OSError:
             continue
-        with gone_with_us(group):
+        with removed_on_exit(group):
             try:
                 (group / file).write_text(limit)
             except OSError:

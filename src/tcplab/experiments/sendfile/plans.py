@@ -16,27 +16,16 @@ _READ_BYTES: Final = 4096  # of the published method A
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A file to be sent, and how.
+    """A file to be sent, and how."""
 
-    Attributes:
-        name: of the method.
-        method: how the bytes get to the socket.
-        file_bytes: size of the file.
-        block_bytes: the most that a call takes; None for the method's usual.
-        header: before the file, and the options of the socket.
-        connections: clients that get the file at the same time.
-        cache: "warm" or "cold".
-        special: what else tells it from other plans of the name: "cold", "4 clients".
-    """
-
-    name: str
-    method: SendMethod
-    file_bytes: int
-    block_bytes: int | None = None
-    header: HeaderOptions = _NO_HEADER
-    connections: int = 1
-    cache: CacheState = "warm"
-    special: str = ""
+    name: str  #: Of the method
+    method: SendMethod  #: How the bytes get to the socket
+    file_bytes: int  #: Size of the file
+    block_bytes: int | None = None  #: The most that a call takes; None for the method's usual
+    header: HeaderOptions = _NO_HEADER  #: Before the file, and the options of the socket
+    connections: int = 1  #: Clients that get the file at the same time
+    cache: CacheState = "warm"  #: "warm" or "cold"
+    special: str = ""  #: What else tells it from other plans of the name: "cold", "4 clients"
 
     @property
     def file_mb(self) -> float:

@@ -16,31 +16,18 @@ __all__ = ["COST", "FILE", "NAME", "NOTE", "TIME", "Cost", "SendFiles", "Transfe
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one transfer took.
+    """What one transfer took."""
 
-    Attributes:
-        wall_s: from the first call until the receiver had read everything.
-        cpu_s: of the sender, user and system.
-        receiver_cpu_s: of the receiver.
-        bytes: sent over all connections.
-        system_calls: of the sender.
-        switches: context switches of the sender, of its own accord and not.
-        page_faults: of the sender.
-        zerocopy_sends: sends with MSG_ZEROCOPY.
-        zerocopy_copied: of those, which the kernel copied after all.
-        cached_share: share of the file in the page cache before, 0 to 1.
-    """
-
-    wall_s: float
-    cpu_s: float
-    receiver_cpu_s: float
-    bytes: int
-    system_calls: int
-    switches: int
-    page_faults: int
-    zerocopy_sends: int
-    zerocopy_copied: int
-    cached_share: float
+    wall_s: float  #: From the first call until the receiver had read everything
+    cpu_s: float  #: Of the sender, user and system
+    receiver_cpu_s: float  #: Of the receiver
+    bytes: int  #: Sent over all connections
+    system_calls: int  #: Of the sender
+    switches: int  #: Context switches of the sender, of its own accord and not
+    page_faults: int  #: Of the sender
+    zerocopy_sends: int  #: Sends with MSG_ZEROCOPY
+    zerocopy_copied: int  #: Of those, which the kernel copied after all
+    cached_share: float  #: Share of the file in the page cache before, 0 to 1
 
     @property
     def mb_per_s(self) -> float:
@@ -60,19 +47,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Transfer(Variant):
-    """One plan, carried out several times or not at all.
+    """One plan, carried out several times or not at all."""
 
-    Attributes:
-        plan: which.
-        costs: of each run.
-        missing: why there are none; empty when there are.
-        segments: payload bytes of the data segments of the last run, in order, as they left the
-            client; empty where nothing was recorded.
-    """
-
-    plan: Plan
-    costs: Sequence[Cost]
-    missing: str = ""
+    plan: Plan  #: Which
+    costs: Sequence[Cost]  #: Of each run
+    missing: str = ""  #: Why there are none; empty when there are
+    #: Payload bytes of the data segments of the last run, in order, as they left the client; empty
+    #: where nothing was recorded
     segments: Sequence[int] = ()
 
     @property

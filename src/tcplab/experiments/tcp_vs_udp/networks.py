@@ -27,27 +27,19 @@ ROUTER_QUEUE_PACKETS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the source and the sink.
+    """One run of the source and the sink."""
 
-    Attributes:
-        wall_s: from the source's first write to the end: with TCP until the sink has read all, with
-            UDP until the last datagram was handed over.
-        user_s, system_s: of the source.
-        sent_mb_per_s: bytes sent over wall_s, 10^6 bytes/s, as published.
-        arrived_mb_per_s: bytes that the sink's program got, over its own time.
-        lost: datagrams that did not arrive; None for TCP.
-        drops: of these, thrown away by the sink's host for want of room in the receive buffer.
-        data_segments: segments or datagrams that the source's kernel sent with data.
-    """
-
+    #: From the source's first write to the end: with TCP until the sink has read all, with UDP
+    #: until the last datagram was handed over
     wall_s: float
-    user_s: float
-    system_s: float
-    sent_mb_per_s: float
-    arrived_mb_per_s: float
-    lost: int | None
+    user_s: float  #: Of the source
+    system_s: float  #: Of the source
+    sent_mb_per_s: float  #: Bytes sent over wall_s, 10^6 bytes/s, as published
+    arrived_mb_per_s: float  #: Bytes that the sink's program got, over its own time
+    lost: int | None  #: Datagrams that did not arrive; None for TCP
+    #: Of these, thrown away by the sink's host for want of room in the receive buffer
     drops: int | None
-    data_segments: int
+    data_segments: int  #: Segments or datagrams that the source's kernel sent with data
 
 
 class Networks:

@@ -27,21 +27,13 @@ PUBLISHED_COUNT: Final = 5000  # blocks in a run
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A row of the text's tables, a mean of 50 runs of 5000 blocks.
+    """A row of the text's tables, a mean of 50 runs of 5000 blocks."""
 
-    Attributes:
-        wall_s: by the clock, from the client's start to its end.
-        user_s: of that in the program itself.
-        system_s: of that in the kernel on its behalf.
-        mb_per_s: bytes sent over wall_s, 10^6 bytes/s.
-        lost: datagrams of 5000; None for TCP.
-    """
-
-    wall_s: float
-    user_s: float
-    system_s: float
-    mb_per_s: float
-    lost: int | None = None
+    wall_s: float  #: By the clock, from the client's start to its end
+    user_s: float  #: Of that in the program itself
+    system_s: float  #: Of that in the kernel on its behalf
+    mb_per_s: float  #: Bytes sent over wall_s, 10^6 bytes/s
+    lost: int | None = None  #: Datagrams of 5000; None for TCP
 
     @property
     def lost_percent(self) -> float | None:

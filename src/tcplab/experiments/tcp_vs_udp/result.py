@@ -25,21 +25,13 @@ __all__ = ["TableRow", "TcpVsUdp"]
 
 @dataclass(frozen=True, slots=True)
 class TableRow(Variant):
-    """All runs of one row of the tables.
+    """All runs of one row of the tables."""
 
-    Attributes:
-        server: the name by which the sink is reached.
-        protocol: "tcp" or "udp".
-        write_bytes: of a block: a write or a datagram.
-        count: blocks in a run.
-        runs: in order of time.
-    """
-
-    server: Server
-    protocol: Protocol
-    write_bytes: int
-    count: int
-    runs: Sequence[Run]
+    server: Server  #: The name by which the sink is reached
+    protocol: Protocol  #: "tcp" or "udp"
+    write_bytes: int  #: Of a block: a write or a datagram
+    count: int  #: Blocks in a run
+    runs: Sequence[Run]  #: In order of time
 
     @property
     def key(self) -> Key:
