@@ -96,7 +96,7 @@ class _Inspector:
         acks = [packet for packet in evidence.into if packet.has_ack]
         self._ack_times = [packet.time_ns for packet in acks]
         self._acked = list(accumulate((packet.ack for packet in acks), max))
-        reads = [event for event in evidence.peer_log or () if event.name == "read"]
+        reads = [event for event in evidence.exchange.peer_log or () if event.name == "read"]
         self._read_ends = list(accumulate(event.bytes for event in reads))
         self._read_times = [event.time_ns for event in reads]
 

@@ -76,9 +76,9 @@ class Packet:
 class Evidence:
     """All that is known of one connection, from the side of one sender."""
 
+    exchange: Exchange[Any]  #: As it was recorded
     connection: str  #: Its ends, the sender first
     log: Sequence[Event] | None  #: The sender's events; None if there is no log
-    peer_log: Sequence[Event] | None  #: The peer's events; None if there is no log
     out: Sequence[Packet]  #: What left the sender, in order of time, as seen on its own interface
     into: Sequence[Packet]  #: What came to it
     #: What left the peer, as seen on the peer's interface; None without a capture there
@@ -86,12 +86,7 @@ class Evidence:
     peer_into: Sequence[Packet] | None  #: What came to the peer
     mss_bytes: int | None  #: From the SYNs, or from the options; None if neither tells it
     nodelay: bool | None  #: At the start; None if nothing tells it
-    sndbuf_bytes: int | None  #: SO_SNDBUF as read back, or None
-    congestion: str | None  #: Congestion control, or None
-    tcp_info: TcpInfo | None  #: The sender's at the end of the connection, or None
     samples: Sequence[Mapping[str, Any]]  #: TCP_INFO now and then, each with time_ns, in order
-    counters: Mapping[str, int] | None  #: By how much the sender's TcpExt counters grew, or None
-    rate_mbit: float | None  #: Of the wire, or None if it is not known
     saw_syn: bool  #: The capture has the start of the connection
     #: The smallest time from a segment to the first ACK of its last byte, or None
     rtt_ns: int | None
@@ -103,8 +98,10 @@ class Evidence:
     @property
     def stayed_in_slow_start(self) -> bool:
         """Without a loss, nothing but HyStart ends slow start, and the kernel tells if it did."""
-        never_left = (self.tcp_info or {}).get("snd_ssthresh") == _NO_THRESHOLD
-        return never_left or self.congestion == "reno"
+        tcp_info, options = self.exchange.tcp_info, self.exchange.options
+        if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
+            return True
+        return options is not None and options.congestion == "reno"
 
 
 def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) -> Evidence:
@@ -136,21 +133,16 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     nodelay = exchange.nodelay
     return Evidence(
+        exchange=exchange,
         connection=_name(row, segments, direction),
         log=log,
-        peer_log=exchange.peer_log,
         out=out,
         into=into,
         peer_out=peer_out,
         peer_into=peer_into,
         mss_bytes=_mss(syns, options, exchange.tcp_info),
         nodelay=options.nodelay if options and nodelay is None else nodelay,
-        sndbuf_bytes=options.sndbuf_bytes if options else None,
-        congestion=options.congestion if options else None,
-        tcp_info=exchange.tcp_info,
         samples=sorted(exchange.samples, key=lambda sample: int(sample["time_ns"])),
-        counters=exchange.counters,
-        rate_mbit=exchange.rate_mbit,
         saw_syn=bool(len(syns)),
         rtt_ns=_smallest_rtt(out, into),
         end_ns=_end(out, into, log),

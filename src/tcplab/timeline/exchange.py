@@ -98,7 +98,7 @@ def explain(
         segments=found,
         acks=explain_acks(evidence, found),
         holds=sorted([*replay.holds, *queues], key=lambda hold: hold.start_ns),
-        peer_marks=[Mark(*event, message=0) for event in evidence.peer_log or ()],
+        peer_marks=[Mark(*event, message=0) for event in exchange.peer_log or ()],
         missing=_missing(evidence, replay),
         samples=evidence.samples,
     )

@@ -105,7 +105,7 @@ class Observations:
 
     def mystery(self) -> Why:
         """Bytes wait that, by all that is recorded, might go."""
-        queued, counters = self._sender.queued, self._e.counters
+        queued, counters = self._sender.queued, self._e.exchange.counters
         if queued < (self._sender.mss_bytes or 0):
             grown = (counters or {}).get("TCPAutoCorking", 0)
             if grown > 0:
@@ -135,7 +135,8 @@ class Observations:
             in_flight_bytes: at the start of the wait, 0 if the congestion window may have been in
                 the way.
         """
-        granted = self._e.sndbuf_bytes
+        options = self._e.exchange.options
+        granted = options.sndbuf_bytes if options else None
         # The kernel counts its bookkeeping too: a full buffer holds from a quarter of it in data.
         full = granted is not None and in_flight_bytes >= max(granted // 4, 1)
         if not full or not self.in_call(moment):

@@ -79,8 +79,8 @@ def _sending_ns(passage: _Passage, rate: float | None) -> int:
 
 def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float | None:
     """The rate that is known, or that evenly spaced arrivals of queued segments show."""
-    if evidence.rate_mbit:
-        return evidence.rate_mbit / 1000
+    if evidence.exchange.rate_mbit:
+        return evidence.exchange.rate_mbit / 1000
     fastest = min(each.transit_ns for each in passages)
     rates = [
         after.wire_bits / (after.arrived_ns - before.arrived_ns)
@@ -123,14 +123,15 @@ def _hold(
     longest = max(waited[each.number] for each in group) / 1e6
     count = f"{len(group)} segments" if len(group) > 1 else "a segment"
     size = sum(each.wire_bits // 8 for each in group)
+    given = evidence.exchange.rate_mbit
     text = f"{count} took up to {longest:.1f} ms longer than the fastest"
     reason, missing = Reason.RATE_LIMITED, ""
     if rate is None or not _fits(group, waited, rate):
         reason = Reason.UNKNOWN
         missing = "the rate of the wire (rate_mbit): the arrivals are not one transmission apart"
     else:
-        known = "which is the wire's" if evidence.rate_mbit else "by the spacing of their arrivals"
-        text += f", at {rate * 1000:.3g} Mbit/s ({known})"
+        source = "which is the wire's" if given else "by the spacing of their arrivals"
+        text += f", at {rate * 1000:.3g} Mbit/s ({source})"
     return Hold(group[0].left_ns, end, reason, text, missing, size, where="wire")
 
 
