@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.timeline.made_up import ack as ack_row
 
 from tcplab.programs import Event, SocketOptions
 from tcplab.segments import FIN
-from tcplab.timeline import Reason, Timeline
+from tcplab.timeline import Hold, Reason, Timeline
 
 MSS = 1448
 
@@ -409,3 +410,20 @@ def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() ->
         took.append(time.process_time() - start)
         assert len(timeline.segments) == 2 * count
     assert took[1] < 100 * took[0]  # 20 times as many
+
+
+def test_holds_that_follow_each_other_for_one_reason_are_merged() -> None:
+    timeline = explained(log((0, "write", 4)), [*handshake(), data(1, 0, 4)])
+    nagle, cork = Reason.HELD_BY_NAGLE, Reason.CORKED
+    holds = [
+        Hold(0, 10, nagle, "a"),
+        Hold(0, 30, nagle, "elsewhere", where="wire"),
+        Hold(10, 20, nagle, "b", waiting_bytes=5),
+        Hold(20, 30, cork, "c"),
+        Hold(31, 40, nagle, "after a gap"),
+    ]
+    merged = replace(timeline, holds=holds).merged_holds()
+    assert [(each.start_ns, each.end_ns, each.merged) for each in merged] == [
+        *((0, 20, 2), (0, 30, 1), (20, 30, 1), (31, 40, 1))
+    ]
+    assert (merged[0].evidence, merged[0].waiting_bytes) == ("b", 5)
