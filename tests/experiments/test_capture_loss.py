@@ -14,7 +14,7 @@ def test_capture_loss_as_a_picture() -> None:
         capture_loss.Watched(None, 1000, 1002, 402, 600, 0, 1.0, 0.01, "scapy was too slow"),
     ]
     result = capture_loss.CaptureLoss(watched, {})
-    picture = figures.sniffing_loss(result)
+    picture = figures.capture_loss(result)
     assert picture.title == "At 100,000 packets a second scapy has 40% of them, the recorder 100%"
     assert "no limit" in table(result).text()
     assert result[None].scapy_drops == 600

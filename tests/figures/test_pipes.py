@@ -1,4 +1,4 @@
-"""The pictures of pipes: what they say, from made-up results."""
+"""The rates and CPU shares of pipes, from made-up results."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from tcplab.figures.buffers import *
 from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
-from tcplab.figures.lab_tour import *
 from tcplab.figures.mtu import *
 from tcplab.figures.pipes import *
 from tcplab.figures.sendfile import *
@@ -25,4 +24,5 @@ from tcplab.figures.sequence_diagram import *
 from tcplab.figures.small_writes import *
 from tcplab.figures.style import Picture as Picture
 from tcplab.figures.tcp_vs_udp import *
+from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

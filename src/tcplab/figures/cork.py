@@ -50,8 +50,7 @@ def cork_messages(result: Cork) -> Picture:
         axes.set_xlabel(label)
         if look is _TIME:
             if max(values) > 20 * min(values):
-                axes.set_xscale("log")
-                axes.set_xlim(min(values) / 2, max(values) * 4)
+                axes.set(xscale="log", xlim=(min(values) / 2, max(values) * 4))
                 axes.set_xlabel(f"{label} (logarithmic)")
             else:
                 axes.set_xlim(0, max(values) * 1.2)
@@ -102,8 +101,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
         words, white = f"{point[1]:.0f} ms", style.ON_WHITE
         axes.annotate(words, point, (10, -24), textcoords="offset points", bbox=white)
     axes.set_xlim(min(times) - 0.06 * max(times, default=1) - 1, 1.08 * max(times) + 1)
-    axes.set_ylim(0, 1.35 * max(*model, *cork))
-    axes.set_xlabel("round-trip time of the wire (ms)")
+    axes.set(ylim=(0, 1.35 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
     axes.set_ylabel("waited (ms)")
     axes.legend(loc="upper left")
     title = (
@@ -134,8 +132,7 @@ def cork_scenarios(result: Scenarios) -> Picture:
     names = ["\n".join(textwrap.wrap(each.name, 30)) for each in result.variants]
     axes.set_ylim(len(result.variants) - 0.4, -1.6)
     axes.set_yticks(range(len(result.variants)), names)
-    axes.set_xlim(-0.02 * latest, 1.14 * latest)
-    axes.set_xlabel("ms after the first call")
+    axes.set(xlim=(-0.02 * latest, 1.14 * latest), xlabel="ms after the first call")
     axes.legend(loc="upper right", ncols=4)
     title = _scenarios_finding(result)
     words = "; ".join(

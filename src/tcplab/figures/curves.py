@@ -167,8 +167,7 @@ class _Curves:
         axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
         whole = self.ms(self.end_ns)
         part = f"; the whole took {whole:.0f}" if self.from_ms > 0 or self.to_ms < whole else ""
-        axes.set_xlabel(f"time (ms{part})")
-        axes.set_ylabel(ylabel)
+        axes.set(xlabel=f"time (ms{part})", ylabel=ylabel)
         axes.yaxis.set_label_coords(-0.088, 0.5)
         return figure, axes
 

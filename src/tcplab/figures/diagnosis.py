@@ -137,8 +137,7 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float
     width = times[-1] or 1.0
     gaps = _mark_gaps(axes, times, width) if case.program != "ticker" else []
     axes.axhline(0, color="black", lw=1.2)
-    axes.set_xlim(-0.015 * width, 1.015 * width)
-    axes.set_ylim(-2.6, 5.3)
+    axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-2.6, 5.3))
     ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.set_ylabel("data (bytes)")
@@ -164,8 +163,7 @@ def _draw_excess(axes: Axes, case: Diagnosis) -> None:
         axes.barh(y, value, 0.62, **look_of(look))
         beside(axes, digits(value), value, y)
     _here_and_needed(axes)
-    axes.set_xlim(0, 1.12 * max(taken, needed))
-    axes.set_xlabel(what)
+    axes.set(xlim=(0, 1.12 * max(taken, needed)), xlabel=what)
 
 
 def _here_and_needed(axes: Axes) -> None:
@@ -218,8 +216,7 @@ def data_per_segment(case: Diagnosis) -> Picture:
     )
     axes.set_yscale("symlog", linthresh=1)
     axes.set_yticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
-    axes.set_ylim(0, 4000)
-    axes.set_xlim(0, len(drawn) + 1)
+    axes.set(ylim=(0, 4000), xlim=(0, len(drawn) + 1))
     axes.set_ylabel("data in the segment (bytes, logarithmic)")
     more = f" (the first {len(drawn)} of {len(sizes)})" if len(sizes) > len(drawn) else ""
     axes.set_xlabel(f"segment, in order of departure{more}")
@@ -301,10 +298,8 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     axes.axhline(holds, color="black", ls=":", lw=2.4)
     words = f"what the wire holds: rate × RTT = {holds:,} bytes"
     axes.text(in_flight[-1][0], 1.02 * holds, words, fontsize=TEXT, ha="right", va="bottom")
-    axes.set_ylim(0, 1.2 * max(holds, most, min(window, 2 * most)))
-    axes.set_xlim(0, in_flight[-1][0])
-    axes.set_xlabel("time (ms), the whole run")
-    axes.set_ylabel("bytes")
+    axes.set(ylim=(0, 1.2 * max(holds, most, min(window, 2 * most))), xlim=(0, in_flight[-1][0]))
+    axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="center right")
     alt = f"Bytes in flight over time, at most {most:,}. {title}."

@@ -81,8 +81,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
     rows = sorted({each.mtu_bytes for each in result.loopback})
     axes.set_xticks(rows, [str(mtu) for mtu in rows])
     axes.set_xticks([], minor=True)
-    axes.set_xlim(min(rows) / 1.4, max(rows) * 1.4)
-    axes.set_xlabel("MTU (bytes), logarithmic")
+    axes.set(xlim=(min(rows) / 1.4, max(rows) * 1.4), xlabel="MTU (bytes), logarithmic")
     axes.grid()
 
 
@@ -113,10 +112,8 @@ def headers(result: Mtu) -> Picture:
     axes.annotate(words, (1, curve[0]), (10, 14), textcoords="offset points", fontsize=TEXT)
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
-    axes.set_xlim(0.9, 14_000)
-    axes.set_ylim(0, 104)
-    axes.set_xlabel("data in a segment (bytes)")
-    axes.set_ylabel("data, of what occupies the wire (%)")
+    axes.set(xlim=(0.9, 14_000), ylim=(0, 104))
+    axes.set(xlabel="data in a segment (bytes)", ylabel="data, of what occupies the wire (%)")
     axes.legend(loc="upper left")
     shares = [
         f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
@@ -172,8 +169,7 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
             axes.plot(starts, row.captured_bytes, "|", ms=14, mew=1.2, color="black")
     axes.axhline(mtu_bytes, color=style.GREY, ls=":", lw=2)
     axes.text(total / 1000, mtu_bytes * 1.06, f"MTU {mtu_bytes}", ha="right", fontsize=TEXT)
-    axes.set_yscale("log")
-    axes.set_ylim(100, 200_000)
+    axes.set(yscale="log", ylim=(100, 200_000))
     ticks = [100, 1000, 1448, 10_000, 65_536]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_yticks([], minor=True)
@@ -205,9 +201,7 @@ def path_mtu(result: PathMtu) -> Picture:
         _path_lane(axes, case, y, result.path_mtu_bytes)
         words = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
         axes.text(last_ms * 0.9, y + 0.22, words, ha="right")
-    axes.set_xscale("log")
-    axes.set_xlim(_FIRST_MS / 1.6, last_ms)
-    axes.set_ylim(-0.5, len(cases) - 0.3)
+    axes.set(xscale="log", xlim=(_FIRST_MS / 1.6, last_ms), ylim=(-0.5, len(cases) - 0.3))
     axes.set_yticks(range(len(cases)), [_case_name(each) for each in cases])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(

@@ -116,8 +116,7 @@ def file_methods(result: SendFiles) -> Picture:
     rates.set_yticks(range(len(variants)), [each.plan.name for each in variants])
     work.set_yticks([])
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds for 1 GB")):
-        axes.set_xlim(0, axes.get_xlim()[1] * 1.35)
-        axes.set_xlabel(label)
+        axes.set(xlim=(0, axes.get_xlim()[1] * 1.35), xlabel=label)
     work.legend(loc="upper right")
     slow = result.find("A: read 4096 + send", size / 1e6)
     fast = result.find("B: sendfile", size / 1e6)
@@ -163,8 +162,7 @@ def header_segments(result: SendFiles) -> Picture:
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
     widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
-    axes.set_xlim(-60, widest * 1.02)
-    axes.set_ylim(len(found) - 0.4, -0.9)
+    axes.set(xlim=(-60, widest * 1.02), ylim=(len(found) - 0.4, -0.9))
     names = [f"{each.plan.name}\n{len(each.segments)} segments" for each in found]
     axes.set_yticks(range(len(found)), names)
     axes.set_xticks([])

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["sequence"]
 
-_SENDER, _PEER = 0.355, 0.645  # x of their lines
-_AXES: Final = (0.01, 0.02, 0.98, 0.86)
+LEFT, RIGHT = 0.355, 0.645  # x of the lines
+AXES: Final = (0.01, 0.02, 0.98, 0.86)
 _ROW: Final = 0.037  # height of a line of small type
 _TOP: Final = 0.94  # y where the lines begin
 
@@ -39,7 +39,7 @@ def sequence(timeline: Timeline, first_message: int | None = None, messages: int
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
     """
     view = View.of(timeline, first_message, messages)
-    figure, axes = style.new_axes(_AXES)
+    figure, axes = style.new_axes(AXES)
     _Painter(axes, view).paint()
     return Picture(figure, view.finding(), f"Sequence diagram. {view.alt()}", view.table())
 
@@ -70,39 +70,100 @@ class _Label:
         return _ROW * lines * self.size / SMALL
 
 
+class Diagram:
+    """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
+
+    Args:
+        axes: of AXES.
+        left: name of the host on the left, at x = LEFT.
+        right: the same for x = RIGHT.
+        bars: keep room between the left host's line and its labels.
+    """
+
+    def __init__(self, axes: Axes, left: str, right: str, *, bars: bool = False) -> None:
+        self.axes = axes
+        self._bars = bars
+        self._labels: dict[float, list[_Label]] = {LEFT: [], RIGHT: []}
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.axis("off")
+        for x, name in ((LEFT, left), (RIGHT, right)):
+            axes.plot([x, x], [0.01, _TOP], color="black", lw=2.5)
+            axes.text(x, 0.955, name, ha="center", fontsize=TEXT, fontweight="bold")
+
+    def y(self, share: float) -> float:
+        """The height of a moment, given as a part of the time, 0 to 1."""
+        return 0.93 - 0.91 * share
+
+    def label(self, x: float, y: float, text: str, colour: str, size: float = SMALL) -> None:
+        """Words beside the line at x."""
+        self._labels[x].append(_Label(y, text, colour, size))
+
+    def packet(
+        self,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        look: Line,
+        text: str,
+        *,
+        lost: bool = False,
+    ) -> None:
+        """An arrow with words at its start; that of a lost packet ends half-way, with a cross."""
+        self.label(*start, text, look.colour)
+        if lost:
+            self.label(*end, "(lost)", style.BLACK)
+            end = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+            self.axes.plot(*end, "x", ms=14, mew=3.5, color=style.BLACK, zorder=5)
+        style.arrow(self.axes, start, end, look)
+
+    def write_labels(self) -> None:
+        """Writes the words beside the lines, small ones joined to where they belong."""
+        self._write(self._labels[LEFT], LEFT - 0.075, LEFT - (0.062 if self._bars else 0.005))
+        self._write(self._labels[RIGHT], RIGHT + 0.075, RIGHT + 0.005)
+
+    def _write(self, labels: list[_Label], x: float, line: float) -> None:
+        align, room, near = ("right", x, 0.003) if x < line else ("left", 1 - x, -0.003)
+        room *= AXES[2] * style.WIDTH_INCHES * style.DPI
+        for label, y in _spread([label.wrapped(room) for label in labels]):
+            if label.size == SMALL:
+                self.axes.plot([x + near, line], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
+            self.axes.text(
+                x,
+                y,
+                label.text,
+                ha=align,
+                va="center",
+                fontsize=label.size,
+                fontweight="bold" if label.size > SMALL else "normal",
+                color=style.ink(label.colour),
+                zorder=4,
+            )
+
+
 class _Painter:
-    """Draws a view into axes from 0 to 1, time from top to bottom."""
+    """Draws a view as a diagram."""
 
     def __init__(self, axes: Axes, view: View) -> None:
+        sender, _, peer = view.timeline.connection.partition(" -> ")
         self.axes = axes
         self.view = view
-        self._sender_labels: list[_Label] = []
-        self._peer_labels: list[_Label] = []
+        self.diagram = Diagram(axes, f"sender {sender}", f"peer {peer}", bars=True)
         self._named: set[Style] = set()  # kinds of waits that have a label by now
 
     def y(self, time_ns: float) -> float:
-        return 0.93 - 0.91 * self.view.scale.x(time_ns)
+        return self.diagram.y(self.view.scale.x(time_ns))
 
     def paint(self) -> None:
-        axes, timeline = self.axes, self.view.timeline
-        axes.set(xlim=(0, 1), ylim=(0, 1))
-        axes.axis("off")
-        sender, _, peer = timeline.connection.partition(" -> ")
-        for x, name, where in ((_SENDER, "sender", sender), (_PEER, "peer", peer)):
-            axes.plot([x, x], [0.01, _TOP], color="black", lw=2.5)
-            axes.text(x, 0.955, f"{name} {where}", ha="center", fontsize=TEXT, fontweight="bold")
         self._quiet_times()
         columns = side_by_side(self.view.waits())
         for i, column in enumerate(columns):
             width = 0.05 / len(columns)
             for stretch in sorted(column, key=lambda each: -each.duration_ms):
-                self._wait(stretch, _SENDER - 0.012 - (i + 1) * width, width - 0.003)
-        for ack in timeline.acks:
+                self._wait(stretch, LEFT - 0.012 - (i + 1) * width, width - 0.003)
+        for ack in self.view.timeline.acks:
             self._ack(ack)
-        for segment in timeline.segments:
+        for segment in self.view.timeline.segments:
             self._segment(segment)
-        self._write_labels(self._sender_labels, _SENDER - 0.075, "right")
-        self._write_labels(self._peer_labels, _PEER + 0.075, "left")
+        self.diagram.write_labels()
 
     def _quiet_times(self) -> None:
         for part in self.view.scale.parts:
@@ -114,7 +175,7 @@ class _Painter:
                 continue
             text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
             self.axes.text(
-                (_SENDER + _PEER) / 2,
+                (LEFT + RIGHT) / 2,
                 (top + bottom) / 2,
                 text,
                 ha="center",
@@ -126,38 +187,26 @@ class _Painter:
             )
 
     def _segment(self, segment: Segment) -> None:
-        start, end = segment.time_ns, self.view.arrival_ns(segment)
         again = segment.reason is Reason.RETRANSMISSION
         look = style.SENT_AGAIN if again else style.SENT
-        lost = self.view.is_lost(segment)
-        self._packet((_SENDER, start), (_PEER, end), look, lost=lost)
+        start = LEFT, self.y(segment.time_ns)
+        end = RIGHT, self.y(self.view.arrival_ns(segment))
         carried = writes_carried(self.view.timeline, segment)
         size = count(segment.payload_bytes, "byte")
         what = f"{size} ({carried})" if carried else size
-        text = f"{self.view.ms(start):.3f} ms  {what}"
-        self._sender_labels.append(_Label(self.y(start), text, look.colour))
-        if lost:
-            self._peer_labels.append(_Label(self.y(end), "(lost)", style.BLACK))
+        text = f"{self.view.ms(segment.time_ns):.3f} ms  {what}"
+        self.diagram.packet(start, end, look, text, lost=self.view.is_lost(segment))
 
     def _ack(self, ack: Ack) -> None:
         look = style.REPLY if ack.payload_bytes else style.ACK
-        left = self.view.departure_ns(ack)
-        self._packet((_PEER, left), (_SENDER, ack.time_ns), look)
+        left_ns = self.view.departure_ns(ack)
         what = f"{count(ack.payload_bytes, 'byte')}, ACK" if ack.payload_bytes else "ACK"
         text = f"{what} {ack.ack}"
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             text += f", delayed {ms(ack.delay_ms)}"
-        text += f"  {self.view.ms(left):.3f} ms"
-        self._peer_labels.append(_Label(self.y(left), text, look.colour))
-
-    def _packet(
-        self, start: tuple[float, int], end: tuple[float, int], look: Line, *, lost: bool = False
-    ) -> None:
-        x0, x1, y0, y1 = start[0], end[0], self.y(start[1]), self.y(end[1])
-        if lost:
-            x1, y1 = (x0 + x1) / 2, (y0 + y1) / 2
-            self.axes.plot([x1], [y1], "x", ms=14, mew=3.5, color=style.BLACK, zorder=5)
-        style.arrow(self.axes, (x0, y0), (x1, y1), look)
+        text += f"  {self.view.ms(left_ns):.3f} ms"
+        start, end = (RIGHT, self.y(left_ns)), (LEFT, self.y(ack.time_ns))
+        self.diagram.packet(start, end, look, text)
 
     def _wait(self, stretch: Hold, left: float, width: float) -> None:
         """A bar along the sender's line."""
@@ -169,33 +218,12 @@ class _Painter:
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
         if top - bottom > 0.045 * len(lines):
-            self._sender_labels.append(_Label(middle, "\n".join(lines), "black", TEXT))
+            self.diagram.label(LEFT, middle, "\n".join(lines), "black", TEXT)
             self._named.add(look)
         elif look not in self._named:
             text = f"{size} {look.name} {how_long}".strip()
-            self._sender_labels.append(_Label(middle, text, "black", SMALL))
+            self.diagram.label(LEFT, middle, text, "black")
             self._named.add(look)
-
-    def _write_labels(self, labels: list[_Label], x: float, align: str) -> None:
-        """Beside a line, small ones joined to where they belong."""
-        room = x if align == "right" else 1 - x
-        room *= _AXES[2] * style.WIDTH_INCHES * style.DPI
-        for label, y in _spread([label.wrapped(room) for label in labels]):
-            if label.size == SMALL:
-                near, far = (x + 0.003, x + 0.013) if align == "right" else (x - 0.003, x - 0.07)
-                self.axes.plot([near, far], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
-            weight = "bold" if label.size > SMALL else "normal"
-            self.axes.text(
-                x,
-                y,
-                label.text,
-                ha=align,
-                va="center",
-                fontsize=label.size,
-                fontweight=weight,
-                color=style.ink(label.colour),
-                zorder=4,
-            )
 
 
 def _spread(labels: Sequence[_Label]) -> list[tuple[_Label, float]]:

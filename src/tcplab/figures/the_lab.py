@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.figures import style
 from tcplab.figures.bars import look_of, named_once
+from tcplab.figures.sequence_diagram import AXES, LEFT, RIGHT, Diagram
 from tcplab.figures.style import TEXT, Line, Picture, Style, drawing
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
@@ -19,15 +20,14 @@ if TYPE_CHECKING:
     from tcplab.experiments.connection import Connection
     from tcplab.segments import Sender
 
-__all__ = ["handshake", "sniffing_loss"]
+__all__ = ["capture_loss", "handshake"]
 
-_CLIENT, _SERVER = 0.36, 0.66  # x of their lines
-
-_OPENING: Final = Line("-", style.VERMILION, 2.6)
-_DATA: Final = Line("-", style.BLUE, 3.0)
-_PURE_ACK: Final = Line("--", style.GREY, 2.0)
-_CLOSING: Final = Line("-.", style.PURPLE, 2.6)
-
+_LOOKS: Final = {
+    "opens": Line("-", style.VERMILION, 2.6),
+    "data": Line("-", style.BLUE, 3.0),
+    "acks": Line("--", style.GREY, 2.0),
+    "closes": Line("-.", style.PURPLE, 2.6),
+}
 _SCAPY: Final = Style(style.ORANGE, "///", "scapy has")
 _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
@@ -50,13 +50,16 @@ def handshake(tour: Connection) -> Picture:
         f"{len(packets)} packets for ten bytes; the first byte leaves"
         f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK is here"
     )
-    figure, axes = style.new_axes((0.01, 0.03, 0.98, 0.84))
-    axes.set(xlim=(0, 1), ylim=(1.02, -0.05))
-    axes.axis("off")
-    for x, name in ((_CLIENT, "client"), (_SERVER, "server")):
-        axes.plot([x, x], [-0.01, 1.0], color="black", lw=2.5)
-        axes.text(x, -0.02, name, ha="center", fontsize=TEXT, fontweight="bold")
-    _Painter(axes, start_ns, end_ns).paint(packets)
+    figure, axes = style.new_axes(AXES)
+    diagram = Diagram(axes, "client", "server")
+    for each in packets:
+        left, right = (
+            (x, diagram.y((time_ns - start_ns) / max(end_ns - start_ns, 1)))
+            for x, time_ns in ((LEFT, each.left_ns), (RIGHT, each.right_ns))
+        )
+        start, end = (left, right) if each.from_client else (right, left)
+        diagram.packet(start, end, _LOOKS[each.kind], each.label(start_ns))
+    diagram.write_labels()
     listed = "; ".join(
         f"{(each.sent_ns - start_ns) / 1e6:.0f} ms {each.sender} {each.text}".replace("\n", ", ")
         for each in packets
@@ -87,6 +90,12 @@ class _Packet:
     def sender(self) -> str:
         return "client" if self.from_client else "server"
 
+    def label(self, start_ns: int) -> str:
+        """The text with the time, which stands next to the host's line."""
+        when = f"{(self.sent_ns - start_ns) / 1e6:.1f} ms"
+        first, *more = self.text.split("\n")
+        return "\n".join([f"{first}   {when}" if self.from_client else f"{when}   {first}", *more])
+
 
 def _packets(tour: Connection) -> list[_Packet]:
     """The packets that both recorders saw, matched by direction and order."""
@@ -116,51 +125,11 @@ def _words(row: Any) -> tuple[str, str]:
     return "acks", f"ACK  {numbers}"
 
 
-class _Painter:
-    """Draws packets into axes whose y runs downwards from 0 to 1."""
-
-    _LOOKS: Final = {"opens": _OPENING, "data": _DATA, "acks": _PURE_ACK, "closes": _CLOSING}
-    _ROW: Final = 0.052
-
-    def __init__(self, axes: Axes, start_ns: int, end_ns: int) -> None:
-        self.axes = axes
-        self.start_ns = start_ns
-        self.span_ns = max(end_ns - start_ns, 1)
-
-    def y(self, time_ns: int) -> float:
-        return 0.03 + 0.93 * (time_ns - self.start_ns) / self.span_ns
-
-    def paint(self, packets: list[_Packet]) -> None:
-        lowest = {"client": -1.0, "server": -1.0}
-        for packet in packets:
-            left, right = (_CLIENT, self.y(packet.left_ns)), (_SERVER, self.y(packet.right_ns))
-            look = self._LOOKS[packet.kind]
-            start, end = (left, right) if packet.from_client else (right, left)
-            style.arrow(self.axes, start, end, look)
-            # Labels of packets that left together stand below each other.
-            y = max(start[1], lowest[packet.sender] + self._ROW)
-            lowest[packet.sender] = y
-            self._label(packet, y, start[1], look)
-
-    def _label(self, packet: _Packet, y: float, at: float, look: Line) -> None:
-        when = f"{(packet.sent_ns - self.start_ns) / 1e6:.1f} ms"
-        first, *more = packet.text.split("\n")
-        words = f"{first}   {when}" if packet.from_client else f"{when}   {first}"
-        x, align = (_CLIENT - 0.03, "right") if packet.from_client else (_SERVER + 0.03, "left")
-        line = _CLIENT - 0.004 if packet.from_client else _SERVER + 0.004
-        near = x + 0.004 if packet.from_client else x - 0.004
-        self.axes.plot([near, line], [y, at], color="#B0B0B0", lw=0.8, zorder=1)
-        colour = style.ink(look.colour)
-        for i, text in enumerate([words, *more]):
-            height = y + i * self._ROW * 0.8
-            self.axes.text(x, height, text, ha=align, va="center", color=colour)
-
-
 # ---- the packets that scapy misses ---------------------------------------------------------------
 
 
 @drawing()
-def sniffing_loss(result: CaptureLoss) -> Picture:
+def capture_loss(result: CaptureLoss) -> Picture:
     """The share of packets that scapy and the recorder have, at each rate."""
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))

@@ -1,4 +1,4 @@
-"""The pictures of the panels of lessons 01 and 08: what they say, and that all can be read."""
+"""The path of a byte, with each of its copies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from tests.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments import diagnosis
 from tcplab.experiments.pipes import COMPOSED, PIPELINES, RECEIVERS, SENDERS, Chain, Pipes, compose
 from tcplab.programs import ChainProcess, ChainResult
 
@@ -49,22 +48,3 @@ def test_a_way_that_was_not_measured_says_why() -> None:
     result = Pipes([chain("dd-nc", 1, missing="missing: nc")], {})
     with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
         figures.copy_path(result, "dd-nc")
-
-
-@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
-def test_symptom_and_cause_can_be_read(
-    program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    case = diagnosis.measure(program)
-    symptom, cause = figures.symptom(case), figures.cause(case)
-    assert_readable(symptom)
-    if program != "request":  # that one is the timeline, with tests of its own
-        assert_readable(cause)
-    words = {
-        "request": "held",
-        "backup": "the receiver allows only",
-        "ticker": "39 calls of send",
-    }
-    assert words[program] in cause.title
-    assert words[program] not in symptom.title + symptom.alt
