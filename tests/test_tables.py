@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from tcplab.tables import Column, Table
+import pytest
+
+from tcplab.tables import Column, Table, digits
 
 TABLE = Table(
     [Column("name", "variant"), Column("ms", "time (ms)", ".2f")],
@@ -78,3 +80,19 @@ def test_narrow_tables_break_headings_then_are_transposed() -> None:
     ]
     assert max(map(len, turned.splitlines())) <= 35
     assert Table.of(headings, []).narrow(20).startswith("the way it")
+
+
+@pytest.mark.parametrize(
+    ("value", "significant", "text"),
+    [
+        (1234.5, 3, "1,230"),
+        (99.96, 3, "100"),
+        (47.14, 3, "47.1"),
+        (0.012345, 3, "0.0123"),
+        (169_812, 2, "170,000"),
+        (7, 2, "7"),
+        (0, 3, "0"),
+    ],
+)
+def test_digits_rounds_to_significant_digits(value: float, significant: int, text: str) -> None:
+    assert digits(value, significant) == text

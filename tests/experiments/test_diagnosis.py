@@ -12,6 +12,7 @@ from tcplab.cli import main
 from tcplab.errors import LabError
 from tcplab.experiments import as_json, diagnosis, recordings
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
+from tcplab.tables import digits
 from tcplab.timeline import Exchange
 
 
@@ -123,7 +124,7 @@ def test_the_recorded_runs_have_a_symptom_and_a_cause(
     assert case.symptoms().caption.startswith("Recorded on")
     for picture in (figures.symptom(case), figures.cause(case)):
         assert picture.png().startswith(b"\x89PNG")
-        assert f"{case.excess.taken:,.0f}" in picture.alt or picture.title in picture.alt
+        assert digits(case.excess.taken) in picture.alt or picture.title in picture.alt
 
 
 # ---- the judges, on captures made up ----

@@ -13,7 +13,7 @@ from tcplab.errors import LabError
 from tcplab.experiments.mode import recorded_note
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
-from tcplab.tables import Column, Table
+from tcplab.tables import Column, Table, digits
 from tcplab.timeline import Exchange, Timeline
 
 __all__ = [
@@ -199,7 +199,7 @@ class Diagnosis(ABC):
     def symptoms(self) -> Table:
         """Costs here and costs needed: nothing of why."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
-        shown = [(name, _digits(here), least and _digits(least)) for name, here, least in rows]
+        shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
 
     def evidence(self) -> Table:
@@ -268,10 +268,6 @@ class Diagnosis(ABC):
                 "wall_s": self.report.get("wall_s"),
             }
         ]
-
-
-def _digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _difference(stream: bytes, expected: bytes) -> str:
