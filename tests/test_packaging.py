@@ -221,7 +221,8 @@ def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
         licences = {each for each in names if "/licenses/" in each}
         assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
         template = (ROOT / "src").glob("tcplab/grading/template/**/*.*")
-        sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template]
+        style = ROOT / "src/tcplab/figures/tcplab.mplstyle"
+        sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template, style]
         assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
 
     # The archive keeps the permission to execute, and an installer honours it.

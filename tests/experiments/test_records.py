@@ -52,7 +52,7 @@ def test_it_can_be_recorded_and_is_small(result: records.Records) -> None:
 
 def test_the_picture_says_what_it_shows(result: records.Records) -> None:
     picture = figures.records(result)
-    assert "with a receiver that" in picture.title
+    assert "with a receiver" in picture.title
     assert "The published rate, 5, is marked" in picture.alt
     assert picture.table.text() == table(result).text()
     assert picture.png()[:4] == b"\x89PNG"
