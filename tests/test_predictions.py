@@ -54,7 +54,7 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     predictions = Predictions("05", path)
     predictions.predict(default=1)
     for bad in (-1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"cork=.*: give a number of at least 0"):
+        with pytest.raises(ValueError, match=r"cork=.* must be a number of at least 0; give None"):
             predictions.predict(cork=bad)
     assert predictions.all() == {"default": 1}
     path.write_text('{"05":')

@@ -8,12 +8,12 @@ allowed and said.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tcplab.checks import number
 from tcplab.tables import Column, Table
 
 __all__ = ["Predictions"]
@@ -35,11 +35,11 @@ class Predictions:
         """Stores a value under each name; None skips it. Returns what is now stored.
 
         Raises:
-            ValueError: a number is negative or not finite.
+            ParameterError: a number is negative or not finite.
         """
         for name, value in values.items():
-            if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name}={value!r}: give a number of at least 0, or None to skip")
+            if isinstance(value, int | float):
+                number(name, value, 0, fix="give None to skip it")
         stored = self._load()
         stored.setdefault(self.lesson, {}).update(values)
         self._save(stored)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 
 import numpy as np
-import numpy.typing as npt
 
 from tcplab.segments.table import (
     ACK,
@@ -31,8 +30,7 @@ class EndpointTable:
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}
-        self.ends: list[tuple[int, int, bytes]] = []  # version, protocol, key
+        self.numbers: dict[bytes, int] = {}  # by version of IP, protocol, and both ends
 
     def enter(self, rows: Array, version: int, u32: Array, at: Int64Array) -> None:
         """Set `connection` to the number of the row's pair, `direction` to its sender's side.
@@ -58,28 +56,25 @@ class EndpointTable:
         for i in range(half):
             keys[:, i] = low[i] << np.uint64(32) | high[i]
         keys[:, half] = low[half] << np.uint64(32) | high[half]
-        first = _first_alike(keys)
-        pairs = np.flatnonzero(first == np.arange(len(first)))
-        protocol = int(rows["protocol"][0])
-        number = np.empty(len(rows), np.int64)
-        for i in pairs.tolist():
-            key = bytes((version, protocol)) + keys[i].tobytes()
-            number[i] = self.numbers.setdefault(key, len(self.numbers))
-            if number[i] == len(self.ends):
-                self.ends.append((version, protocol, key[2:]))
-        rows["connection"] = number[first]
+        # Packets of a connection come in trains: only the first of each has to be looked up.
+        first = np.ones(len(keys), np.bool_)
+        first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        kind = bytes((version, int(rows["protocol"][0])))
+        numbers = [
+            self.numbers.setdefault(kind + key.tobytes(), len(self.numbers)) for key in keys[first]
+        ]
+        rows["connection"] = np.array(numbers)[np.cumsum(first) - 1]
         rows["direction"] = swapped
 
-    def endpoints(self, number: int) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Address and port of side 0 and of side 1."""
-        _version, _protocol, key = self.ends[number]
-        words = np.frombuffer(key, np.uint64)
-        ends = []
-        for shift in (32, 0):
-            halves = [int(word) >> shift & 0xFFFFFFFF for word in words]
-            packed = b"".join(half.to_bytes(4, "big") for half in halves[:-1])
-            ends.append((str(ipaddress.ip_address(packed)), halves[-1]))
-        return ends[0], ends[1]
+    def endpoints(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+        """Address and port of side 0 and of side 1, of each pair."""
+        return [(_end(key[2:], 32), _end(key[2:], 0)) for key in self.numbers]
+
+
+def _end(key: bytes, shift: int) -> tuple[str, int]:
+    halves = [int(word) >> shift & 0xFFFFFFFF for word in np.frombuffer(key, np.uint64)]
+    packed = b"".join(half.to_bytes(4, "big") for half in halves[:-1])
+    return str(ipaddress.ip_address(packed)), halves[-1]
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
@@ -90,36 +85,6 @@ def _greater(a: list[Array], b: list[Array]) -> BoolArray:
     return result
 
 
-def _first_alike(keys: Array) -> Int64Array:
-    """For each row of keys (uint64, n x k) the index of the first row that is equal to it.
-
-    A hash table that numpy fills: rows that another key drove out of their place try again, with
-    another hash function.
-    """
-    random = np.random.default_rng()  # so that nobody can make a file whose keys all collide
-    # Packets of a connection come in trains: only the first of each has to be looked up.
-    head = np.ones(len(keys), np.bool_)
-    head[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    todo = np.flatnonzero(head)
-    first = np.empty(len(keys), np.int64)
-    while len(todo):
-        bits = max(10, min(20, len(todo).bit_length() + 1))
-        factors: npt.NDArray[np.uint64] = (
-            random.integers(1 << 63, size=(keys.shape[1],), dtype=np.uint64) * 2 + 1
-        )
-        mixed = keys[todo] * factors
-        mixed ^= mixed >> np.uint64(32)
-        place = (mixed.sum(axis=1, dtype=np.uint64) * factors[0]) >> np.uint64(64 - bits)
-        table = np.empty(1 << bits, np.int64)
-        table[place[::-1]] = todo[::-1]  # the first of those that want a place gets it
-        holder = table[place]
-        alike = (keys[holder] == keys[todo]).all(axis=1)
-        first[todo[alike]] = holder[alike]
-        todo = todo[~alike]
-    alike_to: Int64Array = first[np.flatnonzero(head)[np.cumsum(head) - 1]]
-    return alike_to
-
-
 def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
     """For each group (beginning at starts) the first index where mask is true, else len(mask)."""
     places = np.where(mask, np.arange(len(mask)), len(mask))
@@ -128,7 +93,7 @@ def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
 
 
 def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connection, ...]:
-    """Turns pairs of endpoints into connections, and sides into directions."""
+    """Turn pairs of endpoints into connections, and sides into directions."""
     if not len(rows):
         return ()
     order = stable_order(rows["connection"])
@@ -160,15 +125,13 @@ def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connec
     rank[appearance] = np.arange(len(starts))
     rows["connection"][order] = rank[connection]
     rows["direction"][order] = side ^ client[connection]
-    return tuple(
-        _connection(table, int(pair[starts[i]]), int(client[i]), bool(tcp[starts[i]]))
-        for i in appearance
-    )
-
-
-def _connection(table: EndpointTable, pair: int, client: int, tcp: bool) -> Connection:
-    ends = table.endpoints(pair)
-    return Connection("tcp" if tcp else "udp", ends[client], ends[1 - client])
+    endpoints = table.endpoints()
+    found = []
+    for i, start in zip(appearance, starts[appearance], strict=True):
+        ends = endpoints[pair[start]]
+        protocol = "tcp" if tcp[start] else "udp"
+        found.append(Connection(protocol, ends[client[i]], ends[1 - client[i]]))
+    return tuple(found)
 
 
 def _ports_by_side(rows: Array, first: Int64Array, side: Array) -> tuple[Array, Array]:

@@ -230,25 +230,12 @@ class Decoder:
         rows["is_pure_ack"] = quiet & (flags & ACK != 0) & (payload == 0)
         rows["is_zero_window"] = quiet & (window == 0)
         rows["gso_count"] = payload == 0
-        self._options(rows, packets, header)
+        with_options = np.flatnonzero(header > 20)
+        stop = np.minimum(packets.at + header, packets.end)[with_options]
+        self._options(rows, with_options, packets.at[with_options] + 20, stop)
         return rows, network
 
-    def _options(self, rows: Array, packets: Positions, header: Int64Array) -> None:
-        # Nearly all have the same: no-op, no-op, timestamps (RFC 7323, appendix A).
-        usual = (header == 32) & (packets.end - packets.at >= 32)
-        at = np.where(usual, packets.at, 0)
-        usual &= self.u32[at + 20] == 0x0101080A
-        only_stamps = np.flatnonzero(usual)
-        at = packets.at[only_stamps]
-        rows["has_timestamps"][only_stamps] = True
-        rows["ts_val"][only_stamps] = self.u32[at + 24]
-        rows["ts_ecr"][only_stamps] = self.u32[at + 28]
-        others = np.flatnonzero(~usual & (header > 20))
-        if len(others):
-            stop = np.minimum(packets.at + header, packets.end)[others]
-            self._walk_options(rows, others, packets.at[others] + 20, stop)
-
-    def _walk_options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
+    def _options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
         """All option lists at once, an option of each a turn; a damaged list ends there."""
         for _ in range(40):  # there is room for 40 no-ops
             alive = at < stop

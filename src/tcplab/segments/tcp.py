@@ -328,15 +328,7 @@ def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connectio
 
 def _running_maximum(values: Int64Array, new: BoolArray) -> Int64Array:
     """The largest value so far of each stream."""
-    spread = int(values.max()) - int(values.min()) + 1
-    rank = np.cumsum(new) - 1
-    if spread * (int(rank[-1]) + 1) < 1 << 62:
-        # One pass: each stream is lifted above those before it.
-        lift = rank * spread
-        result: Int64Array = np.maximum.accumulate(values + lift) - lift
-        return result
     result = np.empty_like(values)
-    starts = np.append(np.flatnonzero(new), len(values))
-    for start, stop in itertools.pairwise(starts):
+    for start, stop in itertools.pairwise(np.append(np.flatnonzero(new), len(values)).tolist()):
         np.maximum.accumulate(values[start:stop], out=result[start:stop])
     return result
