@@ -71,7 +71,7 @@ def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     for needed in ("Makefile", "README.md", "requirements.lock", "src/laboratory/wire/wire.c"):
         assert needed in found
     assert any(name.startswith("lessons/") for name in found)
-    forbidden = ("solutions/", "tests/", "docs/instructors-guide.md")
+    forbidden = ("solutions/", "tests/", "bench/", "deploy/", "docs/instructors-guide.md")
     assert not [name for name in found if name.startswith(forbidden)]
     answers = re.compile(rb"#+ BEGIN (SOLUTION|HIDDEN|MARK)|BEGIN_HIDDEN")
     with zipfile.ZipFile(bundle) as zipped:
