@@ -210,7 +210,7 @@ def report(timeline: Timeline, *, recorded: bool = False) -> str:
 
     Args:
         timeline: what to say.
-        recorded: name the options of `tcplab explain file` that would tell what is missing.
+        recorded: name the options of `tcplab explain file` that supply missing evidence.
     """
     lines = [_heading(timeline), ""]
     sentences = timeline.sentences()

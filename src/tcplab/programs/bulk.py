@@ -287,7 +287,7 @@ def udp_bulk(
         count: number of datagrams, 1 to 10^8.
         sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel.
         rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel.
-        pace_mbit: at most so many 10^6 bits of payload a second; None for as fast as possible.
+        pace_mbit: limit in 10^6 bits of payload per second; None for as fast as possible.
         gso: hand the kernel up to 64 datagrams at a time (UDP_SEGMENT).
         gro: take many datagrams at a time (UDP_GRO).
         spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.

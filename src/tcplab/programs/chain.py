@@ -116,7 +116,7 @@ class _Stage:
         if self.process.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
-            except ChildProcessError:  # somebody else asked before us
+            except ChildProcessError:  # it was reaped elsewhere
                 self.process.wait()
                 return True
             if pid == 0:

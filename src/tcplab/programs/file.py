@@ -101,7 +101,7 @@ def send_file(
         path: the file.
         method: how it gets from the page cache to the socket.
         block_bytes: the most that one call takes; None for the method's usual.
-        connections: send it over so many at the same time, 1 to 256.
+        connections: number of connections that send it at the same time, 1 to 256.
         cache: "cold" drops the file from the page cache first, "warm" reads it in; both verified.
         header: what is sent before the file, and how.
         receiver: what becomes of it at the other end.

@@ -125,7 +125,7 @@ def records(
         count: number of records, 1 to 10^7.
         unbuffered: wait after each send until it was acknowledged, as SO_SNDBUF=0 in Winsock.
         nodelay: TCP_NODELAY of the source.
-        batch: send so many at a time, each padded to 100 bytes; None sends each by itself.
+        batch: records per send, each padded to 100 bytes; None sends each record by itself.
         read_bytes: size of the sink's reads.
         quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
             "always" at once.

@@ -1,7 +1,7 @@
 """The runner of a pair of programs: one listens, the other connects, both report in JSON.
 
 :func:`run_pair` is all that most calls need. :class:`Running` is one program of a pair, for callers
-that do something while it runs, or that put another program in the place of one of the two.
+that do something while it runs, or that replace one of the two by a program of another kind.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def writepattern_peer(
         network: where.
         quickack: when it acknowledges: "on" as its kernel likes, "off" as late as it may, "always"
             at once.
-        reply: (bytes, reply_bytes): answers each so many bytes with so many.
+        reply: (every_bytes, reply_bytes): the size of a reply, and of the data that it answers.
         read_at_end: reads nothing before the sender has shut down.
         run: CPU, congestion control and port.
 

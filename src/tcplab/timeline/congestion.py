@@ -1,4 +1,4 @@
-"""The sender's congestion window, as far as a capture tells it."""
+"""The sender's congestion window, as far as a capture shows it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CongestionWindow:
 
     @property
     def limit(self) -> int | None:
-        """So many may be in flight, and surely no more; None if that cannot be told."""
+        """The most segments that may be in flight; None if that is not known."""
         return self._window if self._exact and self._window else self._most
 
     @property

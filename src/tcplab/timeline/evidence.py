@@ -28,7 +28,7 @@ _NAMES: Final = (
 )
 
 #: How far clocks that are the same may seem to differ: a log is written, and a packet stamped, a
-#: moment after what they tell of.
+#: moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
 #: tcpi_snd_ssthresh before slow start has been left (TCP_INFINITE_SSTHRESH).
@@ -84,8 +84,8 @@ class Evidence:
     #: What left the peer, as seen on the peer's interface; None without a capture there
     peer_out: Sequence[Packet] | None
     peer_into: Sequence[Packet] | None  #: What came to the peer
-    mss_bytes: int | None  #: From the SYNs, or from the options; None if neither tells it
-    nodelay: bool | None  #: At the start; None if nothing tells it
+    mss_bytes: int | None  #: From the SYNs, or from the options; None if neither is known
+    nodelay: bool | None  #: At the start; None if not known
     samples: Sequence[Mapping[str, Any]]  #: TCP_INFO now and then, each with time_ns, in order
     saw_syn: bool  #: The capture has the start of the connection
     #: The smallest time from a segment to the first ACK of its last byte, or None
@@ -97,7 +97,7 @@ class Evidence:
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """Without a loss, nothing but HyStart ends slow start, and the kernel tells if it did."""
+        """Without a loss, nothing but HyStart ends slow start, which TCP_INFO shows."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
@@ -129,7 +129,7 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
     syns = rows[rows.is_syn]
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
-        # Of what came later nobody knows what became.
+        # What became of later writes is not known.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     nodelay = exchange.nodelay
     return Evidence(
@@ -253,7 +253,7 @@ def _name(row: np.void, segments: SegmentArray, direction: int) -> str:
     return f"port {ports[0]} -> port {ports[1]}"
 
 
-# ---- what the SYNs and the options tell ----------------------------------------------------------
+# ---- numbers from SYNs and options ---------------------------------------------------------------
 
 
 def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
@@ -276,7 +276,7 @@ def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
         if outgoing:
             if packet.is_retransmission:
-                waiting.clear()  # Karn's rule: whose ACK it will be cannot be told
+                waiting.clear()  # Karn's rule: whose ACK it will be is unknown
             elif packet.payload_bytes or packet.syn:
                 waiting.append((packet.end, time_ns))
             continue
@@ -306,7 +306,7 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
     return early_ns if early_ns > CLOCK_NOISE_NS else None
 
 
-# ---- do the pieces belong together ---------------------------------------------------------------
+# ---- do the recordings belong together -----------------------------------------------------------
 
 
 def _check_log(name: str, events: Sequence[Event]) -> None:

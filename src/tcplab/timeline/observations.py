@@ -74,7 +74,7 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
-        """A segment of the peer comes; to be told before the sender is."""
+        """A segment of the peer comes; call it before the sender's method of that name."""
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly

@@ -93,7 +93,7 @@ class Ack:
     #: ack-delayed-by-peer, sent-at-once, or unknown; None if it acknowledges nothing new
     reason: Reason | None = None
     #: From the arrival of the oldest newly acknowledged byte at the peer to the ACK's departure
-    #: there; None if it cannot be told
+    #: there; None if it is not known
     delay_ms: float | None = None
     evidence: str = ""  #: What shows the delay
     missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""

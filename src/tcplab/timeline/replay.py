@@ -428,7 +428,7 @@ class Replay:
         """The reason for leaving much later than it might have; None if it was not much later."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= CLOSE_NS:
-            # So short a wait is told only if the kernel itself was asked: ACKs that clock out data.
+            # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
             in_call = self._seen.in_call(moment)
             opened = _Open(since.time_ns, self._seen.mystery(), since, in_call=in_call)
             return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None

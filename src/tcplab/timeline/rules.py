@@ -27,7 +27,7 @@ class Why:
 
     reason: Reason  #: From the course's list
     evidence: str  #: What in the record shows it
-    missing: str = ""  #: With the reason unknown, what would have told it; else ""
+    missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
 
 
 class Sender:
@@ -39,7 +39,7 @@ class Sender:
         written: all before it was handed over by the application.
         window_end: the peer has room up to here.
         cwnd: the congestion window, as far as it is known.
-        nodelay: TCP_NODELAY, None if nothing tells it.
+        nodelay: TCP_NODELAY, None if not known.
         corked: TCP_CORK.
         more: the last write said MSG_MORE, and no ACK has come since.
     """
@@ -84,7 +84,7 @@ class Sender:
         return min(self._largest_mss, bound) if bound else self._largest_mss
 
     def is_full(self, packet: Packet) -> bool:
-        """No larger segment was possible; SACK blocks take their place from the data."""
+        """No larger segment was possible; SACK blocks take space from the data."""
         mss = self.mss_bytes
         return mss is not None and packet.payload_bytes >= mss - 8 * packet.sack_blocks
 

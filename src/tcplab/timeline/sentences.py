@@ -28,7 +28,7 @@ HELD_BY: Final = {
     Reason.UNKNOWN: "for an unknown reason",
 }
 
-#: What takes less on its way is not worth a word.
+#: Shorter delays in the wire are not mentioned.
 LONG_MS: Final = 1.0
 
 #: How a sentence goes on after "waited for".
@@ -154,8 +154,8 @@ def _release(timeline: Timeline, segment: Segment) -> str:
     if segment.released_by is not None and segment.released_by < len(timeline.acks):
         return "released by " + _ack(timeline, timeline.acks[segment.released_by])
     if segment.reason is Reason.UNKNOWN:
-        told = any(hold.missing == segment.missing for hold in segment.holds)
-        missing = "" if told else f" (missing: {segment.missing})"
+        named = any(hold.missing == segment.missing for hold in segment.holds)
+        missing = "" if named else f" (missing: {segment.missing})"
         return f"released by something that is not in the record{missing}"
     starts = {
         Reason.CORK_TIMEOUT: "released by the timer: ",

@@ -31,17 +31,17 @@ class Timeline:
     """From write() to wire, on one clock (CLOCK_REALTIME in ns)."""
 
     connection: str  #: The ends, "10.0.0.1:40000 -> 10.0.0.2:5001"; the sender comes first
-    #: The largest payload of one segment, at the end; None if nothing tells it
+    #: The largest payload of one segment, at the end; None if not known
     mss_bytes: int | None
     rtt_ms: float | None  #: Smallest round-trip time seen, None if there was none
-    nodelay: bool | None  #: TCP_NODELAY at the start, None if nothing tells it
+    nodelay: bool | None  #: TCP_NODELAY at the start, None if not known
     writes: Sequence[Write]  #: The sender's calls, in order; empty without a log
     marks: Sequence[Mark]  #: What else the sender's application did
     segments: Sequence[Segment]  #: The sender's data segments, in order of their departure
     acks: Sequence[Ack]  #: The peer's segments, in order of their arrival
     holds: Sequence[Hold]  #: Each stretch of waiting, in order of its start
     peer_marks: Sequence[Mark] = ()  #: What the peer's application did, if its log was given
-    missing: Sequence[str] = ()  #: What was not given, and what it would have told
+    missing: Sequence[str] = ()  #: Evidence that was not given, and what it would have shown
     samples: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @property

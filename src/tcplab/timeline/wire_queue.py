@@ -18,7 +18,7 @@ __all__ = ["wire_queue"]
 QUEUED_NS: Final = 1_000_000
 #: So long without a known reason is worth telling.
 STRANGE_NS: Final = 5_000_000
-#: So many arrivals, spaced evenly, show a rate.
+#: Evenly spaced arrivals that are needed to show a rate.
 _ENOUGH_GAPS: Final = 5
 _EVENLY: Final = 0.25  # half of the gaps lie so close to their median
 #: Shorter gaps may be what a program takes to forward a packet that it was late with.
