@@ -128,7 +128,7 @@ class Recording:
 def record(
     host: Host, *, snaplen: int = HEADERS_ONLY, interface: str | None = None, ring_mib: int = 64
 ) -> Recording:
-    """PacketTable the packets on a host's interface while the body of a with statement runs::
+    """Record the packets on a host's interface while the body of a with statement runs::
 
         with record(lab.client) as capture:
             ...

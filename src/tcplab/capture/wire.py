@@ -52,7 +52,7 @@ class WireRecording:
 
 
 def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
-    """PacketTable at the wire while the body of a with statement runs.
+    """Record at the wire while the body of a with statement runs.
 
     The file has an interface for each side. A packet is there once as it entered and once as it
     left; of one that was dropped the second record carries the reason, and each carries the length
