@@ -143,7 +143,7 @@ int listen_on(int type, const char *port, void (*prepare)(int fd)) {
     return fd;
 }
 
-static int local_port(int fd) {
+int local_port(int fd) {
     union {
         struct sockaddr any;
         struct sockaddr_in ipv4;

@@ -45,6 +45,8 @@ int connect_to(int type, const char *host, const char *port, void (*prepare)(int
  */
 int listen_on(int type, const char *port, void (*prepare)(int fd));
 
+int local_port(int fd);
+
 /* Prints the listening port for the parent process. */
 void announce(FILE *out, int listener);
 

@@ -20,6 +20,12 @@ int64_t clock_ns(clockid_t clock) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+void sleep_until_ns(int64_t monotonic_ns) {
+    struct timespec when = {monotonic_ns / 1000000000, monotonic_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
+        continue;
+}
+
 static int64_t timeval_ns(struct timeval time) {
     return time.tv_sec * INT64_C(1000000000) + time.tv_usec * INT64_C(1000);
 }

@@ -15,6 +15,9 @@
 
 int64_t clock_ns(clockid_t clock);
 
+/* Sleeps until CLOCK_MONOTONIC says so. */
+void sleep_until_ns(int64_t monotonic_ns);
+
 /* What the process has used, or used between two moments. */
 struct usage {
     int64_t wall_ns, user_ns, system_ns;

@@ -106,10 +106,8 @@ static int segments_in_call(int fd) {
 /* The schedule is absolute, so a sleep that lasts too long is made up for by the next sends. */
 static void wait_for_turn(int64_t start_ns, int64_t sent) {
     int64_t due = start_ns + (int64_t)((double)(sent * datagram_bytes) * 8e3 / pace_mbit);
-    if (clock_ns(CLOCK_MONOTONIC) >= due)
-        return;
-    struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    if (clock_ns(CLOCK_MONOTONIC) < due)
+        sleep_until_ns(due);
 }
 
 static void send_everything(int fd, char *datagrams, int segments) {

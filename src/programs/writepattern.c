@@ -1,11 +1,11 @@
 /*
  * writepattern - make exactly these calls on TCP sockets at exactly these times, and log them.
  *
- *     writepattern [OPTION]... HOST [SCHEDULE...]
+ *     writepattern [OPTION]... HOST SCHEDULE...
  *
- * Opens one connection for each SCHEDULE, or for each line of standard input when none is given. A
- * schedule is a row of DELAY_US:CALL=VALUE, where the delay is counted from the moment at which the
- * call before was due (so that lateness does not add up) and CALL is one of
+ * Opens one connection for each SCHEDULE, a row of DELAY_US:CALL=VALUE, where the delay is counted
+ * from the moment at which the call before was due (so that lateness does not add up) and CALL is
+ * one of
  *
  *     write=N          send N bytes                 writev=N,N,...   the same from several buffers
  *     more=N           send N bytes with MSG_MORE   read=N           wait until N bytes have come
@@ -73,12 +73,11 @@ static const struct program_option options[] = {
 };
 
 static const struct command command = {
-    .usage = "writepattern [OPTION]... HOST [SCHEDULE...]",
+    .usage = "writepattern [OPTION]... HOST SCHEDULE...",
     .summary = "Makes the calls of each SCHEDULE, a row of DELAY_US:CALL=VALUE, on a connection of "
-               "its own.\nCalls: write more writev read cork nodelay quickack. Without a SCHEDULE, "
-               "each line of\nstandard input is one.",
+               "its own.\nCalls: write more writev read cork nodelay quickack.",
     .options = options,
-    .arguments = {1, MAX_SCHEDULES},
+    .arguments = {2, 1 + MAX_SCHEDULES},
     .tcp = true,
 };
 static char data[MAX_BYTES];
@@ -111,35 +110,17 @@ static struct call parse_call(char *text) {
     return call;
 }
 
-static struct schedule parse_schedule(const char *line) {
+/* Changes text. */
+static struct schedule parse_schedule(char *text) {
     struct schedule schedule = {.calls = allocate(MAX_CALLS, sizeof *schedule.calls)};
-    char *copy = strdup(line), *rest = copy;
-    for (char *word; (word = strsep(&rest, " \t\n"));) {
+    for (char *word; (word = strsep(&text, " \t\n"));) {
         if (*word == '\0')
             continue;
         if (schedule.count == MAX_CALLS - 1) /* the last is for SHUTDOWN */
             usage_error("schedule: more than %d calls", MAX_CALLS - 1);
         schedule.calls[schedule.count++] = parse_call(word);
     }
-    free(copy);
     return schedule;
-}
-
-static size_t read_schedules(char **arguments, struct schedule *schedules) {
-    size_t count = 0;
-    while (count < MAX_SCHEDULES && arguments[count]) {
-        schedules[count] = parse_schedule(arguments[count]);
-        count++;
-    }
-    bool from_input = count == 0;
-    char *line = NULL;
-    size_t size = 0;
-    while (from_input && count < MAX_SCHEDULES && getline(&line, &size, stdin) > 0)
-        schedules[count++] = parse_schedule(line);
-    free(line);
-    if (count == 0 || count == MAX_SCHEDULES)
-        usage_error("%zu schedules: give 1 to %d", count, MAX_SCHEDULES - 1);
-    return count;
 }
 
 /* ---- the sender ---- */
@@ -182,24 +163,10 @@ static void make_call(int fd, const struct call *call) {
     }
 }
 
-static void sleep_until(int64_t monotonic_ns) {
-    struct timespec when = {monotonic_ns / 1000000000, monotonic_ns % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
-        continue;
-}
-
-static int local_port(int fd) {
-    struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same place */
-    socklen_t length = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
-        fail("getsockname");
-    return ntohs(address.sin6_port);
-}
-
 static void *play(void *argument) {
     struct schedule *schedule = argument;
     char unread[4096];
-    sleep_until(schedule->start_ns);
+    sleep_until_ns(schedule->start_ns);
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     schedule->port = local_port(fd);
     schedule->mss = get_option(fd, IPPROTO_TCP, TCP_MAXSEG, "TCP_MAXSEG");
@@ -208,7 +175,7 @@ static void *play(void *argument) {
     for (struct call *call = schedule->calls; call < schedule->calls + schedule->count; call++) {
         due += call->delay_us * 1000;
         if (call->delay_us)
-            sleep_until(due);
+            sleep_until_ns(due);
         call->start_ns = clock_ns(CLOCK_REALTIME);
         make_call(fd, call);
         call->end_ns = clock_ns(CLOCK_REALTIME);
@@ -260,7 +227,9 @@ int main(int argc, char **argv) {
     pin_to_cpu();
     host = arguments[0];
     struct schedule *schedules = allocate(MAX_SCHEDULES, sizeof *schedules);
-    size_t count = read_schedules(arguments + 1, schedules);
+    size_t count = 0;
+    for (char **schedule = arguments + 1; *schedule; schedule++)
+        schedules[count++] = parse_schedule(*schedule);
 
     play_all(schedules, count);
     for (size_t i = 0; i < count; i++) {

@@ -13,7 +13,13 @@ from tcplab.lab import program_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
 #: What a usage line calls an argument -> one that is right.
-PLACEHOLDERS = {"HOST": "127.0.0.1", "PORT": "1", "N": "10", "FILE": "/etc/passwd"}
+PLACEHOLDERS = {
+    "HOST": "127.0.0.1",
+    "PORT": "1",
+    "N": "10",
+    "FILE": "/etc/passwd",
+    "SCHEDULE...": "0:write=1",
+}
 
 
 @functools.cache
@@ -110,7 +116,7 @@ def test_a_wrong_option_is_named(
     assert message in line
 
 
-@pytest.mark.parametrize("program", [name for name in PROGRAMS if "...]" not in usage(name)])
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if "..." not in usage(name)])
 def test_an_argument_too_many_is_named(programs: Programs, program: str) -> None:
     line = complaint(programs.run(program, *arguments(program), "a", "b", "c", "d", "e"), 2)
     assert "is one argument too many" in line

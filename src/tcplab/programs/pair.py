@@ -84,7 +84,7 @@ class Running:
     Args:
         host: where it runs.
         argv: its command line.
-        **start: as for :meth:`Host.start`; "stdin" may be text, which the program reads.
+        **start: as for :meth:`Host.start`.
 
     Attributes:
         name: of the program, without its folder and arguments.
@@ -92,10 +92,9 @@ class Running:
 
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
-        self._input = start.pop("stdin", None)
         self._process: subprocess.Popen[str] = host.start(
             argv,
-            stdin=subprocess.DEVNULL if self._input is None else subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             **start,
@@ -144,7 +143,7 @@ class Running:
             LabError: it failed, or took longer.
         """
         try:
-            out, err = self._process.communicate(self._input, timeout=timeout_s)
+            out, err = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             raise LabError(f"{self.name} did not end within timeout_s={timeout_s:g}") from None
         if self._process.returncode:

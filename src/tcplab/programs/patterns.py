@@ -105,8 +105,7 @@ def write_patterns(
     """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
-    argv += [*long_options(stagger=stagger_us), network.server.address]
-    text = "".join(schedule + "\n" for schedule in schedules)
-    with Running(network.client, argv, stdin=text) as sender:
+    argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]
+    with Running(network.client, argv) as sender:
         lines = sender.output(run.timeout_s).splitlines()
     return [PatternResult.from_json(json.loads(line)) for line in lines]
