@@ -1,4 +1,4 @@
-"""What every picture must be: nothing leaves it, and no text covers another."""
+"""The check of every picture: nothing leaves it, and no text covers another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assert_readable(picture: figures.Picture) -> None:
 
 
 def written(picture: figures.Picture) -> list[tuple[str, Bbox]]:
-    """What can be read in a picture, and where."""
+    """Each text of a picture, and its box."""
     picture.figure.canvas.draw()
     outside = set()  # ticks beyond the ends of their axis exist, but are not drawn
     for axes in picture.figure.axes:

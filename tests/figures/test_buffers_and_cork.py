@@ -102,7 +102,7 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
     return cork.Played(calls, exchange)
 
 
-def ways() -> cork.Cork:
+def messages() -> cork.Cork:
     log = [Event(ns(0), "write", 200), Event(ns(40), "read", 2)]
     sent = played(log, (0.1, 100), (20, 100))
     made = [
@@ -114,9 +114,9 @@ def ways() -> cork.Cork:
 
 def forgotten() -> cork.Forgotten:
     waits = [
-        cork.Waited(rtt_ms, way, 205 + rtt_ms, 208 + rtt_ms)
+        cork.Waited(rtt_ms, held_by, 205 + rtt_ms, 208 + rtt_ms)
         for rtt_ms in (0, 20, 60, 150)
-        for way in ("cork", "MSG_MORE")
+        for held_by in ("cork", "MSG_MORE")
     ]
     return cork.Forgotten(waits, {})
 
@@ -139,7 +139,7 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
     "zero_window": lambda: figures.zero_window(zero_window()),
     "autotuning": lambda: figures.autotuning(autotuning()),
     "bufferbloat": lambda: figures.bufferbloat(queues()),
-    "cork_messages": lambda: figures.cork_messages(ways()),
+    "cork_messages": lambda: figures.cork_messages(messages()),
     "forgotten_cork": lambda: figures.forgotten_cork(forgotten()),
     "cork_scenarios": lambda: figures.cork_scenarios(scenarios()),
 }

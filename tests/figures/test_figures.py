@@ -262,7 +262,7 @@ def test_a_part_of_the_time_can_be_drawn(draw: Any) -> None:
 
 
 def texts(picture: figures.Picture) -> list[Text]:
-    """What is written in a figure."""
+    """Each text of a figure."""
     found = picture.figure.findobj(Text)
     return [
         each
@@ -318,7 +318,7 @@ def test_a_window_above_the_picture_is_said_and_not_in_the_legend() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
 )
-def test_labels_beside_a_post_keep_their_order_and_do_not_touch(
+def test_labels_beside_a_line_keep_their_order_and_do_not_touch(
     wanted: list[tuple[float, str]],
 ) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])

@@ -342,23 +342,23 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
     named: set[Reason] = set()
     shortest = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms) * 1e6
-    for stretch in _long_ones(curves.timeline.merged_holds(), shortest):
-        look = HOLD_STYLES[stretch.reason]
+    for hold in _long_ones(curves.timeline.merged_holds(), shortest):
+        look = HOLD_STYLES[hold.reason]
         axes.axvspan(
-            curves.ms(stretch.start_ns),
-            curves.ms(stretch.end_ns),
+            curves.ms(hold.start_ns),
+            curves.ms(hold.end_ns),
             facecolor=to_rgba(look.colour, 0.12),
             edgecolor=to_rgba(look.colour, 0.5),
             hatch=look.hatch,
             lw=0,
             zorder=1,
-            label=None if stretch.reason in named else look.name,
+            label=None if hold.reason in named else look.name,
         )
-        named.add(stretch.reason)
+        named.add(hold.reason)
 
 
-def _long_ones(stretches: Sequence[Hold], shortest_ns: float) -> Iterator[Hold]:
-    for each in stretches:
+def _long_ones(holds: Sequence[Hold], shortest_ns: float) -> Iterator[Hold]:
+    for each in holds:
         waits = each.where != "wire" and each.reason is not Reason.RETRANSMISSION
         if waits and each.end_ns - each.start_ns >= shortest_ns:
             yield each

@@ -342,7 +342,7 @@ def _one_line(case: Diagnosis) -> Picture:
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
-    """What passes for a line, here and in one segment: text, and headers."""
+    """The bytes that pass for a line, here and in one segment: text, and headers."""
     for y, headers in ((0, header_bytes), (1, float(_HEADERS))):
         first = y == 0
         axes.barh(y, text_bytes, 0.6, label="text" if first else None, **look_of(_TEXT))

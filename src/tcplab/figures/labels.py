@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.figures.style import DPI, HEIGHT_INCHES, SMALL, WIDTH_INCHES, ink, text_width_px
+from tcplab.figures.style import (
+    DPI,
+    HEIGHT_INCHES,
+    ON_WHITE,
+    SMALL,
+    WIDTH_INCHES,
+    ink,
+    text_width_px,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,11 +38,11 @@ class Labels:
         self._taken: list[tuple[float, float, float, float]] = []
 
     def width(self, text: str, size: float = SMALL, *, bold: bool = False) -> float:
-        """How wide a text will be, with a little room around it."""
+        """The width of a text, with a little room around it."""
         return (text_width_px(text, size, bold=bold) + 4) / self._width_px
 
     def height(self, size: float = SMALL) -> float:
-        """How high a line of text is."""
+        """The height of a line of text."""
         return 1.25 * size * DPI / _POINTS / self._height_px
 
     def put(
@@ -52,7 +60,7 @@ class Labels:
         x = min(max(x, half), 1 - half) if half < 0.5 else 0.5
         for y in rows:
             if self._claim(x - half, x + half, y, size):
-                self._text(text, x, y, colour, size, "center", box=box)
+                self._text(text, x, y, colour, size, "center", bbox=ON_WHITE if box else None)
                 return True
         return False
 
@@ -68,7 +76,7 @@ class Labels:
             for y in rows:
                 if self._claim(start, start + width, y, SMALL):
                     at = start if align == "left" else start + width
-                    self._text(text, at, y, colour, SMALL, align, box=True)
+                    self._text(text, at, y, colour, SMALL, align, bbox=ON_WHITE)
                     return True
         return False
 
@@ -82,14 +90,15 @@ class Labels:
                 return False
         for text, y, size in lines:
             weight = "bold" if size > SMALL else "normal"
-            self._text(text, x, y, "black", size, "center", box=True, fontweight=weight)
+            more = {"bbox": ON_WHITE, "fontweight": weight}
+            self._text(text, x, y, "black", size, "center", **more)
         return True
 
     def tick(self, text: str, x: float, y: float) -> None:
         """Below an axis, if there is room."""
         half = self.width(text, 12) / 2 + 0.004
         if self._claim(x - half, x + half, y, 12):
-            self._text(text, x, y, "black", 12, "center", box=False, va="top")
+            self._text(text, x, y, "black", 12, "center", va="top")
 
     def _claim(self, left: float, right: float, y: float, size: float) -> bool:
         half = self.height(size) / 2
@@ -102,29 +111,7 @@ class Labels:
         return True
 
     def _text(
-        self,
-        text: str,
-        x: float,
-        y: float,
-        colour: str,
-        size: float,
-        align: str,
-        *,
-        box: bool,
-        va: str = "center",
-        **more: Any,
+        self, text: str, x: float, y: float, colour: str, size: float, align: str, **more: Any
     ) -> None:
-        if box:
-            more["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
-        self._axes.text(
-            x,
-            y,
-            text,
-            color=ink(colour),
-            fontsize=size,
-            ha=align,
-            va=va,
-            zorder=6,
-            clip_on=False,
-            **more,
-        )
+        look: dict[str, Any] = {"va": "center", "zorder": 6} | more
+        self._axes.text(x, y, text, color=ink(colour), fontsize=size, ha=align, **look)

@@ -157,8 +157,8 @@ class _Painter:
         columns = side_by_side(self.view.waits())
         for i, column in enumerate(columns):
             width = 0.05 / len(columns)
-            for stretch in sorted(column, key=lambda each: -each.duration_ms):
-                self._wait(stretch, LEFT - 0.012 - (i + 1) * width, width - 0.003)
+            for hold in sorted(column, key=lambda each: -each.duration_ms):
+                self._wait(hold, LEFT - 0.012 - (i + 1) * width, width - 0.003)
         for ack in self.view.timeline.acks:
             self._ack(ack)
         for segment in self.view.timeline.segments:
@@ -208,13 +208,13 @@ class _Painter:
         start, end = (RIGHT, self.y(left_ns)), (LEFT, self.y(ack.time_ns))
         self.diagram.packet(start, end, look, text)
 
-    def _wait(self, stretch: Hold, left: float, width: float) -> None:
+    def _wait(self, hold: Hold, left: float, width: float) -> None:
         """A bar along the sender's line."""
-        top, bottom = self.y(stretch.start_ns), self.y(stretch.end_ns)
-        look = HOLD_STYLES[stretch.reason]
+        top, bottom = self.y(hold.start_ns), self.y(hold.end_ns)
+        look = HOLD_STYLES[hold.reason]
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004))
-        size = count(stretch.waiting_bytes, "byte") if stretch.waiting_bytes else ""
-        how_long = ms(stretch.duration_ms)
+        size = count(hold.waiting_bytes, "byte") if hold.waiting_bytes else ""
+        how_long = ms(hold.duration_ms)
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
         if top - bottom > 0.045 * len(lines):

@@ -1,4 +1,4 @@
-"""What all figures share: size, type, colours, and the picture with its alt text and its table."""
+"""The common look: the style sheet, colours, hatches and arrows; a figure with its alt text."""
 
 from __future__ import annotations
 
@@ -123,17 +123,11 @@ class Picture:
     """A figure with its finding above it, its alternative text, and its numbers as a table.
 
     The last expression of a notebook cell shows it once, with its alternative text.
-
-    Attributes:
-        figure: the matplotlib Figure, which no pyplot knows of.
-        title: the finding.
-        alt: the content for a reader who cannot see the figure: a sentence or two, with numbers.
-        table: the numbers that are drawn.
     """
 
-    figure: Figure
+    figure: Figure  #: unknown to pyplot
     title: str
-    alt: str
+    alt: str  #: for a reader who cannot see the figure: a sentence or two, with numbers
     table: Table
 
     def __post_init__(self) -> None:

@@ -130,31 +130,29 @@ class _Painter:
     def _kernel(self) -> None:
         bottom, top = _LANES["kernel"]
         waits = self.view.waits()
-        for stretch in self.view.merged_holds():
-            if stretch.reason is Reason.APPLICATION_IDLE:
-                self._idle(stretch, waits, bottom + 0.05)
+        for hold in self.view.merged_holds():
+            if hold.reason is Reason.APPLICATION_IDLE:
+                self._idle(hold, waits, bottom + 0.05)
         rows = side_by_side(waits)
         height = (top - bottom - 0.03) / len(rows) if rows else 0.0
         bars = [
-            (stretch, top - 0.015 - (i + 1) * height)
-            for i, row in enumerate(rows)
-            for stretch in row
+            (hold, top - 0.015 - (i + 1) * height) for i, row in enumerate(rows) for hold in row
         ]
         # The longest first, for it has the first claim to a label.
-        for stretch, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
-            self._hold(stretch, low, height - 0.008)
+        for hold, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
+            self._hold(hold, low, height - 0.008)
 
-    def _ends(self, stretch: Hold) -> tuple[float, float]:
-        return max(self.view.x(stretch.start_ns), 0.0), min(self.view.x(stretch.end_ns), 1.0)
+    def _ends(self, hold: Hold) -> tuple[float, float]:
+        return max(self.view.x(hold.start_ns), 0.0), min(self.view.x(hold.end_ns), 1.0)
 
-    def _hold(self, stretch: Hold, bottom: float, height: float) -> None:
-        look = HOLD_STYLES[stretch.reason]
-        left, right = self._ends(stretch)
+    def _hold(self, hold: Hold, bottom: float, height: float) -> None:
+        look = HOLD_STYLES[hold.reason]
+        left, right = self._ends(hold)
         style.fill(self.axes, look, left, bottom, max(right - left, 0.003), height)
-        waiting = f"{count(stretch.waiting_bytes, 'byte')} " if stretch.waiting_bytes else ""
-        who, how_long = f"{waiting}{look.name}", ms(stretch.duration_ms)
+        waiting = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
+        who, how_long = f"{waiting}{look.name}", ms(hold.duration_ms)
         whole = f"{who} {how_long}"
-        why = stretch.missing if stretch.reason is Reason.UNKNOWN else stretch.evidence
+        why = hold.missing if hold.reason is Reason.UNKNOWN else hold.evidence
         choices: list[tuple[tuple[str, float], ...]] = [
             ((whole, TEXT), (why, SMALL)),
             ((whole, TEXT),),
@@ -235,26 +233,26 @@ class _Painter:
 
     def _queue(self, bottom: float, top: float) -> None:
         """Where segments waited in the wire: a band behind their arrows."""
-        for stretch in self.view.merged_holds():
-            if stretch.where != "wire":
+        for hold in self.view.merged_holds():
+            if hold.where != "wire":
                 continue
-            look = HOLD_STYLES[stretch.reason]
-            left, right = self._ends(stretch)
+            look = HOLD_STYLES[hold.reason]
+            left, right = self._ends(hold)
             height = 0.05
             style.fill(self.axes, look, left, top - height - 0.008, right - left, height)
-            known = stretch.reason is Reason.RATE_LIMITED
+            known = hold.reason is Reason.RATE_LIMITED
             what = look.name if known else "late in the wire"
-            text = f"{what} up to {ms(self._longest_queue(stretch))}"
+            text = f"{what} up to {ms(self._longest_queue(hold))}"
             middle = top - height / 2 - 0.008
             inside = self.labels.width(text) < right - left
             if not (inside and self.labels.on_bar([(text, middle, SMALL)], (left + right) / 2)):
                 self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
 
-    def _longest_queue(self, stretch: Hold) -> float:
+    def _longest_queue(self, hold: Hold) -> float:
         queued = (
             each.queued_ms or 0
             for each in self.timeline.segments
-            if stretch.start_ns <= each.time_ns < stretch.end_ns
+            if hold.start_ns <= each.time_ns < hold.end_ns
         )
         return max(queued, default=0.0)
 
@@ -394,12 +392,12 @@ def _to_scale(axes: Axes, view: View) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(True)
-    for stretch in view.merged_holds():
-        if stretch.reason is Reason.APPLICATION_IDLE:
+    for hold in view.merged_holds():
+        if hold.reason is Reason.APPLICATION_IDLE:
             continue
-        left = max(stretch.start_ns - start, 0) / length
-        right = (min(stretch.end_ns, end) - start) / length
-        style.fill(axes, HOLD_STYLES[stretch.reason], left, 0, max(right - left, 0.0015), 1)
+        left = max(hold.start_ns - start, 0) / length
+        right = (min(hold.end_ns, end) - start) / length
+        style.fill(axes, HOLD_STYLES[hold.reason], left, 0, max(right - left, 0.0015), 1)
     axes.text(-0.012, 0.5, "to scale", ha="right", va="center")
 
 

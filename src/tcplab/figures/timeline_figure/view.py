@@ -126,18 +126,16 @@ class View:
         return groups
 
     def longest(self) -> Hold | None:
-        """The longest stretch of waiting that the sender is not to blame for itself."""
-        stretches = [
-            each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE
-        ]
-        return max(stretches, key=lambda each: each.duration_ms, default=None)
+        """The longest wait that the sender is not to blame for itself."""
+        holds = [each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE]
+        return max(holds, key=lambda each: each.duration_ms, default=None)
 
     def merged_holds(self) -> list[Hold]:
-        """The stretches of waiting in view."""
+        """The waits in view."""
         return [each for each in self.timeline.merged_holds() if each.end_ns > self.scale.start_ns]
 
     def waits(self) -> list[Hold]:
-        """The stretches of waiting in the sender, those that the eye cannot tell apart as one."""
+        """The waits in the sender, those that the eye cannot tell apart as one."""
         merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
         for each in self.merged_holds():
@@ -145,7 +143,7 @@ class View:
                 continue
             at = last.setdefault((each.reason, each.where), len(merged))
             if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
-                # How much waited is another number in each, and so is left out.
+                # The bytes that waited differ from one to the next, and so are left out.
                 merged[at] = replace(
                     merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
                 )
@@ -180,22 +178,22 @@ class View:
         until = self._until(held)
         return f"{what}: {size} held {ms(longest.duration_ms)} {why}{until}"
 
-    def _queueing(self, what: str, stretch: Hold) -> str:
+    def _queueing(self, what: str, hold: Hold) -> str:
         queued = [each.queued_ms or 0 for each in self.timeline.segments]
-        if stretch.reason is Reason.RATE_LIMITED:
+        if hold.reason is Reason.RATE_LIMITED:
             return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
         return f"{what}: segments up to {ms(max(queued))} late in the wire"
 
-    def _held_by(self, stretch: Hold) -> Segment | None:
-        """The segment that a stretch kept waiting for the longest time."""
+    def _held_by(self, merged: Hold) -> Segment | None:
+        """The segment that a merged hold kept waiting for the longest time."""
 
         def waited_ns(segment: Segment) -> int:
             return sum(
                 hold.end_ns - hold.start_ns
                 for hold in segment.holds
-                if hold.reason is stretch.reason
-                and stretch.start_ns <= hold.start_ns
-                and hold.end_ns <= stretch.end_ns
+                if hold.reason is merged.reason
+                and merged.start_ns <= hold.start_ns
+                and hold.end_ns <= merged.end_ns
             )
 
         longest = max(self.timeline.segments, key=waited_ns, default=None)
@@ -255,10 +253,10 @@ class View:
             yield row
         for mark in self.timeline.peer_marks:
             yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
-        for stretch in self.merged_holds():
-            what = "begins to wait: " + HOLD_STYLES[stretch.reason].name
-            row = self._row(stretch.start_ns, "kernel", what, None)
-            yield row | {"waited_ms": stretch.duration_ms, "reason": str(stretch.reason)}
+        for hold in self.merged_holds():
+            what = "begins to wait: " + HOLD_STYLES[hold.reason].name
+            row = self._row(hold.start_ns, "kernel", what, None)
+            yield row | {"waited_ms": hold.duration_ms, "reason": str(hold.reason)}
 
     def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
         return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
@@ -297,13 +295,13 @@ def _departure_ns(timeline: Timeline, ack: Ack) -> int:
     return ack.time_ns - int((timeline.rtt_ms or 0) * 5e5)
 
 
-def side_by_side(stretches: Sequence[Hold]) -> list[list[Hold]]:
-    """Rows of stretches: those that overlap are in different rows."""
+def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
+    """Rows of holds: those that overlap are in different rows."""
     rows: list[list[Hold]] = []
-    for stretch in sorted(stretches, key=lambda each: each.start_ns):
-        free = next((row for row in rows if row[-1].end_ns <= stretch.start_ns), None)
+    for hold in sorted(holds, key=lambda each: each.start_ns):
+        free = next((row for row in rows if row[-1].end_ns <= hold.start_ns), None)
         if free is None:
-            rows.append([stretch])
+            rows.append([hold])
         else:
-            free.append(stretch)
+            free.append(hold)
     return rows
