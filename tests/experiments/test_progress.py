@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import Rounds, in_rounds, one_by_one
 
 
 def leave_in_round(last: int, error: BaseException) -> Rounds:
@@ -47,3 +47,41 @@ def test_nothing_is_drawn_but_on_a_terminal(capfd: pytest.CaptureFixture[str]) -
 def test_no_rounds() -> None:
     with pytest.raises(ValueError, match="0 runs"):
         Rounds(0, "test")
+
+
+def test_every_variant_runs_once_per_round() -> None:
+    calls: list[str] = []
+
+    def measure(name: str) -> int:
+        calls.append(name)
+        return len(calls)
+
+    results, done = in_rounds("test", 2, ["a", "b"], measure)
+    assert calls == ["a", "b", "a", "b"]
+    assert results == {"a": [1, 3], "b": [2, 4]}
+    assert done == {"runs": 2, "interrupted": False}
+
+
+def test_half_a_round_is_no_result() -> None:
+    calls = 0
+
+    def measure(_name: str) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return calls
+
+    results, done = in_rounds("test", 5, ["a", "b"], measure)
+    assert results == {"a": [1], "b": [2]}
+    assert done == {"runs": 1, "interrupted": True}
+
+
+def test_one_by_one_keeps_what_is_done() -> None:
+    def measure(number: int) -> int:
+        if number == 3:
+            raise KeyboardInterrupt
+        return 10 * number
+
+    assert one_by_one("test", [1, 2], measure) == ([10, 20], {"runs": 2, "interrupted": False})
+    assert one_by_one("test", [1, 3, 2], measure) == ([10], {"runs": 1, "interrupted": True})

@@ -63,7 +63,7 @@ def measure(
     is possible, stays in the result with the reason.
 
     Args:
-        variants: names of pipelines; in Python also those of :func:`compose`.
+        variants: names of pipelines; Python also takes those of compose().
         runs: rounds of all variants.
         size_mb: data sent in each run within one machine.
         wire_size_mb: data sent in each run over the wire of 1 Gbit/s.

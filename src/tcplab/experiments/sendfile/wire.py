@@ -63,7 +63,7 @@ def measure(
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Annotated[int, Between(1, 1000)] = 1,
 ) -> OverWire:
-    """Sending a file over 100 Mbit/s: read and send, sendfile, and a cork, beside published times.
+    """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
 
     Args:
         sizes_mb: sizes of the files.
