@@ -20,7 +20,7 @@ def lab() -> interfaces.Interfaces:
     return interfaces.measure()
 
 
-def test_the_text_the_hosts_and_the_machine(lab: interfaces.Interfaces) -> None:
+def test_published_hosts_and_machine(lab: interfaces.Interfaces) -> None:
     hosts = list(dict.fromkeys(each.host for each in lab.variants))
     assert hosts == ["bsd (published)", "client", "server", "the machine"]
     assert [each.mtu_bytes for each in lab.of("bsd (published)")] == [1500, 16384]
@@ -30,7 +30,7 @@ def test_the_text_the_hosts_and_the_machine(lab: interfaces.Interfaces) -> None:
     assert (eth.network, eth.address, eth.mss_bytes) == ("10.0.0.0/24", "10.0.0.1", 1448)
 
 
-def test_the_machine_shows_names_mtus_and_kinds_only(lab: interfaces.Interfaces) -> None:
+def test_machine_shows_names_mtus_and_kinds_only(lab: interfaces.Interfaces) -> None:
     machine = lab.of("the machine")
     assert {each.name for each in machine} == {
         path.name for path in Path("/sys/class/net").iterdir() if path.is_dir()
@@ -60,7 +60,7 @@ def test_json_table_and_recording(lab: interfaces.Interfaces) -> None:
     assert recordings.decode(recordings.encode(lab)) == lab
 
 
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "routes", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["variant"] for row in rows] == ["localhost", "its own address", "the other host"]
@@ -76,7 +76,7 @@ def test_on_plain_loopback_there_is_the_machine() -> None:
     assert [each.kind for each in seen.of("the machine")].count("loopback") == 1
 
 
-def test_the_mtu_is_set_or_the_reason_told() -> None:
+def test_mtu_is_set_or_the_reason_reported() -> None:
     with Lab() as lab:
         localhost = LabLoopback(lab)
         set_mtu(localhost.client, 16384)

@@ -1,14 +1,11 @@
-"""Pipes: every row of the text is there, what is missing is said, and the counts are true."""
+"""Pipes: every published row is there, what is missing is reported, and the counts are true."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +16,7 @@ from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import LabError
-from tcplab.experiments import as_json, page_cache, pipes, recordings, table
-from tcplab.experiments.files import can_be_cold, file_of
+from tcplab.experiments import as_json, pipes, recordings, table
 from tcplab.lab import Loopback
 from tcplab.models import chain_cost, goodput_mbyte_s
 from tcplab.programs import pipe_chain
@@ -41,7 +37,7 @@ def test_every_pipeline_was_measured_or_says_why_not(result: pipes.Pipes) -> Non
     assert all(result[key].runs for key in OWN)
 
 
-def test_the_rows_and_figures_of_the_text(result: pipes.Pipes) -> None:
+def test_published_rows_and_figures(result: pipes.Pipes) -> None:
     text = [row for row in result.rows() if row["published_mb_per_s"]]
     assert [row["published_mb_per_s"] for row in text] == [
         118,
@@ -55,7 +51,7 @@ def test_the_rows_and_figures_of_the_text(result: pipes.Pipes) -> None:
     assert [row["where"] == "one machine" for row in text] == [False] + 4 * [True] + 2 * [False]
 
 
-def test_the_copies_are_the_models(result: pipes.Pipes) -> None:
+def test_copies_are_the_models(result: pipes.Pipes) -> None:
     for chain in each(result.variants):
         assert chain.row()["copies"] == chain_cost(*chain.pipeline.stages).copies
         assert len(chain.pipeline.stages) == len(chain.pipeline.commands)
@@ -74,7 +70,7 @@ def test_each_process_is_accounted_for(result: pipes.Pipes) -> None:
     assert names == ["dd", "netcat", "netcat", "dd"]
 
 
-def test_the_sizes_of_reads_are_seen(result: pipes.Pipes) -> None:
+def test_sizes_of_reads(result: pipes.Pipes) -> None:
     # Files and pipes that are full: as much as was asked for. The first reads load the program.
     sending, _receiving = result["netcat-warm"].bytes_per_read
     if sending is None:
@@ -86,13 +82,13 @@ def test_the_sizes_of_reads_are_seen(result: pipes.Pipes) -> None:
     assert result["tcp-only"].bytes_per_read == [None, None]  # recv(2) and send(2) are not counted
 
 
-def test_a_wire_carries_what_it_can(result: pipes.Pipes) -> None:
+def test_wire_is_never_faster_than_computed(result: pipes.Pipes) -> None:
     # Ours is never faster than computed; slower it may be, on a busy machine.
     for chain in each(chain for chain in result.variants if chain.pipeline.wire and chain.runs):
         assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
 
 
-def test_the_file_is_brought_into_its_state_before_each_run() -> None:
+def test_file_is_cold_or_warm_before_each_run() -> None:
     result = pipes.measure(["netcat-warm", "cold", "dd-netcat"], runs=2, size_mb=4)
     assert min(result["netcat-warm"].cached_share) >= 0.95
     assert result["dd-netcat"].cached_share == []
@@ -103,7 +99,7 @@ def test_the_file_is_brought_into_its_state_before_each_run() -> None:
         assert max(result["cold"].cached_share) <= 0.05
 
 
-def test_it_survives_a_recording(result: pipes.Pipes, tmp_path: Path) -> None:
+def test_result_survives_a_recording(result: pipes.Pipes, tmp_path: Path) -> None:
     path = recordings.save(tmp_path, "pipes", {"runs": 1}, result)
     again = recordings.load("pipes", {"runs": 1}, tmp_path)
     assert again.rows() == result.rows()
@@ -136,7 +132,7 @@ def test_missing_programs_are_named_with_their_package() -> None:
     assert "apt install netcat-openbsd" in table(result).text()
 
 
-def test_a_netcat_of_another_kind_is_not_taken_for_openbsds(bare: Path) -> None:
+def test_other_netcats_are_not_taken_for_openbsds(bare: Path) -> None:
     other = bare / "nc"
     other.write_text("#!/bin/sh\necho '[v1.10-47]'\n")
     other.chmod(0o755)
@@ -164,7 +160,7 @@ def test_bad_values_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "pipes", "--variants", "dd-netcat", "--runs", "0", "--size-mb", "1"]) == 2
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "pipes", "--variants", "dd-netcat", "splice", "--runs", "2", "--size-mb", "4"]
     assert main([*words, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -172,41 +168,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["provenance"]["congestion"] in ("cubic", "reno")
 
 
-# ---- the page cache, and files -------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------
 
 
-def test_a_file_on_its_way_into_the_page_cache() -> None:
-    with file_of(4096) as probe:
-        if not can_be_cold(probe):
-            pytest.skip("no disk here: all directories for temporary files are on a tmpfs")
-    cache = page_cache.measure(size_mb=16)
-    written, dropped, quarter, everything, again = cache.variants
-    assert dropped.cached_share <= 0.05
-    assert 0.2 <= quarter.cached_share <= 1
-    assert min(each.cached_share for each in (written, everything, again)) >= 0.95
-    assert again.mb_per_s
-
-
-def test_files_are_gone_at_the_end_and_when_their_owner_is_killed() -> None:
-    with file_of(2_500_000) as path:
-        assert path.stat().st_size == 2_500_000
-    assert not path.exists()
-    code = (
-        "import time\nfrom tcplab.experiments.files import file_of\nwith file_of(1000) as path:\n"
-    )
-    code += "    print(path, flush=True)\n    time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout
-        left = Path(owner.stdout.readline().strip())
-        assert left.exists()
-        os.kill(owner.pid, signal.SIGKILL)
-    end = time.monotonic() + 30
-    while left.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left.exists()
-
-
-def test_no_room_for_a_file_is_said(
+def test_no_room_for_a_file_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
@@ -216,7 +181,7 @@ def test_no_room_for_a_file_is_said(
     assert error.count("\n") == 1
 
 
-def test_one_program_of_a_chain_that_fails_ends_it_soon() -> None:
+def test_failed_program_ends_the_chain_soon() -> None:
     with Loopback() as network, network.server.socket() as probe:
         probe.bind((network.server.address, 0))
         port = probe.getsockname()[1]
@@ -276,7 +241,7 @@ def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:
         assert made == bytes(3_000_000)
 
 
-def test_what_is_composed_is_measured_and_recorded() -> None:
+def test_composed_pipelines_are_measured_and_recorded() -> None:
     pipelines = (
         pipes.compose("zeros", "netcat", "dd", block_bytes=50_000),
         pipes.compose("piped", "splice", "discard", block_bytes=50_000),

@@ -1,4 +1,4 @@
-"""TCP against UDP: the text's figures, the shape of the result, bad input, Ctrl-C, the ladder."""
+"""TCP against UDP: published figures, the shape of the result, bad input, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from typing import Any
 import pytest
 from tests.nonempty import each
 
-from tcplab import Lab, LabError
+from tcplab import LabError
 from tcplab.cli import main
-from tcplab.experiments import (
-    as_json,
-    recordings,
-    table,
-    tcp_vs_udp,
-    udp_batching,
-    udp_receive_buffers,
-)
-from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments import as_json, recordings, table, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp import networks
 from tcplab.lab import Network
 from tcplab.programs import udp_bulk
@@ -33,7 +25,7 @@ def small() -> tcp_vs_udp.TcpVsUdp:
 
 
 @pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
-def test_the_texts_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
+def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
     """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would stand out."""
     text = tcp_vs_udp.PUBLISHED[key]
     megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
@@ -42,7 +34,7 @@ def test_the_texts_figures_agree_with_themselves(key: tuple[str, str, int]) -> N
     assert (text.lost is None) == (key[1] == "tcp")
 
 
-def test_the_tables_are_whole(small: tcp_vs_udp.TcpVsUdp) -> None:
+def test_tables_have_every_published_row(small: tcp_vs_udp.TcpVsUdp) -> None:
     rows = {row["variant"]: row for row in small.rows()}
     assert len(rows) == 4 * 2 * 2
     for server, protocol, size in tcp_vs_udp.PUBLISHED:
@@ -52,7 +44,7 @@ def test_the_tables_are_whole(small: tcp_vs_udp.TcpVsUdp) -> None:
         assert row["published_mb_per_s"] == text.mb_per_s
         assert row["published_lost"] == text.lost
         assert row["published_lost_percent"] == (text.lost and text.lost / 50)
-    assert rows["localhost tcp 300"]["published_mb_per_s"] is None  # the text has no such row
+    assert rows["localhost tcp 300"]["published_mb_per_s"] is None  # no such row was published
     assert "2.8800" in table(small).text()
     for size in (1440, 300):
         assert len(small.published_table(size).rows) == 8
@@ -83,7 +75,7 @@ def test_provenance_tells_how_much_a_run_sends(small: tcp_vs_udp.TcpVsUdp) -> No
     assert origin["interrupted"] is False
 
 
-def test_on_the_slow_wire_a_run_is_shorter_than_the_texts() -> None:
+def test_runs_on_the_slow_wire_are_short() -> None:
     assert tcp_vs_udp._count("bsd", "tcp", 1440) == 5000
     assert tcp_vs_udp._count("sparc", "tcp", 1440) == 100
     assert tcp_vs_udp._count("sparc", "udp", 300) == 1440
@@ -157,11 +149,6 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
         (lambda: tcp_vs_udp.measure(count=0), "count=0 must be a whole number from 1 to 1000000"),
         (lambda: tcp_vs_udp.measure(servers=["vax"]), "servers='vax' is not known"),  # type: ignore[list-item]
         (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "protocols='sctp' is not known"),  # type: ignore[list-item]
-        (lambda: udp_batching.measure(datagram_bytes=32001), "datagram_bytes=32001 must be"),
-        (lambda: udp_batching.measure(runs=0), "runs=0 must be"),
-        (lambda: udp_receive_buffers.measure([]), "requests is empty"),
-        (lambda: udp_receive_buffers.measure([0]), "requests=0 must be a whole number from 1"),
-        (lambda: udp_receive_buffers.measure(count=0), "count=0 must be"),
     ],
 )
 def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
@@ -169,7 +156,7 @@ def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
         call()
 
 
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "tcp-vs-udp", "--runs", "1", "--servers", "localhost", "--write-bytes", "300"]
     assert main([*command, "--count", "20", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -177,7 +164,7 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["count"] for row in data["rows"]} == {20}
 
 
-def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tbf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyroute2
 
     def refuse(*_: object, **__: object) -> None:
@@ -186,45 +173,3 @@ def test_a_kernel_without_tbf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyroute2.IPRoute, "tc", refuse, raising=False)
     with pytest.raises(LabError, match=r"no queue of a given rate .*leave the server 'sparc' out"):
         tcp_vs_udp.measure(runs=1, servers=["sparc"], write_bytes=[300], count=1)
-
-
-# ---- datagrams ----
-
-
-def test_a_sleeping_socket_holds_what_its_buffer_has_room_for() -> None:
-    with Lab() as lab:
-        host = LabLoopback(lab).client
-        small = udp_receive_buffers.fill_receive_buffer(host, 32_768)
-        double = udp_receive_buffers.fill_receive_buffer(host, 65_536)
-        shorter = udp_receive_buffers.fill_receive_buffer(host, 32_768, 300)
-    assert (small[0], double[0]) == (65_536, 131_072)
-    assert 10 <= small[1] <= 65_536 // 1440
-    assert 1.8 <= double[1] / small[1] <= 2.2
-    assert small[1] < shorter[1] < 65_536 // 300  # what the kernel adds weighs more
-
-
-def test_where_all_have_room_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On plain loopback, with the least that any system grants: 212992 bytes, doubled."""
-    monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
-    tiny, large = result.variants
-    assert tiny.room_datagrams < 10
-    assert large.room_datagrams >= 120
-    assert list(large.lost) == [0, 0]
-    assert result.provenance["network"] == "loopback"
-    assert [row["lost_elsewhere"] for row in result.rows()] == [0, 0]
-    assert recordings.decode(recordings.encode(result)) == result
-
-
-def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    result = udp_batching.measure(runs=1, count=2000, datagram_bytes=1000)
-    rows = {row["variant"]: row for row in result.rows()}
-    assert list(rows) == ["udp", "udp-gso", "udp-gso-gro", "tcp", "tcp-large"]
-    assert rows["udp"]["calls"] == 2000
-    assert rows["udp-gso"]["calls"] == rows["udp-gso-gro"]["calls"] == 32  # 2000 / 64, rounded up
-    assert rows["udp-gso"]["bytes_per_call"] == rows["tcp-large"]["bytes_per_call"] == 64_000
-    assert rows["udp"]["times_plain"] == 1
-    assert rows["tcp"]["lost_percent"] is None
-    assert "UDP_SEGMENT" in table(result).text()
-    assert recordings.decode(recordings.encode(result)) == result
