@@ -232,6 +232,10 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
             forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 900, 900) + b"x"),
             "900 bytes in a block of 36",
         ),
+        (
+            forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 5, 5) + b"four"),
+            "5 bytes in a block of 36",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -215,6 +215,7 @@ def test_what_no_recording_can_hold(value: Any) -> None:
     "coded",
     [
         {"$": "subprocess:Popen", "args": "true"},
+        {"$": "urllib.parse:DefragResult", "url": "", "fragment": ""},
         {"$": "tcplab.lab:Lab"},
         {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
         {"$": "tcplab.programs:read_log", "path": "x"},
