@@ -1,27 +1,13 @@
-"""Bars distinguished by hatch as well as colour, and the words at their ends."""
+"""The words at the ends of bars, and their names in the legend."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tcplab.figures.style import Style
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["beside", "look_of", "named_once"]
-
-
-def look_of(style: Style) -> dict[str, Any]:
-    """A style as arguments for Axes.bar and Axes.barh: pale, with a coloured edge and a hatch."""
-    from matplotlib.colors import to_rgba
-
-    return {
-        "facecolor": to_rgba(style.colour, 0.3),
-        "edgecolor": style.colour,
-        "hatch": style.hatch,
-        "linewidth": 1.8,
-    }
+__all__ = ["beside", "named_once"]
 
 
 def named_once(axes: Axes, name: str) -> str | None:

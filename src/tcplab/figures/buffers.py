@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once
-from tcplab.figures.style import TEXT, Picture, Style, drawing
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of
 from tcplab.models import throughput_mbit
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once
-from tcplab.figures.style import HOLD_STYLES, TEXT, Picture, Style, drawing
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.style import HOLD_STYLES, TEXT, Picture, Style, drawing, look_of
 from tcplab.models import Reason
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import style
+from tcplab.figures.bars import named_once
 from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
@@ -340,7 +341,6 @@ def _shade(axes: Axes, curves: _Curves) -> None:
     """The long waits as bands, each kind named once in the legend."""
     from matplotlib.colors import to_rgba
 
-    named: set[Reason] = set()
     shortest = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms) * 1e6
     for hold in _long_ones(curves.timeline.merged_holds(), shortest):
         look = HOLD_STYLES[hold.reason]
@@ -352,9 +352,8 @@ def _shade(axes: Axes, curves: _Curves) -> None:
             hatch=look.hatch,
             lw=0,
             zorder=1,
-            label=None if hold.reason in named else look.name,
+            label=named_once(axes, look.name),
         )
-        named.add(hold.reason)
 
 
 def _long_ones(holds: Sequence[Hold], shortest_ns: float) -> Iterator[Hold]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of
+from tcplab.figures.bars import beside
 from tcplab.figures.curves import steps
-from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, ms
+from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, look_of, ms
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
 from tcplab.tables import Column, Table, digits

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once
-from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing, look_of
 from tcplab.models.copies import STAGES
 from tcplab.tables import Table
 

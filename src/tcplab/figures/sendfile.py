@@ -10,8 +10,8 @@ from tcplab.experiments.sendfile import SendFiles, Transfer
 from tcplab.experiments.sendfile.header import header_alone
 from tcplab.experiments.sendfile.wire import published_s
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once
-from tcplab.figures.style import Picture, Style, drawing
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.style import Picture, Style, drawing, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tcplab.experiments import table
 from tcplab.figures import style
-from tcplab.figures.bars import look_of, named_once
-from tcplab.figures.style import TEXT, Picture, Style, drawing
+from tcplab.figures.bars import named_once
+from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of
 from tcplab.tables import digits
 
 if TYPE_CHECKING:

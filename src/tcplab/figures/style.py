@@ -30,6 +30,7 @@ __all__ = [
     "drawing",
     "extent",
     "fill",
+    "look_of",
     "new_axes",
     "new_figure",
 ]
@@ -229,23 +230,23 @@ def _width_px(text: str, size: float, weight: str) -> float:
     return float(width) * DPI / 72
 
 
-def fill(axes: Axes, style: Style, x: float, y: float, width: float, height: float) -> None:
-    """A bar in a style: coloured edge and hatch, pale inside so that a label can be read on it."""
+def look_of(style: Style, opacity: float = 0.3) -> dict[str, Any]:
+    """A style as arguments for Axes.bar and other areas: pale, with a coloured edge and a hatch."""
     from matplotlib.colors import to_rgba
+
+    return {
+        "facecolor": to_rgba(style.colour, opacity),
+        "edgecolor": style.colour,
+        "hatch": style.hatch,
+        "linewidth": 1.8,
+    }
+
+
+def fill(axes: Axes, style: Style, x: float, y: float, width: float, height: float) -> None:
+    """A bar in a style, so pale that a label can be read on it."""
     from matplotlib.patches import Rectangle
 
-    axes.add_patch(
-        Rectangle(
-            (x, y),
-            width,
-            height,
-            facecolor=to_rgba(style.colour, 0.16),
-            edgecolor=style.colour,
-            hatch=style.hatch,
-            linewidth=1.8,
-            zorder=2,
-        )
-    )
+    axes.add_patch(Rectangle((x, y), width, height, zorder=2, **look_of(style, 0.16)))
 
 
 def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], look: Line) -> None:

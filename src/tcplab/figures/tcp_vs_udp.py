@@ -10,8 +10,8 @@ from tcplab.experiments.tcp_vs_udp import PUBLISHED, Server, TableRow, TcpVsUdp,
 from tcplab.experiments.udp_batching import Batching
 from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 from tcplab.figures import style
-from tcplab.figures.bars import beside, look_of, named_once
-from tcplab.figures.style import Picture, Style, drawing
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.style import Picture, Style, drawing, look_of
 from tcplab.tables import Column, Table, digits
 
 if TYPE_CHECKING:

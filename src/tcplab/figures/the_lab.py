@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.figures import style
-from tcplab.figures.bars import look_of, named_once
+from tcplab.figures.bars import named_once
 from tcplab.figures.sequence_diagram import AXES, LEFT, RIGHT, Diagram
-from tcplab.figures.style import TEXT, Line, Picture, Style, drawing
+from tcplab.figures.style import TEXT, Line, Picture, Style, drawing, look_of
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
 
