@@ -109,7 +109,7 @@ def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
         # tcpdump then becomes another user, whom the laboratory does not have: so from outside.
-        net_fd = host._network._entrances[host.name][1]  # type: ignore[attr-defined]
+        net_fd = host.network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
         recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
     else:

@@ -106,6 +106,8 @@ class Recording:
             raise CaptureError(self._capture._why_empty)
         self._capture._why_empty = None
         warn_of_gaps(self._capture.table, self._capture.path, stacklevel=stacklevel + 1)
+        network = self._host.network
+        network.capture_drops = (network.capture_drops or 0) + (self._capture.drops or 0)
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:

@@ -83,7 +83,7 @@ def measure(
     def fill(rate_mbit: float) -> FullLink:
         with Lab(rate_mbit=rate_mbit, mtu=mtu) as lab:
             link = _fill(lab, rate_mbit, seconds)
-            origin.update(provenance(lab, congestion=lab.congestion, seconds=seconds))
+            origin.update(provenance(lab, seconds=seconds))
         return link
 
     links, done = one_by_one("goodput", rates_mbit, fill)

@@ -91,23 +91,20 @@ def measure() -> MaxSeg:
             _run("localhost", localhost),
             _run("jumbo card, Ethernet in the middle", jumbo),
         ]
-        drops = sum(lost for _variant, lost in measured)
-        origin = provenance(ethernet, congestion=ethernet.congestion, capture_drops=drops)
-        return MaxSeg([variant for variant, _lost in measured], origin)
+        drops = (ethernet.capture_drops or 0) + (jumbo.capture_drops or 0)
+        return MaxSeg(measured, provenance(ethernet, capture_drops=drops))
 
 
 def _run(
     name: str, network: Network, *, wish: int | None = None, peer_wish: int | None = None
-) -> tuple[MaxSegVariant, int]:
-    """The variant, and how many packets the recorders lost."""
+) -> MaxSegVariant:
     with network.client.capture() as near, network.server.capture() as far:
         before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)
     with near, far:
         sent, syn = _largest_and_syn(near, "client")
         arrived, _ = _largest_and_syn(far, "client")
         _, peer_syn = _largest_and_syn(far, "server")
-    variant = MaxSegVariant(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
-    return variant, (near.drops or 0) + (far.drops or 0)
+    return MaxSegVariant(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
 
 
 def ask_maxseg(

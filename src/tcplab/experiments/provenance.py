@@ -21,7 +21,7 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
     Args:
         network: on which the experiment ran.
-        **details: added by the experiment (repetitions, capture drops, options of the programs).
+        **details: added by the experiment (repetitions, options of the programs).
     """
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -46,6 +46,8 @@ def _settings(network: Network) -> dict[str, Any]:
         **(_lateness(network) if isinstance(network, Lab) else {}),
         "mtu": network.mtu,
         "offload": network.offload,
+        "congestion": network.congestion,
+        "capture_drops": network.capture_drops,
         "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
 

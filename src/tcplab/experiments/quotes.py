@@ -18,7 +18,7 @@ from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Loopback, Network
@@ -230,10 +230,9 @@ def measure(
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     with at_network(network, rtt_ms=rtt_ms) as network:
         cases = [(mode, server) for server in servers for mode in variants]
-        measured: list[QuotesVariant] = []
-        with Rounds(len(cases), "quotes") as rounds:
-            for turn in rounds:
-                measured.append(_measure_one(network, *cases[turn], count, batch))
+        measured, done = one_by_one(
+            "quotes", cases, lambda case: _measure_one(network, *case, count, batch)
+        )
         options = measured[0].result.options
         return Quotes(
             measured,
@@ -244,8 +243,7 @@ def measure(
                 pinned_to_cpu=options.cpu,
                 congestion=options.congestion,
                 capture_drops=total_drops(each.exchange for each in measured),
-                runs=rounds.done,
-                interrupted=rounds.interrupted,
+                **done,
             ),
         )
 

@@ -18,7 +18,7 @@ from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import record_exchange, total_drops
 from tcplab.experiments.mode import at_network
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Loopback, Network
@@ -202,12 +202,12 @@ def measure(
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     with at_network(network, rtt_ms=rtt_ms) as network:
         cases = [(mode, receiver) for receiver in receivers for mode in variants]
-        measured: list[RecordsVariant] = []
-        with Rounds(len(cases), "records") as rounds:
-            for turn in rounds:
-                mode, receiver = cases[turn]
-                records = unbuffered_count if mode.startswith("unbuffered") else count
-                measured.append(_measure_one(network, mode, receiver, records, batch))
+
+        def run(case: tuple[RecordMode, Receiver]) -> RecordsVariant:
+            records = unbuffered_count if case[0].startswith("unbuffered") else count
+            return _measure_one(network, *case, records, batch)
+
+        measured, done = one_by_one("records", cases, run)
         options = measured[0].result.options
         return Records(
             measured,
@@ -219,8 +219,7 @@ def measure(
                 pinned_to_cpu=options.cpu,
                 congestion=options.congestion,
                 capture_drops=total_drops(each.exchange for each in measured),
-                runs=rounds.done,
-                interrupted=rounds.interrupted,
+                **done,
             ),
         )
 

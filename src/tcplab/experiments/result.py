@@ -6,12 +6,16 @@ import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from types import NoneType
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from tcplab.experiments.mode import recorded_note
 from tcplab.tables import Column, Table
 
 __all__ = ["Result", "Variant", "as_json", "spread", "table"]
+
+
+_PLAIN: Final = (bool, int, float, str, NoneType)
 
 
 class Variant:
@@ -24,10 +28,16 @@ class Variant:
         """The key under which the result finds it."""
         return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
 
+    @property
+    def label(self) -> str:
+        """The key in words."""
+        return str(self.key)
+
     def row(self) -> dict[str, Any]:
-        """Plain data: the key as "variant", then the fields."""
-        rest = {each.name: getattr(self, each.name) for each in fields(self)[1:]}  # type: ignore[arg-type]
-        return {"variant": self.key, **rest}
+        """The label as "variant", then the fields that are plain data."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        plain = {name: each for name, each in values.items() if isinstance(each, _PLAIN)}
+        return {"variant": self.label, **plain}
 
 
 V = TypeVar("V", bound=Variant)

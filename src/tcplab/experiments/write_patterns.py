@@ -183,16 +183,7 @@ def measure(
     with ExitStack() as stack:
         lab = network or stack.enter_context(Lab())
         measured = [_measure_one(lab, tuple(each), messages, option) for each in patterns]
-        return WritePatterns(
-            [pattern for pattern, _drops in measured],
-            provenance(
-                lab,
-                messages=messages,
-                nodelay=nodelay,
-                congestion="cubic",
-                capture_drops=sum(drops for _pattern, drops in measured),
-            ),
-        )
+        return WritePatterns(measured, provenance(lab, messages=messages, nodelay=nodelay))
 
 
 @experiment("write-matrix")
@@ -221,16 +212,13 @@ def measure_matrix(
     with ExitStack() as stack:
         lab = network or stack.enter_context(Lab())
         cells: list[Cell] = []
-        lost = 0
         for writes in patterns:
             for receiver in receivers:
                 for option in options:
-                    found, drops = _measure_one(lab, tuple(writes), messages, option, receiver)
+                    found = _measure_one(lab, tuple(writes), messages, option, receiver)
                     measured = found.writes, found.segments, found.arrivals_ms
                     cells.append(Cell(*measured, option, receiver))
-                    lost += drops
-        origin = provenance(lab, messages=messages, congestion="cubic", capture_drops=lost)
-        return WriteMatrix(cells, origin)
+        return WriteMatrix(cells, provenance(lab, messages=messages))
 
 
 def _check(patterns: Sequence[Sequence[int]]) -> None:
@@ -247,7 +235,7 @@ def _measure_one(
     messages: int,
     option: Option,
     receiver: Receiver = "linux",
-) -> tuple[Pattern, int]:
+) -> Pattern:
     nodelay = option == "no_delay"
     with lab.client.capture() as capture, _connection(lab, nodelay) as (client, server):
         times = [
@@ -255,10 +243,9 @@ def _measure_one(
             for _ in range(WARM_UP + messages)
         ]
     with capture:
-        rows, drops = capture.segments, capture.drops or 0
-    sizes = rows.data("client")["payload_bytes"]
+        sizes = capture.segments.data("client")["payload_bytes"]
     segments = _last_message(sizes.tolist(), sum(writes))
-    return Pattern(writes, segments, tuple(times[WARM_UP:])), drops
+    return Pattern(writes, segments, tuple(times[WARM_UP:]))
 
 
 def _connection(lab: Lab, nodelay: bool) -> _Pair:

@@ -247,7 +247,7 @@ def bufferbloat(result: Queues) -> Picture:
     figure, axes = style.new_axes(grid="both")
     for number, each in enumerate(result.variants):
         points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
-        name = f"{each.name}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again"
+        name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again"
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 3)), lw=2)
     end = max(moment.time_s for each in result.variants for moment in each.samples)
@@ -260,10 +260,10 @@ def bufferbloat(result: Queues) -> Picture:
     long = max(result.variants, key=lambda each: each.most_rtt_ms)
     title = (
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
-        f" trip of {short.rtt_ms:.0f} ms ({short.name}) or {long.rtt_ms:.0f} ms ({long.name})"
+        f" trip of {short.rtt_ms:.0f} ms ({short.label}) or {long.rtt_ms:.0f} ms ({long.label})"
     )
     words = "; ".join(
-        f"{each.name}: RTT {each.rtt_ms:.0f} ms in the median, {each.most_rtt_ms:.0f} ms at most,"
+        f"{each.label}: RTT {each.rtt_ms:.0f} ms in the median, {each.most_rtt_ms:.0f} ms at most,"
         f" {each.mbit:.1f} Mbit/s"
         for each in result.variants
     )

@@ -23,19 +23,20 @@ class Host:
     """One end of the wire: run commands on it, open sockets on it, read and set its sysctls.
 
     Attributes:
+        network: that it belongs to.
         name: "client" or "server"; a name that both hosts can resolve (not on Loopback).
         address: its IPv4 address.
         interface: the network interface that leads to the wire.
     """
 
     def __init__(self, network: Network, name: str, address: str, interface: str) -> None:
-        self._network = network
+        self.network = network
         self.name = name
         self.address = address
         self.interface = interface
 
     def __repr__(self) -> str:
-        return f"<Host {self.name} {self.address} of {self._network!r}>"
+        return f"<Host {self.name} {self.address} of {self.network!r}>"
 
     def start(
         self,
@@ -67,9 +68,9 @@ class Host:
         variables = environment(env)
         words[0] = find_command(words[0], variables["PATH"])
         if privileged is None:
-            privileged = self._network.grants_privileges and is_program(words[0])
+            privileged = self.network.grants_privileges and is_program(words[0])
         popen.setdefault("stdin", subprocess.DEVNULL)
-        prefix, fds = self._network.entrance(self, privileged)
+        prefix, fds = self.network.entrance(self, privileged)
         pass_fds = (*popen.pop("pass_fds", ()), *fds)
         process = subprocess.Popen(
             [*prefix, *words],
@@ -80,7 +81,7 @@ class Host:
             start_new_session=True,
             **popen,
         )
-        self._network.register(process)
+        self.network.register(process)
         return process
 
     def run(
@@ -118,7 +119,7 @@ class Host:
             finally:
                 if process.poll() is None:  # a timeout, or the user's Ctrl-C
                     process.kill()
-        self._network.check()
+        self.network.check()
         if check and process.returncode != 0:
             raise LabError(f"'{shown}' on {self.name} {ending(process.returncode, err)}")
         return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
@@ -130,11 +131,11 @@ class Host:
 
         AF_PACKET and AF_NETLINK work too: the user rules the laboratory's network.
         """
-        return self._network.open_socket(self, family, kind, proto)
+        return self.network.open_socket(self, family, kind, proto)
 
     def read(self, path: str) -> str:
         """The text of a file as seen on this host, such as /proc/net/netstat."""
-        with self._network.open_file(self, path, os.O_RDONLY) as file:
+        with self.network.open_file(self, path, os.O_RDONLY) as file:
             return file.read().decode(errors="replace")
 
     def sysctl(self, name: str, value: str | None = None) -> str:
@@ -148,7 +149,7 @@ class Host:
             raise LabError(f"sysctl {name!r}: a host has only those that begin with 'net.'")
         try:
             if value is not None:
-                with self._network.open_file(self, path, os.O_WRONLY) as file:
+                with self.network.open_file(self, path, os.O_WRONLY) as file:
                     file.write(value.encode() + b"\n")
             return " ".join(self.read(path).split())
         except (OSError, LabError) as error:

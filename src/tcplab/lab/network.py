@@ -35,6 +35,8 @@ class Network(ABC):
         self._processes: set[subprocess.Popen[Any]] = set()
         self._failure: str | None = None
         self._closed = False
+        #: Packets that the recorders on its hosts lost; None before any has ended.
+        self.capture_drops: int | None = None
 
     def register(self, process: subprocess.Popen[Any]) -> None:
         """Ends this command with the network."""

@@ -66,7 +66,7 @@ class Limit(Variant):
 
     def row(self) -> dict[str, Any]:
         """The fields and the verdict."""
-        return {**Variant.row(self), "verdict": self.verdict}
+        return Variant.row(self) | {"verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def measure_limits(
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
         limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]
-        return Limits(limits, provenance(lab, buffer_bytes=buffer_bytes, congestion=lab.congestion))
+        return Limits(limits, provenance(lab, buffer_bytes=buffer_bytes))
 
 
 def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:

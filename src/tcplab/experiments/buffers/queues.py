@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
 from tcplab.errors import LabError
@@ -19,7 +19,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
 )
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
@@ -59,7 +59,7 @@ class Queue(Variant):
     samples: Sequence[Sample]
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """The queue, and the receive buffer if one was set."""
         name = f"queue of {self.queue_packets}"
         return name if self.rcvbuf_bytes is None else f"{name}, SO_RCVBUF {self.rcvbuf_bytes:,}"
@@ -68,12 +68,6 @@ class Queue(Variant):
     def key(self) -> tuple[int, int | None]:
         """Queue in packets and SO_RCVBUF in bytes."""
         return self.queue_packets, self.rcvbuf_bytes
-
-    def row(self) -> dict[str, Any]:
-        """The fields but the samples."""
-        row = {**Variant.row(self), "variant": self.name, "queue_packets": self.queue_packets}
-        del row["samples"]
-        return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +121,13 @@ def measure_queues(
     for packets, size in variants:
         whole("queue_packets", packets, 1, 100_000)
         whole("rcvbuf_bytes", size or 1, 1, MOST_BYTES, unit=" bytes")
-    queues: list[Queue] = []
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
-        with Rounds(len(variants), "queues") as rounds:
-            for turn in rounds:
-                queues.append(_queue(lab, *variants[turn], rate_mbit, rtt_ms, duration_s))
-        return Queues(
-            queues,
-            provenance(
-                lab, congestion=lab.congestion, interrupted=rounds.interrupted, runs=rounds.done
-            ),
-            rate_mbit,
-            rtt_ms,
+        queues, done = one_by_one(
+            "bufferbloat",
+            variants,
+            lambda variant: _queue(lab, *variant, rate_mbit, rtt_ms, duration_s),
         )
+        return Queues(queues, provenance(lab, **done), rate_mbit, rtt_ms)
 
 
 def _queue(

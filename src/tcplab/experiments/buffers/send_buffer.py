@@ -51,15 +51,15 @@ class Holding(Variant):
     held_bytes: int
     mbit: float
 
+    @property
+    def label(self) -> str:
+        """The size of a write."""
+        return f"{self.write_bytes:,}"
+
     def row(self) -> dict[str, Any]:
         """The fields, with the write in segments and the data held in send buffers."""
-        return {
-            **Variant.row(self),
-            "variant": f"{self.write_bytes:,}",
-            "write_bytes": self.write_bytes,
-            "segments": self.write_bytes / MSS_BYTES,
-            "times": self.held_bytes / self.granted_bytes,
-        }
+        segments, times = self.write_bytes / MSS_BYTES, self.held_bytes / self.granted_bytes
+        return Variant.row(self) | {"segments": segments, "times": times}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def measure_held(
             held = max(held_bytes(each) for each in result.samples)
             granted = result.source.sndbuf_granted_bytes
             holdings.append(Holding(size, granted, held, steady_mbit(result)))
-        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes, congestion=lab.congestion))
+        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes))
 
 
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------
@@ -214,19 +214,14 @@ def measure_one_segment(
             for nodelay in (False, True)
         ]
         return SmallBuffers(
-            [run for run, _drops in measured],
-            provenance(
-                lab,
-                writes=writes,
-                congestion=lab.congestion,
-                capture_drops=sum(drops for _run, drops in measured),
-            ),
+            measured,
+            provenance(lab, writes=writes),
         )
 
 
 def _small_buffer(
     lab: Lab, request: int, receiver: Receiver, nodelay: bool, writes: int
-) -> tuple[SmallBuffer, int]:
+) -> SmallBuffer:
     quickack: QuickAck = "on" if receiver == "linux" else "off"
     with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
         source = tcp_source(
@@ -238,7 +233,7 @@ def _small_buffer(
             nodelay=nodelay,
         )
     with capture:
-        rows, drops = capture.segments, capture.drops or 0
+        rows = capture.segments
     sent = rows.data("client")["time_ns"]
     waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
     granted = source.sndbuf_granted_bytes
@@ -251,4 +246,4 @@ def _small_buffer(
         writes=writes,
         stalls=sum(wait >= 20 for wait in waits),
         ms_per_write=source.usage.wall_s * 1e3 / writes,
-    ), drops
+    )

@@ -23,7 +23,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
 )
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
@@ -81,10 +81,10 @@ class Transfer(Variant):
         """Round-trip time in ms and requested bytes."""
         return self.rtt_ms, self.requested_bytes
 
-    def row(self) -> dict[str, Any]:
-        """The fields under a name."""
-        name = f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
-        return {**Variant.row(self), "variant": name, "rtt_ms": self.rtt_ms}
+    @property
+    def label(self) -> str:
+        """Round-trip time and request."""
+        return f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,29 +157,18 @@ def measure(
         LabError: no laboratory can be made here, or a program failed.
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    transfers: list[Transfer] = []
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
-        with Rounds(len(pairs), "buffers") as rounds:
-            for turn in rounds:
-                rtt_ms, request = pairs[turn]
-                lab.link.update(rtt_ms=rtt_ms)
-                transfers.append(_transfer(lab, rtt_ms, rate_mbit, request, side))
-        return Sweep(
-            transfers,
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                rmem_max_bytes=core_limit("rmem_max"),
-                wmem_max_bytes=core_limit("wmem_max"),
-                interrupted=rounds.interrupted,
-                runs=rounds.done,
-            ),
-            side,
-            rate_mbit,
-        )
+
+        def run(pair: tuple[float, int]) -> Transfer:
+            lab.link.update(rtt_ms=pair[0])
+            return _transfer(lab, *pair, rate_mbit, side)
+
+        transfers, done = one_by_one("buffers", pairs, run)
+        limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
+        return Sweep(transfers, provenance(lab, **limits, **done), side, rate_mbit)
 
 
-def _transfer(lab: Lab, rtt_ms: float, rate_mbit: float, request: int, side: Side) -> Transfer:
+def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Side) -> Transfer:
     receiving = side == "receive"
     result = tcp_bulk(
         lab,
@@ -239,18 +228,20 @@ class Tuned(Variant):
         """Round-trip time in ms and requested bytes."""
         return self.rtt_ms, self.requested_bytes
 
+    @property
+    def asked(self) -> str:
+        """The request."""
+        return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
+
+    @property
+    def label(self) -> str:
+        """Round-trip time and request."""
+        return f"{self.rtt_ms:g} ms, {self.asked}"
+
     def row(self) -> dict[str, Any]:
-        """The fields but the samples, and the largest window in these."""
-        asked = "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
-        row = {
-            **Variant.row(self),
-            "variant": f"{self.rtt_ms:g} ms, {asked}",
-            "rtt_ms": self.rtt_ms,
-            "asked": asked,
-            "window_bytes": max(sample.window_bytes for sample in self.samples),
-        }
-        del row["samples"]
-        return row
+        """The plain fields, and the largest window of the samples."""
+        window = max(sample.window_bytes for sample in self.samples)
+        return Variant.row(self) | {"asked": self.asked, "window_bytes": window}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,25 +287,16 @@ def measure_autotuning(
         LabError: no laboratory can be made here, or a program failed.
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    transfers: list[Tuned] = []
     # A queue that loses nothing: what follows a loss is another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
-        with Rounds(len(pairs), "autotuning") as rounds:
-            for turn in rounds:
-                rtt_ms, request = pairs[turn]
-                lab.link.update(rtt_ms=rtt_ms)
-                transfers.append(_tuned(lab, rtt_ms, request, duration_s))
-        return Autotuning(
-            transfers,
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                rmem_max_bytes=core_limit("rmem_max"),
-                interrupted=rounds.interrupted,
-                runs=rounds.done,
-            ),
-            rate_mbit,
-        )
+
+        def run(pair: tuple[float, int | None]) -> Tuned:
+            lab.link.update(rtt_ms=pair[0])
+            return _tuned(lab, *pair, duration_s)
+
+        transfers, done = one_by_one("autotuning", pairs, run)
+        origin = provenance(lab, rmem_max_bytes=core_limit("rmem_max"), **done)
+        return Autotuning(transfers, origin, rate_mbit)
 
 
 def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Tuned:

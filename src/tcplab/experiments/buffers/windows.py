@@ -61,16 +61,14 @@ class Grant(Variant):
     model_window_bytes: int | None
     rcvbuf_end_bytes: int
 
+    @property
+    def label(self) -> str:
+        """The request."""
+        return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
+
     def row(self) -> dict[str, Any]:
         """The fields, and the share of the buffer that was offered as a window."""
-        asked = "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
-        share = self.largest_window_bytes / self.rcvbuf_end_bytes
-        return {
-            **Variant.row(self),
-            "requested_bytes": self.requested_bytes,
-            "variant": asked,
-            "share": share,
-        }
+        return Variant.row(self) | {"share": self.largest_window_bytes / self.rcvbuf_end_bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +114,18 @@ def measure_grants(
     with Lab(rtt_ms=2) as lab:
         measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
         return Grants(
-            [grant for grant, _drops in measured],
+            measured,
             provenance(
                 lab,
-                congestion=lab.congestion,
                 rmem_max_bytes=rmem_max,
                 wmem_max_bytes=wmem_max,
-                capture_drops=sum(drops for _grant, drops in measured),
             ),
         )
 
 
 def _grant(
     lab: Lab, request: int | None, transfer_bytes: int, rmem_max: int, wmem_max: int
-) -> tuple[Grant, int]:
+) -> Grant:
     # A receiver with a window of one small packet takes long for much.
     size = transfer_bytes if request is None or request >= 4096 else min(transfer_bytes, 5000)
     with lab.client.capture() as capture, connection(lab, before=request) as (sender, receiver):
@@ -141,7 +137,7 @@ def _grant(
             read_all(receiver)
         rcvbuf_end = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     with capture:
-        rows, drops = capture.segments, capture.drops or 0
+        rows = capture.segments
     syn_ack, largest = _windows(rows)
     tcp_rmem_max = int(lab.server.sysctl("net.ipv4.tcp_rmem").split()[2])
     model = receive_window(
@@ -162,7 +158,7 @@ def _grant(
         largest_window_bytes=largest,
         model_window_bytes=None if request is None else model.usable_bytes,
         rcvbuf_end_bytes=rcvbuf_end,
-    ), drops
+    )
 
 
 def _windows(rows: SegmentArray) -> tuple[Any, int]:
@@ -205,10 +201,10 @@ class Ordered(Variant):
         """The sizes set before and after."""
         return self.before, self.after
 
-    def row(self) -> dict[str, Any]:
-        """The fields under a name."""
-        name = f"{self.before or 'unset'} before, {self.after or 'unset'} after"
-        return {**Variant.row(self), "variant": name, "before": self.before}
+    @property
+    def label(self) -> str:
+        """Both sizes."""
+        return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,19 +253,12 @@ def measure_order(
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
         return Order(
-            [transfer for transfer, _drops in measured],
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                rmem_max_bytes=core_limit("rmem_max"),
-                capture_drops=sum(drops for _transfer, drops in measured),
-            ),
+            measured,
+            provenance(lab, rmem_max_bytes=core_limit("rmem_max")),
         )
 
 
-def _ordered(
-    lab: Lab, before: int | None, after: int | None, transfer_bytes: int
-) -> tuple[Ordered, int]:
+def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
     # A buffer of 8 KiB takes a few packets per round trip.
     size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
     with (
@@ -283,7 +272,7 @@ def _ordered(
         seconds = time.perf_counter() - start
         granted = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     with capture:
-        rows, drops = capture.segments, capture.drops or 0
+        rows = capture.segments
     syn_ack, largest = _windows(rows)
     return Ordered(
         before=before,
@@ -295,4 +284,4 @@ def _ordered(
         mbit=total * 8 / seconds / 1e6,
         retransmissions=int(rows["is_retransmission"].sum()),
         zero_windows=int(rows["is_zero_window"].sum()),
-    ), drops
+    )

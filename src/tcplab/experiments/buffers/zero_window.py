@@ -153,7 +153,7 @@ def measure_zero_window(
                 read_at_ns = time.time_ns()
                 read_all(receiver)
         with capture:
-            rows, drops = capture.segments, capture.drops or 0
+            rows = capture.segments
         return ZeroWindow(
             pause_ms=pause_ms,
             rcvbuf_bytes=granted,
@@ -161,5 +161,5 @@ def measure_zero_window(
             log=log,
             options=options,
             segments=rows,
-            provenance=provenance(lab, congestion=lab.congestion, capture_drops=drops),
+            provenance=provenance(lab),
         )

@@ -90,18 +90,14 @@ def measure_header_and_file(
         path.write_bytes(bytes(file_bytes))
         measured = [_send(lab, path, mode, header_bytes) for mode in HEADER_MODES]
         return HeaderAndFile(
-            [each for each, _drops in measured],
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                capture_drops=sum(drops for _each, drops in measured),
-            ),
+            measured,
+            provenance(lab),
             header_bytes,
             file_bytes,
         )
 
 
-def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> tuple[Headers, int]:
+def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> Headers:
     with lab.client.capture() as capture:
         result = send_file(
             lab,
@@ -114,6 +110,5 @@ def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> tuple[He
                 nodelay=mode == "no_delay",
             ),
         )
-    drops = capture.drops or 0
     sent = segments_of(capture).data("client", retransmissions=False)
-    return Headers(mode, tuple(sent["payload_bytes"].tolist()), result.system_calls), drops
+    return Headers(mode, tuple(sent["payload_bytes"].tolist()), result.system_calls)

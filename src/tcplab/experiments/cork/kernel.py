@@ -107,25 +107,18 @@ def measure_autocorking(
     """
     body = f" 0:write={write_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
-    variants, lost = [], 0
+    variants = []
     with Lab() as lab:
         _slow_interface(lab.client)
         for on in (True, False):
             lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
             before = _autocorked(lab)
-            (played,), drops = play(lab, [script])
+            (played,) = play(lab, [script])
             counted = _autocorked(lab) - before
             variants.append(Autocorks(on, writes, counted, tuple(played.sizes[2:]), played))
-            lost += drops
         return Autocorking(
             variants,
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                capture_drops=lost,
-                interface_mbit=1,
-                write_bytes=write_bytes,
-            ),
+            provenance(lab, interface_mbit=1, write_bytes=write_bytes),
         )
 
 
@@ -200,17 +193,16 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
         ParameterError: an argument is out of range.
         LabError: no laboratory can be made here.
     """
-    variants, lost = [], 0
+    variants = []
     with Lab() as lab:
         for sockets in (1, 2):
             with lab.client.capture() as capture:
                 port = _write_by_turns(lab, sockets, writes)
                 time.sleep(0.05)  # what leaves with the end of the connections is recorded too
-            lost += capture.drops or 0
             sent = segments_of(capture).data("client", retransmissions=False).at_port(port)
             name = "to one socket" if sockets == 1 else "alternating between two sockets"
             variants.append(Corked(name, writes, tuple(sent["payload_bytes"].tolist())))
-        return Leak(variants, provenance(lab, congestion=lab.congestion, capture_drops=lost))
+        return Leak(variants, provenance(lab))
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:

@@ -137,26 +137,22 @@ def measure(
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_send(lab, mode, sizes, messages) for mode in variants]
         return Cork(
-            [message for message, _drops in measured],
+            measured,
             provenance(
                 lab,
                 writes_bytes=sizes,
                 messages=messages,
-                congestion=lab.congestion,
                 pinned_to_cpu=min(os.sched_getaffinity(0)),
-                capture_drops=sum(drops for _message, drops in measured),
             ),
             sizes,
             rtt_ms,
         )
 
 
-def _send(
-    lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int
-) -> tuple[Message, int]:
+def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
     script = " ".join([_first_calls(mode), *[_message_script(mode, writes_bytes)] * messages])
     # Connections of their own take turns: a busy neighbour would be a cause of its own.
-    (played,), drops = play(lab, [script], reply=(sum(writes_bytes), 2))
+    (played,) = play(lab, [script], reply=(sum(writes_bytes), 2))
     times, start_ns = [], None
     for event in played.log:
         if event.name in ("nodelay", "delay"):
@@ -166,7 +162,7 @@ def _send(
             start_ns = None
         elif start_ns is None:
             start_ns = event.time_ns
-    return Message(mode, writes_bytes, messages, played, tuple(times)), drops
+    return Message(mode, writes_bytes, messages, played, tuple(times))
 
 
 def _first_calls(mode: SendMode) -> str:

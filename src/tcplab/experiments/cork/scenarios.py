@@ -96,7 +96,7 @@ def measure_forgotten(
         ParameterError: an argument is out of range.
         LabError: no laboratory can be made here, or a program failed.
     """
-    waits, lost = [], 0
+    waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
             lab.link.update(rtt_ms=rtt_ms)
@@ -105,11 +105,10 @@ def measure_forgotten(
                 "cork": (pauses[0], Call("cork", 1), Call("write", 100), pauses[1]),
                 "MSG_MORE": (pauses[0], Call("more", 100), pauses[1]),
             }
-            played, drops = play(lab, [script_words(calls) for calls in scripts.values()])
-            lost += drops
+            played = play(lab, [script_words(calls) for calls in scripts.values()])
             for (call, calls), each in zip(scripts.items(), played, strict=True):
                 waits.append(_waited(rtt_ms, call, calls, each))
-        return Forgotten(waits, provenance(lab, congestion=lab.congestion, capture_drops=lost))
+        return Forgotten(waits, provenance(lab))
 
 
 def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
@@ -254,22 +253,16 @@ def measure_scenarios(
     with Lab(rtt_ms=rtt_ms) as lab:
         while attempts < _ATTEMPTS and (not best or _lateness_ms(best) >= _LATE_MS):
             attempts += 1
-            played, drops = play(lab, [script_words(calls) for calls in scripts])
+            played = play(lab, [script_words(calls) for calls in scripts])
             found = [
                 Scenario(name, _described(SCENARIOS[name]), each, _model(calls, rtt_ms))
                 for name, calls, each in zip(variants, scripts, played, strict=True)
             ]
             if not best or _lateness_ms(found) < _lateness_ms(best):
-                best, lost = found, drops
+                best = found
         return Scenarios(
             best,
-            provenance(
-                lab,
-                congestion=lab.congestion,
-                capture_drops=lost,
-                attempts=attempts,
-                calls_late_ms=_lateness_ms(best),
-            ),
+            provenance(lab, attempts=attempts, calls_late_ms=_lateness_ms(best)),
         )
 
 

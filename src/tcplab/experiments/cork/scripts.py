@@ -79,14 +79,8 @@ def script_words(calls: Sequence[Call]) -> str:
     return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
 
 
-def play(
-    lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
-) -> tuple[list[Played], int]:
-    """Plays scripts at the same time, each on a connection of its own.
-
-    Returns:
-        What came of each, and how many packets the recorders lost.
-    """
+def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None) -> list[Played]:
+    """Plays scripts at the same time, each on a connection of its own."""
     run = RunOptions.on_one_cpu()
     with (
         lab.client.capture() as near,
@@ -95,8 +89,7 @@ def play(
     ):
         results = write_patterns(lab, port, scripts, stagger_us=20_000, run=run)
     rows, peer_rows = segments_of(near), segments_of(far)
-    drops = (near.drops or 0) + (far.drops or 0)
-    return [_played(lab, each, rows, peer_rows) for each in results], drops
+    return [_played(lab, each, rows, peer_rows) for each in results]
 
 
 def segments_of(capture: Capture) -> SegmentArray:

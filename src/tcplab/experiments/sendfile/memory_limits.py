@@ -41,7 +41,7 @@ class Confined(Loopback):
 
 class _ConfinedHost(Host):
     def __init__(self, host: Host, script: str) -> None:
-        super().__init__(host._network, host.name, host.address, host.interface)
+        super().__init__(host.network, host.name, host.address, host.interface)
         self._script = script + ' && exec "$@"'
 
     def start(self, argv: Command, **options: Any) -> subprocess.Popen[Any]:
