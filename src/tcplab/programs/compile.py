@@ -30,17 +30,11 @@ Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A program that was compiled, or the reason why not.
+    """A program that was compiled, or the reason why not."""
 
-    Attributes:
-        name: the source's.
-        binary: the executable, None when it did not compile.
-        messages: of the compiler, at most 20 lines.
-    """
-
-    name: str
-    binary: bytes | None
-    messages: str
+    name: str  #: the source's
+    binary: bytes | None  #: the executable, None when it did not compile
+    messages: str  #: of the compiler, at most 20 lines
 
     @property
     def first_error(self) -> str:

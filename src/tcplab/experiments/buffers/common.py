@@ -107,23 +107,14 @@ def read_all(receiver: socket.socket) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment of a transfer.
+    """One moment of a transfer."""
 
-    Attributes:
-        time_s: since its start.
-        acked_bytes: acknowledged so far.
-        window_bytes: the receiver's window.
-        rtt_ms: the smoothed round-trip time.
-        cwnd_bytes: the congestion window.
-        retransmissions: segments sent again so far.
-    """
-
-    time_s: float
-    acked_bytes: int
-    window_bytes: int
-    rtt_ms: float
-    cwnd_bytes: int
-    retransmissions: int
+    time_s: float  #: since its start
+    acked_bytes: int  #: acknowledged so far
+    window_bytes: int  #: the receiver's window
+    rtt_ms: float  #: the smoothed round-trip time
+    cwnd_bytes: int  #: the congestion window
+    retransmissions: int  #: segments sent again so far
 
 
 def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:

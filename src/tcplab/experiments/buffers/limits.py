@@ -29,29 +29,17 @@ CASES: Final[tuple[Case, ...]] = get_args(Case)
 
 @dataclass(frozen=True, slots=True)
 class Limit(Variant):
-    """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians.
+    """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians."""
 
-    Attributes:
-        case: what was made small.
-        mbit: throughput of its second half.
-        in_flight_bytes: sent and not acknowledged.
-        cwnd_bytes: the congestion window.
-        peer_window_bytes: the receiver's window.
-        unsent_bytes: written, and not sent yet.
-        rwnd_share: of the busy time, what the receiver's window is blamed for.
-        sndbuf_share: of the busy time, what the send buffer is blamed for.
-        busy_share: of the whole time, when data was outstanding.
-    """
-
-    case: Case
-    mbit: float
-    in_flight_bytes: float
-    cwnd_bytes: float
-    peer_window_bytes: float
-    unsent_bytes: float
-    rwnd_share: float
-    sndbuf_share: float
-    busy_share: float
+    case: Case  #: what was made small
+    mbit: float  #: throughput of its second half
+    in_flight_bytes: float  #: sent and not acknowledged
+    cwnd_bytes: float  #: the congestion window
+    peer_window_bytes: float  #: the receiver's window
+    unsent_bytes: float  #: written, and not sent yet
+    rwnd_share: float  #: of the busy time, what the receiver's window is blamed for
+    sndbuf_share: float  #: of the busy time, what the send buffer is blamed for
+    busy_share: float  #: of the whole time, when data was outstanding
 
     @property
     def verdict(self) -> Verdict:

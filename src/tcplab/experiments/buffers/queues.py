@@ -32,31 +32,18 @@ __all__ = ["Queue", "Queues", "measure_queues"]
 
 @dataclass(frozen=True, slots=True)
 class Queue(Variant):
-    """A transfer through a queue of one length.
+    """A transfer through a queue of one length."""
 
-    Attributes:
-        queue_packets: the queue before the bottleneck.
-        rcvbuf_bytes: SO_RCVBUF asked for; None for not set.
-        mbit: throughput of the second half.
-        rtt_ms: the transfer's smoothed round-trip time, median of the second half.
-        most_rtt_ms: its largest.
-        full_queue_rtt_ms: what it is when the queue is full.
-        most_queued_packets: the longest that the queue was.
-        retransmissions: segments sent again.
-        other_ms: median time of a small question and answer on another connection meanwhile.
-        samples: over time.
-    """
-
-    queue_packets: int
-    rcvbuf_bytes: int | None
-    mbit: float
-    rtt_ms: float
-    most_rtt_ms: float
-    full_queue_rtt_ms: float
-    most_queued_packets: int
-    retransmissions: int
-    other_ms: float
-    samples: Sequence[Sample]
+    queue_packets: int  #: the queue before the bottleneck
+    rcvbuf_bytes: int | None  #: SO_RCVBUF asked for; None for not set
+    mbit: float  #: throughput of the second half
+    rtt_ms: float  #: the transfer's smoothed round-trip time, median of the second half
+    most_rtt_ms: float  #: its largest
+    full_queue_rtt_ms: float  #: what it is when the queue is full
+    most_queued_packets: int  #: the longest that the queue was
+    retransmissions: int  #: segments sent again
+    other_ms: float  #: median time of a small question and answer on another connection meanwhile
+    samples: Sequence[Sample]  #: over time
 
     @property
     def label(self) -> str:

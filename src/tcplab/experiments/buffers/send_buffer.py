@@ -37,19 +37,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Holding(Variant):
-    """The most data that the sender held, with writes of one size.
+    """The most data that the sender held, with writes of one size."""
 
-    Attributes:
-        write_bytes: size of each write.
-        granted_bytes: SO_SNDBUF as granted.
-        held_bytes: the most that was written and not acknowledged.
-        mbit: throughput of the second half.
-    """
-
-    write_bytes: int
-    granted_bytes: int
-    held_bytes: int
-    mbit: float
+    write_bytes: int  #: size of each write
+    granted_bytes: int  #: SO_SNDBUF as granted
+    held_bytes: int  #: the most that was written and not acknowledged
+    mbit: float  #: throughput of the second half
 
     @property
     def label(self) -> str:
@@ -125,27 +118,16 @@ _LARGE_MSS: Final = 8948
 
 @dataclass(frozen=True, slots=True)
 class SmallBuffer(Variant):
-    """Writes of one MSS through one send buffer.
+    """Writes of one MSS through one send buffer."""
 
-    Attributes:
-        requested_bytes: SO_SNDBUF asked for.
-        granted_bytes: as granted.
-        segments: how many full segments it holds, by the model.
-        receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
-        nodelay: TCP_NODELAY of the sender.
-        writes: how many.
-        stalls: how often the sender waited 20 ms or more for an ACK.
-        ms_per_write: wall time over writes.
-    """
-
-    requested_bytes: int
-    granted_bytes: int
-    segments: int
-    receiver: Receiver
-    nodelay: bool
-    writes: int
-    stalls: int
-    ms_per_write: float
+    requested_bytes: int  #: SO_SNDBUF asked for
+    granted_bytes: int  #: as granted
+    segments: int  #: how many full segments it holds, by the model
+    receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
+    nodelay: bool  #: TCP_NODELAY of the sender
+    writes: int  #: how many
+    stalls: int  #: how often the sender waited 20 ms or more for an ACK
+    ms_per_write: float  #: wall time over writes
 
     @property
     def key(self) -> tuple[int, Receiver, bool]:

@@ -51,30 +51,19 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 
 @dataclass(frozen=True, slots=True)
 class Transfer(Variant):
-    """One transfer.
+    """One transfer."""
 
-    Attributes:
-        rtt_ms: of the wire.
-        requested_bytes: SO_RCVBUF or SO_SNDBUF as asked for.
-        granted_bytes: as granted.
-        window_bytes: the largest window that the receiver offered; for the send buffer, what the
-            sender held (unacknowledged or unsent), median of the second half.
-        model_window_bytes: what the model makes of the grant.
-        mbit: throughput of the second half of the transfer.
-        model_mbit: window / RTT, or the wire's goodput if that is less.
-        rwnd_share: of the busy time, how much the receiver's window was in the way (TCP_INFO).
-        sndbuf_share: the same of the send buffer, as far as TCP_INFO notices.
-    """
-
-    rtt_ms: float
-    requested_bytes: int
-    granted_bytes: int
+    rtt_ms: float  #: of the wire
+    requested_bytes: int  #: SO_RCVBUF or SO_SNDBUF as asked for
+    granted_bytes: int  #: as granted
+    #: the largest window that the receiver offered; for the send buffer, what the sender held
+    #: (unacknowledged or unsent), median of the second half
     window_bytes: int
-    model_window_bytes: int
-    mbit: float
-    model_mbit: float
-    rwnd_share: float
-    sndbuf_share: float
+    model_window_bytes: int  #: what the model makes of the grant
+    mbit: float  #: throughput of the second half of the transfer
+    model_mbit: float  #: window / RTT, or the wire's goodput if that is less
+    rwnd_share: float  #: of the busy time, how much the receiver's window was in the way (TCP_INFO)
+    sndbuf_share: float  #: the same of the send buffer, as far as TCP_INFO notices
 
     @property
     def key(self) -> tuple[float, int]:
@@ -205,23 +194,14 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 
 @dataclass(frozen=True, slots=True)
 class Tuned(Variant):
-    """A transfer over a path, with a receive buffer that is fixed or left to the kernel.
+    """A transfer over a path, with a receive buffer that is fixed or left to the kernel."""
 
-    Attributes:
-        rtt_ms: of the wire.
-        requested_bytes: SO_RCVBUF asked for; None for not set.
-        start_bytes: SO_RCVBUF at the start.
-        end_bytes: SO_RCVBUF at the end.
-        mbit: throughput of the second half.
-        samples: over time.
-    """
-
-    rtt_ms: float
-    requested_bytes: int | None
-    start_bytes: int
-    end_bytes: int
-    mbit: float
-    samples: Sequence[Sample]
+    rtt_ms: float  #: of the wire
+    requested_bytes: int | None  #: SO_RCVBUF asked for; None for not set
+    start_bytes: int  #: SO_RCVBUF at the start
+    end_bytes: int  #: SO_RCVBUF at the end
+    mbit: float  #: throughput of the second half
+    samples: Sequence[Sample]  #: over time
 
     @property
     def key(self) -> tuple[float, int | None]:

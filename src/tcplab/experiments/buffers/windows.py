@@ -35,31 +35,19 @@ __all__ = ["Grant", "Grants", "Order", "Ordered", "measure_grants", "measure_ord
 
 @dataclass(frozen=True, slots=True)
 class Grant(Variant):
-    """One request; the windows are those of a transfer into such a buffer.
+    """One request; the windows are those of a transfer into such a buffer."""
 
-    Attributes:
-        requested_bytes: given to setsockopt(); None for a socket that nobody set.
-        sndbuf_bytes: SO_SNDBUF as getsockopt() returns it.
-        rcvbuf_bytes: SO_RCVBUF as getsockopt() returns it.
-        model_sndbuf_bytes: what the model says of the first.
-        model_rcvbuf_bytes: and of the second.
-        syn_window_bytes: the window in the SYN-ACK, which is never scaled.
-        window_scale: in the same segment.
-        largest_window_bytes: that the receiver offered later.
-        model_window_bytes: the largest that the model expects of a buffer that does not grow.
-        rcvbuf_end_bytes: SO_RCVBUF at the end of the transfer.
-    """
-
-    requested_bytes: int | None
-    sndbuf_bytes: int
-    rcvbuf_bytes: int
-    model_sndbuf_bytes: int | None
-    model_rcvbuf_bytes: int | None
-    syn_window_bytes: int
-    window_scale: int
-    largest_window_bytes: int
+    requested_bytes: int | None  #: given to setsockopt(); None for a socket that nobody set
+    sndbuf_bytes: int  #: SO_SNDBUF as getsockopt() returns it
+    rcvbuf_bytes: int  #: SO_RCVBUF as getsockopt() returns it
+    model_sndbuf_bytes: int | None  #: what the model says of the first
+    model_rcvbuf_bytes: int | None  #: and of the second
+    syn_window_bytes: int  #: the window in the SYN-ACK, which is never scaled
+    window_scale: int  #: in the same segment
+    largest_window_bytes: int  #: that the receiver offered later
+    #: the largest that the model expects of a buffer that does not grow
     model_window_bytes: int | None
-    rcvbuf_end_bytes: int
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
     def label(self) -> str:
@@ -172,29 +160,17 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 
 @dataclass(frozen=True, slots=True)
 class Ordered(Variant):
-    """One transfer, with the receive buffer set at one moment or another.
+    """One transfer, with the receive buffer set at one moment or another."""
 
-    Attributes:
-        before: SO_RCVBUF asked for before listen(); None for not set.
-        after: asked for after accept(); None for not set.
-        rcvbuf_bytes: SO_RCVBUF at the end.
-        syn_window_bytes: the window in the SYN-ACK.
-        window_scale: in the same segment.
-        largest_window_bytes: that the receiver offered.
-        mbit: of the whole transfer.
-        retransmissions: segments that were sent again.
-        zero_windows: segments that said that there is no room.
-    """
-
-    before: int | None
-    after: int | None
-    rcvbuf_bytes: int
-    syn_window_bytes: int
-    window_scale: int
-    largest_window_bytes: int
-    mbit: float
-    retransmissions: int
-    zero_windows: int
+    before: int | None  #: SO_RCVBUF asked for before listen(); None for not set
+    after: int | None  #: asked for after accept(); None for not set
+    rcvbuf_bytes: int  #: SO_RCVBUF at the end
+    syn_window_bytes: int  #: the window in the SYN-ACK
+    window_scale: int  #: in the same segment
+    largest_window_bytes: int  #: that the receiver offered
+    mbit: float  #: of the whole transfer
+    retransmissions: int  #: segments that were sent again
+    zero_windows: int  #: segments that said that there is no room
 
     @property
     def key(self) -> tuple[int | None, int | None]:

@@ -28,17 +28,7 @@ __all__ = ["ZeroWindow", "measure_zero_window"]
 
 @dataclass(frozen=True, slots=True)
 class ZeroWindow:
-    """A receiver that pauses, as seen beside the sender.
-
-    Attributes:
-        pause_ms: how long the receiver read nothing.
-        rcvbuf_bytes: its buffer.
-        read_at_ms: when it began to read, after the first segment of the connection.
-        log: what the sender's application did.
-        options: the sender's socket.
-        segments: on the sender's interface.
-        provenance: see tcplab.experiments.provenance.
-    """
+    """A receiver that pauses, as seen beside the sender."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".1f"),
@@ -46,13 +36,13 @@ class ZeroWindow:
         Column("window_bytes", "window (bytes)", ",d"),
     )
 
-    pause_ms: float
-    rcvbuf_bytes: int
-    read_at_ms: float
-    log: Sequence[Event]
-    options: SocketOptions
-    segments: SegmentArray
-    provenance: Mapping[str, Any]
+    pause_ms: float  #: how long the receiver read nothing
+    rcvbuf_bytes: int  #: its buffer
+    read_at_ms: float  #: when it began to read, after the first segment of the connection
+    log: Sequence[Event]  #: what the sender's application did
+    options: SocketOptions  #: the sender's socket
+    segments: SegmentArray  #: on the sender's interface
+    provenance: Mapping[str, Any]  #: see tcplab.experiments.provenance.
 
     def time_ms(self, time_ns: int) -> float:
         """After the first segment of the connection."""

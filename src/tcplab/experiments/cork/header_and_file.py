@@ -24,17 +24,11 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 @dataclass(frozen=True, slots=True)
 class Headers(Variant):
-    """A header and a file, sent by one means.
+    """A header and a file, sent by one means."""
 
-    Attributes:
-        mode: how they are sent.
-        sizes: payload bytes of the data segments.
-        system_calls: of the sender.
-    """
-
-    mode: HeaderMode
-    sizes: tuple[int, ...]
-    system_calls: int
+    mode: HeaderMode  #: how they are sent
+    sizes: tuple[int, ...]  #: payload bytes of the data segments
+    system_calls: int  #: of the sender
 
 
 @dataclass(frozen=True, slots=True)

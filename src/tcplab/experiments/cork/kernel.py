@@ -45,21 +45,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Autocorks(Variant):
-    """One run of small writes with TCP_NODELAY behind a slow interface.
+    """One run of small writes with TCP_NODELAY behind a slow interface."""
 
-    Attributes:
-        autocorking: net.ipv4.tcp_autocorking.
-        writes: how many.
-        counted: by how much the counter TcpExtTCPAutoCorking of the host grew.
-        sizes: payload bytes of the data segments.
-        played: calls and segments.
-    """
-
-    autocorking: bool
-    writes: int
-    counted: int
-    sizes: tuple[int, ...]
-    played: Played
+    autocorking: bool  #: net.ipv4.tcp_autocorking.
+    writes: int  #: how many
+    counted: int  #: by how much the counter TcpExtTCPAutoCorking of the host grew
+    sizes: tuple[int, ...]  #: payload bytes of the data segments
+    played: Played  #: calls and segments
 
     def row(self) -> dict[str, Any]:
         """The counts of the segments in place of the segments."""
@@ -149,17 +141,11 @@ def _autocorked(lab: Lab) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Corked(Variant):
-    """Corked writes of one thread, and the segments of its first socket.
+    """Corked writes of one thread, and the segments of its first socket."""
 
-    Attributes:
-        name: to which sockets.
-        writes: to each of them.
-        sizes: payload bytes of the segments.
-    """
-
-    name: str
-    writes: int
-    sizes: tuple[int, ...]
+    name: str  #: to which sockets
+    writes: int  #: to each of them
+    sizes: tuple[int, ...]  #: payload bytes of the segments
 
     def row(self) -> dict[str, Any]:
         """The sizes as a sum."""

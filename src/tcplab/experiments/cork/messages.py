@@ -45,21 +45,13 @@ PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 @dataclass(frozen=True, slots=True)
 class Message(Variant):
-    """Messages sent by one means.
+    """Messages sent by one means."""
 
-    Attributes:
-        mode: how the writes are handed to TCP.
-        writes_bytes: sizes of the writes of a message.
-        messages: number of messages.
-        played: calls and segments.
-        message_ms: from the first call of each message to its reply.
-    """
-
-    mode: SendMode
-    writes_bytes: tuple[int, ...]
-    messages: int
-    played: Played
-    message_ms: tuple[float, ...]
+    mode: SendMode  #: how the writes are handed to TCP
+    writes_bytes: tuple[int, ...]  #: sizes of the writes of a message
+    messages: int  #: number of messages
+    played: Played  #: calls and segments
+    message_ms: tuple[float, ...]  #: from the first call of each message to its reply
 
     def message_sizes(self) -> list[tuple[int, ...]]:
         """Payload bytes of the data segments of each message: those whose first byte is of it."""

@@ -38,19 +38,12 @@ _ATTEMPTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Waited(Variant):
-    """A write that nothing followed, and how long it waited.
+    """A write that nothing followed, and how long it waited."""
 
-    Attributes:
-        rtt_ms: of the wire.
-        call: "cork" or "MSG_MORE".
-        waited_ms: from the write until its segment left.
-        model_ms: what the model expects: the retransmission timeout, by the kernel's tick.
-    """
-
-    rtt_ms: float
-    call: str
-    waited_ms: float
-    model_ms: float
+    rtt_ms: float  #: of the wire
+    call: str  #: "cork" or "MSG_MORE"
+    waited_ms: float  #: from the write until its segment left
+    model_ms: float  #: what the model expects: the retransmission timeout, by the kernel's tick
 
     @property
     def key(self) -> tuple[float, str]:
@@ -163,19 +156,12 @@ SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scenario(Variant):
-    """A script and what became of it.
+    """A script and what became of it."""
 
-    Attributes:
-        name: its question.
-        calls: in words.
-        played: calls and segments.
-        model: (bytes, reason) of the segments that the model expects.
-    """
-
-    name: str
-    calls: str
-    played: Played
-    model: tuple[tuple[int, str], ...]
+    name: str  #: its question
+    calls: str  #: in words
+    played: Played  #: calls and segments
+    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the segments that the model expects
 
     @property
     def late_ms(self) -> float:

@@ -33,15 +33,10 @@ SETTLE_MS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One script of calls as it was played.
+    """One script of calls as it was played."""
 
-    Attributes:
-        calls: how many system calls that was.
-        exchange: its connection.
-    """
-
-    calls: int
-    exchange: Exchange[PatternResult]
+    calls: int  #: how many system calls that was
+    exchange: Exchange[PatternResult]  #: its connection
 
     @property
     def log(self) -> Sequence[Event]:
