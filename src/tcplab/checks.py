@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from tcplab.errors import ParameterError
 
-__all__ = ["choice", "choices", "number", "whole"]
-
 
 def number(
     name: str, value: float, low: float, high: float = math.inf, *, unit: str = "", fix: str = ""

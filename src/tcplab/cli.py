@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.timeline import Timeline
 
-__all__ = ["main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""

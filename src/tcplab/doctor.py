@@ -17,48 +17,25 @@ from tcplab.errors import LabError
 from tcplab.lab import has_net_raw, program_path, why_no_lab
 from tcplab.tables import Column, Table
 
-__all__ = [
-    "Capability",
-    "Lesson",
-    "capabilities",
-    "capability_table",
-    "lesson_table",
-    "lessons",
-    "mode_of",
-    "version_table",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One line of the doctor's report.
+    """One line of the doctor's report."""
 
-    Attributes:
-        name: what was looked at.
-        ok: whether the course can use it; None for a fact that is neither good nor bad.
-        finding: what is here.
-        advice: what to do about it; empty when there is nothing to do.
-    """
-
-    name: str
-    ok: bool | None
-    finding: str
-    advice: str = ""
+    name: str  #: what was looked at
+    ok: bool | None  #: whether the course can use it; None for a fact that is neither good nor bad
+    finding: str  #: what is here
+    advice: str = ""  #: what to do about it; empty when there is nothing to do
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A lesson, as its notebook describes it.
+    """A lesson, as its notebook describes it."""
 
-    Attributes:
-        number: two digits, as in its file's name.
-        title: as in its first heading.
-        on_loopback: the part that runs on plain loopback, from the notebook's metadata
-            ({"tcplab": {"on_loopback": "..."}}); empty when nothing does.
-    """
-
-    number: str
-    title: str
+    number: str  #: two digits, as in its file's name
+    title: str  #: as in its first heading
+    #: the part that runs on plain loopback, from the notebook's metadata ({"tcplab":
+    #: {"on_loopback": "..."}}); empty when nothing does.
     on_loopback: str
 
 

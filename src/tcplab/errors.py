@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "LabError", "ParameterError", "SandboxError", "TcplabError"]
-
 
 class TcplabError(Exception):
     """Base of all errors of the package."""

@@ -30,8 +30,6 @@ from tcplab.segments import from_file
 from tcplab.timeline import Exchange, Timeline, explain
 from tcplab.timeline.sentences import missing_evidence, waiting
 
-__all__ = ["SUMMARY", "add_arguments", "as_json", "find", "report"]
-
 SUMMARY: Final = "why each segment left when it did: of a live run, or of a capture and a log"
 
 _MODES: Final[Mapping[SmallWritesMode, str]] = {

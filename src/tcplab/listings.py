@@ -7,25 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Listing", "listing", "shared_sources", "source_folder", "source_path"]
-
 _PACKAGE: Final = Path(__file__).parent
 _KINDS: Final = ("programs", "laboratory", "common")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some lines of a source file; a notebook shows them coloured, print() as they are.
+    """Some lines of a source file; a notebook shows them coloured, print() as they are."""
 
-    Attributes:
-        file: the file's name.
-        first_line: number of the first line shown.
-        code: the lines.
-    """
-
-    file: str
-    first_line: int
-    code: str
+    file: str  #: the file's name
+    first_line: int  #: number of the first line shown
+    code: str  #: the lines
 
     def __str__(self) -> str:
         return self.code

@@ -22,15 +22,6 @@ import numpy.typing as npt
 
 from tcplab.errors import CaptureError
 
-__all__ = [
-    "CaptureLossWarning",
-    "CaptureTruncatedWarning",
-    "Interface",
-    "PacketTable",
-    "read_packets",
-    "warn_of_gaps",
-]
-
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
 ByteArray = npt.NDArray[np.uint8]

@@ -16,8 +16,6 @@ from typing import Any
 from tcplab.checks import number
 from tcplab.tables import Column, Table
 
-__all__ = ["Predictions"]
-
 
 class Predictions:
     """The predictions of one lesson.

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Column", "Table", "digits"]
-
 
 def digits(value: float, significant: int = 3) -> str:
     """A measured number with its leading digits only: 12,300 for 12345, 0.0123 for 0.012345."""

@@ -14,8 +14,6 @@ from tcplab.errors import CaptureError
 from tcplab.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
 from tcplab.segments import SegmentArray, from_packets
 
-__all__ = ["Capture", "open_capture"]
-
 
 class Capture:
     """Packets of a capture file, for scapy, numpy and Wireshark.

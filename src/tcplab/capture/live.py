@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tcplab.lab import Host
 
-__all__ = ["LiveSniff", "sniff_live"]
-
 # From <linux/if_packet.h>, <linux/if_ether.h>, <linux/filter.h>, <linux/sockios.h>, <net/if.h>.
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_OUTGOING = 263, 6, 4
 _ETH_P_ALL, _ARPHRD_ETHER, _ARPHRD_LOOPBACK = 3, 1, 772

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from scapy.packet import Packet
     from scapy.plist import PacketList
 
-__all__ = ["Packets", "dissect", "load_layers", "packet_list", "scapy_time"]
-
 
 class Packets:
     """The packets of a capture as scapy sees them, dissected one by one when they are looked at.

@@ -16,8 +16,6 @@ from tcplab.pcap import warn_of_gaps
 if TYPE_CHECKING:
     from tcplab.lab import Host
 
-__all__ = ["Recording", "record"]
-
 #: Room for Ethernet with two VLAN tags, IPv6 and TCP with all its options: 122 bytes, rounded up.
 HEADERS_ONLY: Final = 128
 

@@ -14,8 +14,6 @@ from tcplab.pcap import CaptureLossWarning
 if TYPE_CHECKING:
     from tcplab.lab import Link
 
-__all__ = ["WireRecording", "record_wire"]
-
 
 class WireRecording:
     """A recording of all that passes the wire: see :func:`record_wire`."""

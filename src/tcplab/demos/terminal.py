@@ -13,8 +13,6 @@ from tcplab.experiments.mode import recorded_note
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
 
-__all__ = ["in_terminal"]
-
 STEP_S = 120.0
 
 

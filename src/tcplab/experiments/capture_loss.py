@@ -16,8 +16,6 @@ from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 from tcplab.tables import Column
 
-__all__ = ["CaptureLoss", "Watched", "measure"]
-
 _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 
 
@@ -84,10 +82,6 @@ def measure(
         packets_per_s: rates, one after the other; auto is as fast as the machine can send.
         count: most datagrams per rate; slow rates send those of one second.
         network: a Lab of its own unless given.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here.
     """
     with nullcontext(network) if network else Lab() as lab:
         watched, done = one_by_one(

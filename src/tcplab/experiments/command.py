@@ -11,8 +11,6 @@ from tcplab.experiments.declaration import Experiment, Parameter
 from tcplab.experiments.result import Result
 from tcplab.lab import Loopback
 
-__all__ = ["add_options", "run"]
-
 
 def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
     """One option per parameter, with its default and limits in the help."""

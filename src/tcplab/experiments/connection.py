@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tcplab.segments import SegmentArray
 
-__all__ = ["Connection", "converse", "describe", "measure", "watch"]
-
 QUESTION: Final = b"hello"
 
 
@@ -123,10 +121,6 @@ def measure(
     Args:
         rtt_ms: round-trip time of the wire.
         network: a Lab of its own unless given.
-
-    Raises:
-        ParameterError: the time is out of range.
-        LabError: no laboratory can be made here.
     """
     with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         lines: list[str] = []

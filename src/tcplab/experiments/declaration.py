@@ -38,17 +38,6 @@ from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, mode, recorded
 
-__all__ = [
-    "Between",
-    "Experiment",
-    "Parameter",
-    "PythonOnly",
-    "Spelled",
-    "declared",
-    "every",
-    "experiment",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -76,15 +65,11 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """The spelling on the command line of a value that is no plain word or number.
+    """The spelling on the command line of a value that is no plain word or number."""
 
-    Attributes:
-        parse: from the word to the value; raises ValueError for what it does not understand.
-        metavar: an example for the help, such as "4+100".
-    """
-
+    #: from the word to the value; raises ValueError for what it does not understand
     parse: Callable[[str], Any]
-    metavar: str
+    metavar: str  #: an example for the help, such as "4+100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +79,18 @@ class PythonOnly:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an experiment, as its function declares it.
-
-    Attributes:
-        kind: int, float, bool or str: of the value, or of each value of a sequence.
-        many: it takes a sequence.
-        optional: None is a value, also within a sequence; "auto" on the command line.
-        choices: the words that are allowed; empty where others are.
-        limits: of a number.
-        spelled: how the command line spells it.
-        hidden: the command line does not offer it.
-    """
+    """One parameter of an experiment, as its function declares it."""
 
     name: str
     default: Any
     help: str
-    kind: type
-    many: bool = False
-    optional: bool = False
-    choices: tuple[str, ...] = ()
-    limits: Between | None = None
-    spelled: Spelled | None = None
-    hidden: bool = False
+    kind: type  #: int, float, bool or str: of the value, or of each value of a sequence
+    many: bool = False  #: it takes a sequence
+    optional: bool = False  #: None is a value, also within a sequence; "auto" on the command line
+    choices: tuple[str, ...] = ()  #: the words that are allowed; empty where others are
+    limits: Between | None = None  #: of a number
+    spelled: Spelled | None = None  #: how the command line spells it
+    hidden: bool = False  #: the command line does not offer it
 
     @property
     def option(self) -> str:
@@ -163,21 +138,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A declared experiment.
+    """A declared experiment."""
 
-    Attributes:
-        name: on the command line, and of its recordings.
-        summary: the first line of the function's docstring, without its full stop.
-        measure: the function, with the checks and modes around it.
-        parameters: all but the network.
-        loopback_option: the function takes a network, and plain loopback may be one.
-    """
-
-    name: str
-    summary: str
-    measure: Callable[..., Any]
-    parameters: Mapping[str, Parameter]
-    loopback_option: bool
+    name: str  #: on the command line, and of its recordings
+    summary: str  #: the first line of the function's docstring, without its full stop
+    measure: Callable[..., Any]  #: the function, with the checks and modes around it
+    parameters: Mapping[str, Parameter]  #: all but the network
+    loopback_option: bool  #: the function takes a network, and plain loopback may be one
 
 
 _REGISTRY: Final[dict[str, Experiment]] = {}
@@ -205,6 +172,9 @@ def experiment(
     same call, with ``provenance["recorded"]`` telling when, where and why; a notebook shows that
     at once, and :func:`tcplab.experiments.table` in the caption. A call that is given a ``network``
     always runs.
+
+    Every experiment raises ParameterError for an argument out of range, and LabError where no
+    laboratory can be made, a program fails, or there is no recording of the call.
 
     Args:
         name: unique.

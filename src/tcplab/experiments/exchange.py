@@ -13,8 +13,6 @@ from tcplab.lab import Lab, Network
 from tcplab.programs import SocketOptions, TcpInfo, read_log
 from tcplab.timeline import Exchange
 
-__all__ = ["record_exchange", "total_drops"]
-
 
 class _Report(Protocol):
     """Report of a pair of programs, one of which sends over TCP."""

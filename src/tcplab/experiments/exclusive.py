@@ -17,8 +17,6 @@ from contextlib import contextmanager
 
 from tcplab.errors import LabError
 
-__all__ = ["exclusive"]
-
 _mine = threading.local()
 
 

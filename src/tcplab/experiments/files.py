@@ -15,8 +15,6 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import AnyNetwork, page_cache
 
-__all__ = ["can_be_cold", "file_of", "removed_on_exit"]
-
 _PIECE_BYTES: Final = 1 << 20
 # Where files may lie. The first is often a tmpfs, whose files are always in memory.
 _ELSEWHERE: Final = ("/var/tmp", ".")

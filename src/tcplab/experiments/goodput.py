@@ -13,8 +13,6 @@ from tcplab.models import goodput_mbyte_s
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
-__all__ = ["FullLink", "Goodput", "measure"]
-
 _WRITE_BYTES: Final = 65536
 
 
@@ -73,10 +71,6 @@ def measure(
         rates_mbit: rates of the links, each in a laboratory of its own.
         seconds: duration of each transfer, by the model.
         mtu: MTU of every interface.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     origin: dict[str, Any] = {}
 

@@ -14,8 +14,6 @@ from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.lab.interfaces import SEGMENTATION, Interfaces
 
-__all__ = ["put_token_bucket", "set_mtu", "set_offload", "with_route_socket"]
-
 T = TypeVar("T")
 
 _MIN_MTU: Final = 68  # RFC 791

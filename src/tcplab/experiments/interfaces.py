@@ -20,8 +20,6 @@ from tcplab.lab import Host, Lab, Network
 from tcplab.models import mss_bytes
 from tcplab.tables import Column
 
-__all__ = ["MAX_PACKET_BYTES", "PUBLISHED", "Interface", "Interfaces", "measure"]
-
 #: Of IPv4, and so of a packet through an interface with an MTU of 65,536.
 MAX_PACKET_BYTES: Final = 65_535
 _ARPHRD: Final = {772: "loopback", 1: "ethernet"}

@@ -16,8 +16,6 @@ from tcplab.errors import LabError
 from tcplab.experiments.mode import open_network
 from tcplab.lab import Host, Lab, Loopback
 
-__all__ = ["LabLoopback", "open_loopback", "pin_default_congestion"]
-
 #: Best first. The kernel lets an ordinary user's namespace choose reno always, and cubic where the
 #: administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
 CONGESTION_CONTROLS: Final = ("cubic", "reno")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import Sender
 
-__all__ = ["MaxSeg", "MaxSegVariant", "ask_maxseg", "measure"]
-
 _JUMBO_MTU: Final = 9000
 
 

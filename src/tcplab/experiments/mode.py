@@ -21,8 +21,6 @@ from tcplab.errors import LabError
 from tcplab.experiments import recordings
 from tcplab.lab import Lab, Loopback, Network, why_no_lab
 
-__all__ = ["Mode", "announce", "at_network", "mode", "open_network", "recorded", "recorded_note"]
-
 Mode = Literal["live", "loopback", "recorded"]
 
 _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["MTUS", "WIRE_MTUS", "LoopbackMtu", "Mtu", "WireMtu", "measure"]
-
 #: The least that every IPv4 host must take (RFC 791), Ethernet, jumbo frames, Snader's loopback
 #: interface, and Linux's.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
@@ -223,10 +221,6 @@ def measure(
         runs: rounds of all variants.
         wire_mtus: MTUs of both hosts' interfaces on the wire.
         rate_mbit: rate of the wire.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     cases = [(mtu, offload) for offload in offloads for mtu in mtus]
     with Lab(mtu=_JUMBO, rate_mbit=rate_mbit) as lab, LabLoopback(lab) as localhost:

@@ -11,8 +11,6 @@ from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
-__all__ = ["PacketHeaders", "PacketPart", "measure", "take_apart"]
-
 _ETHERNET_HEADER_BYTES: Final = 14
 
 
@@ -77,10 +75,6 @@ def measure(mtu_bytes: Annotated[int, Between(128, 9000, "bytes")] = 1500) -> Pa
 
     Args:
         mtu_bytes: MTU of both hosts' interfaces.
-
-    Raises:
-        ParameterError: the MTU is out of range.
-        LabError: no laboratory can be made here.
     """
     with Lab(mtu=mtu_bytes) as lab:
         with lab.client.capture(snaplen=mtu_bytes + _ETHERNET_HEADER_BYTES) as capture:

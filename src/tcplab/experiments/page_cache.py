@@ -14,8 +14,6 @@ from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.programs import page_cache
 from tcplab.tables import Column
 
-__all__ = ["CacheStep", "CacheSteps", "measure"]
-
 
 @dataclass(frozen=True, slots=True)
 class CacheStep(Variant):
@@ -50,10 +48,6 @@ def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheStep
 
     Args:
         size_mb: size of the file.
-
-    Raises:
-        ParameterError: the size is out of range.
-        LabError: no directory here lies on a disk, or no laboratory can be made.
     """
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-__all__ = ["PathMtu", "PathMtuVariant", "SentSegment", "measure"]
-
 _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
@@ -149,10 +147,6 @@ def measure(
         path_mtu: MTU of the hop in the middle of an Ethernet path.
         variants: what tells the sender of the hop, or what is done about it.
         maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, as much as fits the hop.
-
-    Raises:
-        ParameterError: a number is out of range, or no such variant.
-        LabError: no laboratory can be made here.
     """
     most = announced_mss_bytes(path_mtu)
     plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)

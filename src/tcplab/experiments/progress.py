@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["Rounds", "in_rounds", "one_by_one"]
-
 K = TypeVar("K")
 R = TypeVar("R")
 

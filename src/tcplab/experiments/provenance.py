@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from tcplab.lab import Lab, Network
 
-__all__ = ["provenance"]
-
 #: A wire that was later than this (99th percentile) gets a warning in the provenance.
 WIRE_LATE_MS: Final = 2.0
 

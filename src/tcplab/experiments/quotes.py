@@ -28,17 +28,6 @@ from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = [
-    "MODES",
-    "PUBLISHED",
-    "QuoteMode",
-    "Quotes",
-    "QuotesVariant",
-    "Server",
-    "measure",
-    "model_per_s",
-]
-
 QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
 
@@ -55,17 +44,12 @@ _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
 
 @dataclass(frozen=True, slots=True)
 class QuotesVariant(Variant):
-    """One mode of asking, with one server.
+    """One mode of asking, with one server."""
 
-    Attributes:
-        mode: over two connections or one, and the cure.
-        server: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may.
-        exchange: the connection of the requests is the client's.
-    """
-
-    mode: QuoteMode
+    mode: QuoteMode  #: over two connections or one, and the cure
+    #: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may
     server: Server
-    exchange: Exchange[QuotesResult]
+    exchange: Exchange[QuotesResult]  #: the connection of the requests is the client's
 
     @property
     def result(self) -> QuotesResult:
@@ -221,10 +205,6 @@ def measure(
         segments: keep the recorded segments, for a timeline: where loopback could record none, the
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     if segments and isinstance(network, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")

@@ -26,8 +26,6 @@ import numpy as np
 
 from tcplab.segments import DTYPE, SegmentArray
 
-__all__ = ["DIRECTORY", "MissingRecordingError", "decode", "encode", "load", "save", "shipped"]
-
 #: The recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 

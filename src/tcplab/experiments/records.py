@@ -28,17 +28,6 @@ from tcplab.programs import records as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = [
-    "MODES",
-    "PUBLISHED",
-    "Receiver",
-    "RecordMode",
-    "Records",
-    "RecordsVariant",
-    "measure",
-    "model_per_s",
-]
-
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
 
@@ -61,19 +50,14 @@ _RECORD_BYTES: Final = 60  # the mean of 20 to 100
 
 @dataclass(frozen=True, slots=True)
 class RecordsVariant(Variant):
-    """One mode of sending, with one receiver.
+    """One mode of sending, with one receiver."""
 
-    Attributes:
-        mode: how the records were handed to TCP.
-        receiver: "linux" acknowledges as its kernel likes, "delaying" as late as it may.
-        data_segments: that the source sent; in the Lab counted on the wire, on plain loopback by
-            the source's kernel.
-        exchange: log and segments only of unbuffered modes, which are few records.
-    """
-
-    mode: RecordMode
-    receiver: Receiver
+    mode: RecordMode  #: how the records were handed to TCP
+    receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
+    #: that the source sent; in the Lab counted on the wire, on plain loopback by the source's
+    #: kernel
     data_segments: int
+    #: log and segments only of unbuffered modes, which are few records
     exchange: Exchange[RecordsResult]
 
     @property
@@ -193,10 +177,6 @@ def measure(
         segments: keep the recorded segments, for a timeline: where loopback could record none, the
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     if segments and isinstance(network, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")

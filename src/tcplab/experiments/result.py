@@ -12,9 +12,6 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 from tcplab.experiments.mode import recorded_note
 from tcplab.tables import Column, Table
 
-__all__ = ["Result", "Variant", "as_json", "spread", "table"]
-
-
 _PLAIN: Final = (bool, int, float, str, NoneType)
 
 
@@ -45,16 +42,12 @@ V = TypeVar("V", bound=Variant)
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[V]):
-    """An experiment's variants, in the order in which they were asked for.
+    """An experiment's variants, in the order in which they were asked for."""
 
-    Attributes:
-        columns: of the table.
-        provenance: kernel, link, settings, losses of the recording; "experiment" names it.
-    """
-
-    columns: ClassVar[Sequence[Column]] = ()
+    columns: ClassVar[Sequence[Column]] = ()  #: of the table
 
     variants: Sequence[V]
+    #: kernel, link, settings, losses of the recording; "experiment" names it
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:

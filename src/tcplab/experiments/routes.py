@@ -18,8 +18,6 @@ from tcplab.lab import Lab, Network
 from tcplab.models import announced_mss_bytes
 from tcplab.tables import Column
 
-__all__ = ["Route", "Routes", "measure"]
-
 
 @dataclass(frozen=True, slots=True)
 class Route(Variant):

@@ -27,8 +27,6 @@ from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Loopback
 from tcplab.tables import Column
 
-__all__ = ["Queue", "Queues", "measure"]
-
 Method = Literal["read + send", "sendfile"]
 
 FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue take together
@@ -88,10 +86,6 @@ def measure(
     Args:
         clients: connections, each of which takes up to 12 MB of memory.
         runs: rounds of both methods.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: there is too little memory for it, or no laboratory can be made here.
     """
     if (available := _meminfo_bytes("MemAvailable")) < 2 * clients * NEEDED_BYTES:
         raise LabError(

@@ -25,8 +25,6 @@ from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = ["PUBLISHED_MS_PER_MESSAGE", "VARIANTS", "SmallWrites", "SmallWritesVariant", "measure"]
-
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
 #: Red Hat's figures: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
@@ -171,10 +169,6 @@ def measure(
         segments: keep the recorded segments, for a timeline: where loopback could record none, the
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     if segments and isinstance(network, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")

@@ -18,8 +18,6 @@ from tcplab.lab import Network
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column
 
-__all__ = ["Batching", "BatchingVariant", "measure"]
-
 _MAX_DATAGRAM_BYTES: Final = 65_507
 _MAX_BATCH: Final = 64  # datagrams in one call with UDP_SEGMENT
 _LARGE_BUFFER_BYTES: Final = 8 << 20
@@ -93,10 +91,6 @@ def measure(
         runs: rounds of all methods.
         count: datagrams in a run.
         datagram_bytes: size of a datagram, and of TCP's small writes.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: a program failed.
     """
     with open_loopback() as network:
         methods = _methods(network, count, datagram_bytes)

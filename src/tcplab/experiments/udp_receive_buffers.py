@@ -19,8 +19,6 @@ from tcplab.lab import Host
 from tcplab.programs import udp_bulk
 from tcplab.tables import Column
 
-__all__ = ["ReceiveBuffer", "ReceiveBuffers", "fill_receive_buffer", "measure"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReceiveBuffer(Variant):
@@ -89,10 +87,6 @@ def measure(
         runs: rounds of all sizes.
         count: datagrams in a run.
         datagram_bytes: size of a datagram.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: a program failed.
     """
     with open_loopback() as network:
         results, done = in_rounds(

@@ -23,18 +23,6 @@ from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-__all__ = [
-    "Cell",
-    "Option",
-    "Pattern",
-    "Receiver",
-    "WriteMatrix",
-    "WritePatterns",
-    "measure",
-    "measure_matrix",
-    "send_writes",
-]
-
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
 DEFAULT_PATTERNS: Final = (
     (100,),
@@ -55,16 +43,12 @@ WARM_UP: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Pattern(Variant):
-    """A pattern of writes, repeated over one connection.
+    """A pattern of writes, repeated over one connection."""
 
-    Attributes:
-        writes: bytes of each write, in order.
-        segments: payload bytes of the segments of the last message, as captured at the sender.
-        arrivals_ms: from the first write to the arrival of the last byte, one value per message.
-    """
-
-    writes: tuple[int, ...]
+    writes: tuple[int, ...]  #: bytes of each write, in order
+    #: payload bytes of the segments of the last message, as captured at the sender
     segments: tuple[int, ...]
+    #: from the first write to the arrival of the last byte, one value per message
     arrivals_ms: tuple[float, ...]
 
     @property
@@ -103,14 +87,10 @@ class WritePatterns(Result[Pattern]):
 
 @dataclass(frozen=True, slots=True)
 class Cell(Pattern):
-    """A pattern of writes with one option of the sender and one receiver.
+    """A pattern of writes with one option of the sender and one receiver."""
 
-    Attributes:
-        option: how the sender hands the writes to TCP.
-        receiver: when the other end acknowledges: as Linux does, as late as it may, at once.
-    """
-
-    option: Option
+    option: Option  #: how the sender hands the writes to TCP
+    #: when the other end acknowledges: as Linux does, as late as it may, at once
     receiver: Receiver
 
     @property
@@ -173,10 +153,6 @@ def measure(
         messages: messages per pattern, after three that do not count.
         nodelay: set TCP_NODELAY on the sender.
         network: a laboratory of its own unless given.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     _check(patterns)
     option: Option = "no_delay" if nodelay else "default"
@@ -203,10 +179,6 @@ def measure_matrix(
             after every read, since it does not last (tcp(7)).
         messages: messages per cell, after three that do not count.
         network: a laboratory of its own unless given.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     _check(patterns)
     with ExitStack() as stack:

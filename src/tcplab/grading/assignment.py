@@ -29,8 +29,6 @@ from tcplab.grading.checks import Verdict, describe
 if TYPE_CHECKING:
     from tcplab.grading.submission import Submission
 
-__all__ = ["Assignment", "CheckResult", "Numbers", "Task", "load_module", "open_assignment"]
-
 T = TypeVar("T")
 
 #: A file larger than this is no C source.

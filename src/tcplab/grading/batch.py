@@ -28,33 +28,22 @@ from tcplab.grading.steps import PRELOAD, Task, grade_submission
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["Batch", "grade"]
-
 #: A submission that takes longer than this is given up; its own limits should have ended it before.
 DEADLINE_S: Final = 900.0
 
 
 @dataclass(slots=True)
 class Batch:
-    """The outcome of a run over a class.
+    """The outcome of a run over a class."""
 
-    Attributes:
-        graded: students graded in this run.
-        kept: students whose grades were up to date.
-        feedback: those of them whose feedback was made anew, since a person marked something.
-        failed: student -> why there is no grade.
-        interrupted: whether Ctrl-C ended it.
-        seconds: it took.
-        report: the report's page.
-    """
-
-    graded: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    graded: list[str] = field(default_factory=list)  #: students graded in this run
+    kept: list[str] = field(default_factory=list)  #: students whose grades were up to date
+    #: those of them whose feedback was made anew, since a person marked something
     feedback: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False
-    seconds: float = 0.0
-    report: Path | None = None
+    failed: dict[str, str] = field(default_factory=dict)  #: student -> why there is no grade
+    interrupted: bool = False  #: whether Ctrl-C ended it
+    seconds: float = 0.0  #: it took
+    report: Path | None = None  #: the report's page
 
     def take(self, finished: Finished[Task]) -> None:
         """Takes the result of one submission over."""

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
 
     from tcplab.segments import SegmentArray
 
-__all__ = [
-    "CallLog",
-    "Facts",
-    "calls_of",
-    "cause_of",
-    "data_segments",
-    "facts_of",
-    "finish",
-    "longest_pause",
-    "make_captures",
-    "pauses_ms",
-    "record_connection",
-]
-
 S = TypeVar("S")
 
 _HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
@@ -80,31 +66,19 @@ def calls_of(capture: Path) -> list[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Counts of a capture of one connection whose client sends.
+    """Counts of a capture of one connection whose client sends."""
 
-    Attributes:
-        rows: its segments.
-        data: those of the client that carry data, retransmissions among them.
-        segments: how many there are, both ways.
-        from_client: those of the client.
-        data_segments: those of the client that carry data.
-        both_ways: all that carry data.
-        payload_bytes: in the client's, what is sent again counted again.
-        longest_pause_ms: between two data segments of the client in a row; 0 with fewer than two.
-        first_to_last_ms: from the client's first data segment to its last.
-        cause: which made it.
-    """
-
-    rows: SegmentArray
-    data: SegmentArray
-    segments: int
-    from_client: int
-    data_segments: int
-    both_ways: int
-    payload_bytes: int
+    rows: SegmentArray  #: its segments
+    data: SegmentArray  #: those of the client that carry data, retransmissions among them
+    segments: int  #: how many there are, both ways
+    from_client: int  #: those of the client
+    data_segments: int  #: those of the client that carry data
+    both_ways: int  #: all that carry data
+    payload_bytes: int  #: in the client's, what is sent again counted again
+    #: between two data segments of the client in a row; 0 with fewer than two
     longest_pause_ms: float
-    first_to_last_ms: float
-    cause: str
+    first_to_last_ms: float  #: from the client's first data segment to its last
+    cause: str  #: which made it
 
 
 @lru_cache(maxsize=64)

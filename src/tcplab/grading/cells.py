@@ -22,8 +22,6 @@ from tcplab.grading.flags import suspicious_answers
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.grading.sandbox_runner import KEPT_TYPES
 
-__all__ = ["Cells", "Ran", "run_cells"]
-
 #: Cells to be run: the index in the notebook and the source of each.
 Cells = Sequence[tuple[int, str]]
 
@@ -33,21 +31,15 @@ MAX_RESTARTS: Final = 3
 
 @dataclass(slots=True)
 class Ran:
-    """The results of a notebook's cells.
+    """The results of a notebook's cells."""
 
-    Attributes:
-        outputs: of each cell that ended, by its index.
-        answers: plain data, None for what is missing.
-        files: bytes by name, as they were at the end.
-        notes: what a learner should know (a cell that was stopped).
-        flags: for a person to look at.
-    """
-
+    #: of each cell that ended, by its index
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for what is missing
+    files: dict[str, bytes] = field(default_factory=dict)  #: bytes by name, as they were at the end
+    #: what a learner should know (a cell that was stopped)
     notes: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  #: for a person to look at
 
 
 def run_cells(

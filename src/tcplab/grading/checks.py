@@ -12,26 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = [
-    "Hint",
-    "Verdict",
-    "as_number",
-    "choice",
-    "combine",
-    "count",
-    "counts",
-    "counts_in",
-    "describe",
-    "equal_parts",
-    "list_in",
-    "number",
-    "numbers_in",
-    "one_of",
-    "score",
-    "sizes_in",
-    "text",
-]
-
 #: Shares are rounded so that a score is the same however it was summed up.
 _DIGITS: Final = 4
 
@@ -40,17 +20,14 @@ _DIGITS: Final = 4
 class Verdict:
     """The result of a check.
 
-    Attributes:
-        share: of the question's points, 0 to 1; None when it could not be judged here and a person
-            has to.
-        message: to the learner: plain text, one or two sentences.
 
     Raises:
         ValueError: share is not from 0 to 1.
     """
 
+    #: of the question's points, 0 to 1; None when it could not be judged here and a person has to
     share: float | None
-    message: str
+    message: str  #: to the learner: plain text, one or two sentences
 
     def __post_init__(self) -> None:
         if self.share is not None and not 0 <= self.share <= 1:
@@ -64,17 +41,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A wrong answer that is known to occur, why it does, and what it is worth.
+    """A wrong answer that is known to occur, why it does, and what it is worth."""
 
-    Attributes:
-        value: the wrong answer.
-        message: what leads there, without saying what is right.
-        share: of the points.
-    """
-
-    value: Any
-    message: str
-    share: float = 0.0
+    value: Any  #: the wrong answer
+    message: str  #: what leads there, without saying what is right
+    share: float = 0.0  #: of the points
 
 
 def score(verdict: Verdict, points: float) -> float | None:

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_commands"]
-
 
 def add_commands(commands: Any) -> None:
     """Adds the instructor's commands to those of `tcplab`."""

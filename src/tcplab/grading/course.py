@@ -13,8 +13,6 @@ from tcplab.errors import ParameterError
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["configure", "find_alembic", "load_course"]
-
 
 def configure(c: Any, root: Path) -> None:
     """Sets nbgrader up; the body of a course's nbgrader_config.py::

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-__all__ = ["suspicious_answers", "suspicious_source"]
-
 #: Kind of flag -> what to look for in a cell or a C file.
 PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     kind: re.compile(pattern)

@@ -20,8 +20,6 @@ from typing import Any
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import configure, find_alembic
 
-__all__ = ["generate", "main", "release"]
-
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
     """Writes the exercises of all assignments in root/solutions into target, anew; their names.

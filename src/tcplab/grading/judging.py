@@ -24,8 +24,6 @@ from tcplab.grading.flags import suspicious_source
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
-__all__ = ["Judge", "Report", "parts_of"]
-
 MAX_MESSAGE: Final = 2000
 
 

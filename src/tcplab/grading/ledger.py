@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["NO_MARKS", "Ledger", "marks_by_hand"]
-
 #: The digest of a student for whom no person has marked anything.
 NO_MARKS: Final = "none"
 

@@ -35,14 +35,6 @@ from tcplab.grading.pages import is_active
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
-__all__ = [
-    "RepairingExporter",
-    "SandboxedExecute",
-    "SaveScores",
-    "release_files",
-    "report_path",
-]
-
 _UNSAFE_WARNING: Final = (
     "WARNING: graded with --unsafe-no-sandbox. Nothing kept this notebook from reading or changing"
     " other files; its score is not to be trusted."

@@ -9,8 +9,6 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-__all__ = ["new_assignment"]
-
 #: A complete small assignment, in which NAME stands for its name.
 TEMPLATE: Final = Path(__file__).with_name("template")
 

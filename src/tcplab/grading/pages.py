@@ -16,8 +16,6 @@ from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments.token import STANDARD_TYPES
 
-__all__ = ["is_active", "safe_markdown"]
-
 #: Text, tables and pictures. No form, frame, style, script, vector graphics or embedded object.
 _TAGS: Final = {
     *("a", "abbr", "b", "blockquote", "br", "code", "del", "details", "div", "em"),

@@ -22,8 +22,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Finished", "run_each"]
-
 T = TypeVar("T")
 
 #: A process may have died of somebody else's greed, for memory say: its task is tried once more.
@@ -32,17 +30,11 @@ ATTEMPTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T]):
-    """A task that came to an end.
+    """A task that came to an end."""
 
-    Attributes:
-        task: as it was given.
-        result: what the function returned; None when there is an error.
-        error: why there is no result.
-    """
-
-    task: T
-    result: Any
-    error: str | None = None
+    task: T  #: as it was given
+    result: Any  #: what the function returned; None when there is an error
+    error: str | None = None  #: why there is no result
 
 
 def run_each(

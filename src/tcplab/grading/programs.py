@@ -25,8 +25,6 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import FROM_CLIENT, FROM_SERVER
 
-__all__ = ["Departure", "compiled", "departures", "how_it_ended", "run_into_file"]
-
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
@@ -102,17 +100,14 @@ def run_into_file(
 
 
 class Departure(NamedTuple):
-    """A data segment as it leaves its host for the first time. Bytes count from the stream's first.
+    """A data segment as it leaves its host for the first time.
 
-    Attributes:
-        start_bytes: how much of the stream is before it.
-        end_bytes: how much of the stream has left with it.
-        acked_bytes: how much of the stream was acknowledged by then.
+    Bytes count from the stream's first.
     """
 
-    start_bytes: int
-    end_bytes: int
-    acked_bytes: int
+    start_bytes: int  #: how much of the stream is before it
+    end_bytes: int  #: how much of the stream has left with it
+    acked_bytes: int  #: how much of the stream was acknowledged by then
 
     @property
     def size_bytes(self) -> int:

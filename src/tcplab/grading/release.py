@@ -16,8 +16,6 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-__all__ = ["released_files", "strip_solution"]
-
 _REGION: Final = re.compile(
     r"^[ \t]*/\* BEGIN SOLUTION \*/\n.*?^[ \t]*/\* END SOLUTION \*/\n"
     r"(?:^[ \t]*/\* STUB\n(?P<stub>.*?)^[ \t]*\*/\n)?",

@@ -19,8 +19,6 @@ from typing import Any, Final
 import nbformat
 from nbformat import v4
 
-__all__ = ["Repaired", "repair"]
-
 #: More than a notebook of text and code can be; a larger one is not read.
 MAX_BYTES: Final = 256 << 20
 MAX_CELLS: Final = 2000
@@ -33,18 +31,13 @@ _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
 
 @dataclass(slots=True)
 class Repaired:
-    """A notebook in the assignment's shape.
+    """A notebook in the assignment's shape."""
 
-    Attributes:
-        notebook: of nbformat 4.5, without outputs.
-        repairs: what was mended, "kind: detail".
-        flags: what looks like more than an accident, "kind: detail".
-        untouched_tasks: ids of the task cells below which nothing was written.
-    """
-
-    notebook: Any = None
-    repairs: list[str] = field(default_factory=list)
+    notebook: Any = None  #: of nbformat 4.5, without outputs.
+    repairs: list[str] = field(default_factory=list)  #: what was mended, "kind: detail"
+    #: what looks like more than an accident, "kind: detail"
     flags: list[str] = field(default_factory=list)
+    #: ids of the task cells below which nothing was written
     untouched_tasks: list[str] = field(default_factory=list)
 
     def note(self, kind: str, detail: object = "") -> None:
@@ -54,21 +47,13 @@ class Repaired:
 
 @dataclass(slots=True)
 class _Cell:
-    """A submitted cell: all that is taken over of it.
+    """A submitted cell: all that is taken over of it."""
 
-    Attributes:
-        kind: "code", "markdown" or "raw".
-        source: its text.
-        own: nbgrader's metadata.
-        id: in the notebook; "" without one.
-        scores: results in its outputs that nbgrader would take for a score.
-    """
-
-    kind: str
-    source: str
-    own: Mapping[str, Any]
-    id: str
-    scores: Sequence[str]
+    kind: str  #: "code", "markdown" or "raw"
+    source: str  #: its text
+    own: Mapping[str, Any]  #: nbgrader's metadata
+    id: str  #: in the notebook; "" without one
+    scores: Sequence[str]  #: results in its outputs that nbgrader would take for a score
 
 
 def repair(data: bytes, released: Any) -> Repaired:

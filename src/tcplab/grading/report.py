@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Line", "lines", "write_report"]
-
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 

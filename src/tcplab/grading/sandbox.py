@@ -29,8 +29,6 @@ from tcplab.errors import LabError, SandboxError
 from tcplab.lab import Host, program_path
 from tcplab.listings import source_folder
 
-__all__ = ["Limits", "Outcome", "SandboxError", "Started", "run", "start", "why_no_sandbox"]
-
 MIB: Final = 1 << 20
 
 
@@ -40,29 +38,18 @@ _KEPT_HERE: Final = ("output_bytes", "result_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a sandboxed command: of all its processes together unless said otherwise.
+    """Limits of a sandboxed command: of all its processes together unless said otherwise."""
 
-    Attributes:
-        wall_s: time by the clock.
-        cpu_s: time of all processors.
-        memory_bytes: resident memory, where shared pages count as often as they are shared.
-        process_bytes: address space of each process.
-        processes: how many at a time.
-        folder_bytes: what it writes to its folder, /tmp and /dev/shm together.
-        file_bytes: the largest file.
-        output_bytes: on standard output, and as many on standard error.
-        result_bytes: on the result channel.
-    """
-
-    wall_s: int = 120
-    cpu_s: int = 120
+    wall_s: int = 120  #: time by the clock
+    cpu_s: int = 120  #: time of all processors
+    #: resident memory, where shared pages count as often as they are shared
     memory_bytes: int = 2048 * MIB
-    process_bytes: int = 4096 * MIB
-    processes: int = 64
-    folder_bytes: int = 256 * MIB
-    file_bytes: int = 64 * MIB
-    output_bytes: int = 1 * MIB
-    result_bytes: int = 8 * MIB
+    process_bytes: int = 4096 * MIB  #: address space of each process
+    processes: int = 64  #: how many at a time
+    folder_bytes: int = 256 * MIB  #: what it writes to its folder, /tmp and /dev/shm together
+    file_bytes: int = 64 * MIB  #: the largest file
+    output_bytes: int = 1 * MIB  #: on standard output, and as many on standard error
+    result_bytes: int = 8 * MIB  #: on the result channel
 
     def options(self) -> list[str]:
         """Of sandbox_run."""
@@ -72,28 +59,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a sandboxed command, and its output.
+    """The end of a sandboxed command, and its output."""
 
-    Attributes:
-        exit_status: None when it did not exit by itself.
-        signal: the name of the signal that ended it, else None.
-        stopped_by: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), else
-            None.
-        left_behind: processes that it had started and that were alive when it ended.
-        output: standard output, at most as long as was allowed.
-        errors: standard error, likewise.
-        result: what was written to the result channel, likewise.
-        sandboxed: False for a run without a sandbox.
-    """
-
-    exit_status: int | None
-    signal: str | None
+    exit_status: int | None  #: None when it did not exit by itself
+    signal: str | None  #: the name of the signal that ended it, else None
+    #: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), else None
     stopped_by: str | None
-    left_behind: int
-    output: bytes
-    errors: bytes
-    result: bytes
-    sandboxed: bool = True
+    left_behind: int  #: processes that it had started and that were alive when it ended
+    output: bytes  #: standard output, at most as long as was allowed
+    errors: bytes  #: standard error, likewise
+    result: bytes  #: what was written to the result channel, likewise
+    sandboxed: bool = True  #: False for a run without a sandbox
 
     @property
     def ok(self) -> bool:

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Staged", "content_key", "stage"]
-
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 256 << 20
 MAX_FILES: Final = 500
@@ -26,15 +24,10 @@ _BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__"})
 
 @dataclass(slots=True)
 class Staged:
-    """The result of copying a submission.
+    """The result of copying a submission."""
 
-    Attributes:
-        repairs: what was mended, "kind: detail".
-        flags: what looks like more than an accident.
-    """
-
-    repairs: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
+    repairs: list[str] = field(default_factory=list)  #: what was mended, "kind: detail"
+    flags: list[str] = field(default_factory=list)  #: what looks like more than an accident
 
 
 def stage(source: Path, target: Path, notebook: str) -> Staged:

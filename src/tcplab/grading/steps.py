@@ -27,8 +27,6 @@ from tcplab.grading.staging import content_key, stage
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["PRELOAD", "Task", "grade_submission"]
-
 #: What a grading process imports: loaded once, before the first of them starts.
 PRELOAD: Final = (
     "nbgrader.converters",
@@ -42,29 +40,17 @@ ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A submission to be graded.
+    """A submission to be graded."""
 
-    Attributes:
-        student: the id, which is the folder's name.
-        assignment: such as "ps5".
-        course: the folder with nbgrader_config.py.
-        reports: the assignment's folder there, for logs and the ledger.
-        source_key: digest of the assignment and of how it is graded.
-        marks_key: digest of what persons marked.
-        again: grade also what is graded and unchanged.
-        feedback: make the feedback page.
-        unsafe_no_sandbox: run it without a sandbox.
-    """
-
-    student: str
-    assignment: str
-    course: Path
-    reports: Path
-    source_key: str
-    marks_key: str
-    again: bool = False
-    feedback: bool = True
-    unsafe_no_sandbox: bool = False
+    student: str  #: the id, which is the folder's name
+    assignment: str  #: such as "ps5"
+    course: Path  #: the folder with nbgrader_config.py.
+    reports: Path  #: the assignment's folder there, for logs and the ledger
+    source_key: str  #: digest of the assignment and of how it is graded
+    marks_key: str  #: digest of what persons marked
+    again: bool = False  #: grade also what is graded and unchanged
+    feedback: bool = True  #: make the feedback page
+    unsafe_no_sandbox: bool = False  #: run it without a sandbox
 
 
 def grade_submission(task: Task) -> dict[str, Any]:

@@ -26,8 +26,6 @@ from tcplab.programs.pair import Running, await_listener
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-__all__ = ["Built", "LabRun", "Submission"]
-
 _COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=8 << 20)
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20

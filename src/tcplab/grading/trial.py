@@ -28,43 +28,29 @@ from tcplab.grading.judging import Judge
 from tcplab.grading.release import released_files
 from tcplab.grading.staging import stage
 
-__all__ = ["Mutant", "Trial", "Tried"]
-
 _SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n.*?^### END SOLUTION(\n|\Z)", re.M | re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A wrong solution: the reference with some cells and files changed.
+    """A wrong solution: the reference with some cells and files changed."""
 
-    Attributes:
-        score: the points that it must get.
-        answers: id of an answer's cell -> its new source.
-        files: name -> (old, new) replacements in the reference file.
-    """
-
-    score: float
+    score: float  #: the points that it must get
+    #: id of an answer's cell -> its new source
     answers: Mapping[str, str] = field(default_factory=dict)
+    #: name -> (old, new) replacements in the reference file
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The result of a trial.
+    """The result of a trial."""
 
-    Attributes:
-        name: "reference", "untouched" or the mutant's.
-        expected: points.
-        scores: by question; None for what could not be judged.
-        messages: by question.
-        flags: for a person to look at: an honest solution must have none.
-    """
-
-    name: str
-    expected: float
-    scores: Mapping[str, float | None]
-    messages: Mapping[str, str]
-    flags: Sequence[str]
+    name: str  #: "reference", "untouched" or the mutant's
+    expected: float  #: points
+    scores: Mapping[str, float | None]  #: by question; None for what could not be judged
+    messages: Mapping[str, str]  #: by question
+    flags: Sequence[str]  #: for a person to look at: an honest solution must have none
 
     @property
     def total(self) -> float:

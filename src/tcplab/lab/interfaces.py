@@ -22,8 +22,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
-__all__ = ["SEGMENTATION", "Interfaces", "import_early"]
-
 #: What makes frames larger than the MTU: TSO, GSO and GRO.
 SEGMENTATION: Final = (
     "tcp-segmentation-offload",

@@ -16,8 +16,6 @@ from tcplab.models.messages import message_calls
 from tcplab.models.nagle import NagleSender, SenderState, SimulatedSegment
 from tcplab.models.reasons import Reason
 
-__all__ = ["MESSAGES", "Step", "message_steps"]
-
 REPLY_BYTES: Final = 2
 #: The steps are those of the last message of so many; the model plays one more after it.
 MESSAGES: Final = 4

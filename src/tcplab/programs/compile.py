@@ -16,8 +16,6 @@ from typing import Final
 from tcplab.errors import LabError
 from tcplab.listings import shared_sources
 
-__all__ = ["Built", "Compiler", "compile_here", "compile_program"]
-
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
 #: What a learner is shown of the compiler's messages.
 MAX_LINES: Final = 20

@@ -6,8 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Event", "File", "read_log"]
-
 File = str | PathLike[str]
 
 

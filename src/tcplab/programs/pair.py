@@ -19,19 +19,6 @@ from tcplab.errors import LabError
 from tcplab.lab import Command, Host, Network, Pair
 from tcplab.lab.host import ending
 
-__all__ = [
-    "TIMEOUT_S",
-    "AnyNetwork",
-    "RunOptions",
-    "Running",
-    "await_listener",
-    "buffer_size",
-    "last_object",
-    "long_options",
-    "run_pair",
-    "short_options",
-]
-
 AnyNetwork = Network | Pair
 
 DEADLINE_S: Final = 30.0

@@ -13,8 +13,6 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-__all__ = ["PatternResult", "write_patterns", "writepattern_peer"]
-
 #: Calls that a timeline knows, under its names.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",

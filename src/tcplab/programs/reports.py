@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, get_type_hints
 
-__all__ = ["Percentiles", "Report", "SocketOptions", "TcpInfo", "Usage"]
-
 #: The kernel's view of a connection: the fields of ``struct tcp_info`` (linux/tcp.h) under the
 #: kernel's names, with the unit added: ``rtt_us``, ``busy_time_us``, ``snd_mss_bytes``, ...
 TcpInfo = Mapping[str, Any]

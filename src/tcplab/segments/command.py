@@ -11,8 +11,6 @@ import numpy as np
 from tcplab.segments import SegmentArray, flag_names, from_file, summary, write_csv, write_json
 from tcplab.segments.table import TCP
 
-__all__ = ["SUMMARY", "add_arguments", "print_segments"]
-
 SUMMARY: Final = "the TCP and UDP segments of a capture file (pcap or pcapng), a line each"
 
 _HEADINGS: Final = ("packet", "time (s)", "way", "bytes", "seq", "ack", "window", "flags", "notes")

@@ -19,8 +19,6 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-__all__ = ["EndpointTable", "number_connections"]
-
 
 class EndpointTable:
     """Numbers the pairs of endpoints, in order of appearance.

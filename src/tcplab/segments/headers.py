@@ -27,8 +27,6 @@ from tcplab.segments.table import (
 if TYPE_CHECKING:
     from tcplab.segments.connections import EndpointTable
 
-__all__ = ["Decoder", "Positions"]
-
 
 @dataclasses.dataclass(slots=True)
 class Positions:

@@ -14,8 +14,6 @@ import numpy as np
 from tcplab.segments.table import Array, Connection, Int64Array, SegmentArray
 from tcplab.tables import Column, Table
 
-__all__ = ["ConnectionSummary", "DirectionSummary", "SizeBin", "Summary", "summary"]
-
 _COMMON_SIZES: Final = 8
 
 

@@ -10,22 +10,6 @@ import numpy.typing as npt
 
 from tcplab.checks import choice
 
-__all__ = [
-    "ACK",
-    "DTYPE",
-    "FIN",
-    "FROM_CLIENT",
-    "FROM_SERVER",
-    "PSH",
-    "RST",
-    "SYN",
-    "TCP",
-    "UDP",
-    "Connection",
-    "SegmentArray",
-    "Sender",
-]
-
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]

@@ -22,8 +22,6 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-__all__ = ["analyse"]
-
 # A "stream" is one direction of a connection, number 2 x connection + direction. What depends on
 # earlier segments is computed for all streams at once, with the rows sorted by stream.
 #

@@ -12,8 +12,6 @@ import numpy as np
 
 from tcplab.segments.table import Array, SegmentArray
 
-__all__ = ["flag_names", "write_csv", "write_json"]
-
 _FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 

@@ -12,8 +12,6 @@ from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
 
-__all__ = ["explain_acks", "with_arrivals"]
-
 #: An ACK that leaves this long after the data came was delayed on purpose. Linux waits 40 ms or
 #: more, others from 25 ms (RFC 9293, 3.8.6.3: less than 500); one sent at once takes microseconds.
 DELAYED_NS: Final = 10_000_000

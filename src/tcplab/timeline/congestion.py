@@ -8,8 +8,6 @@ from typing import Final
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 
-__all__ = ["CongestionWindow"]
-
 #: HyStart of cubic may leave slow start from here on (hystart_low_window), without a loss.
 _HYSTART_LOW_SEGMENTS: Final = 16
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
-from tcplab.segments import FIN, PSH, SYN, TCP, SegmentArray
+from tcplab.segments import FIN, SYN, TCP, SegmentArray
 
 if TYPE_CHECKING:
     from tcplab.timeline.exchange import Exchange
-
-__all__ = ["PSH", "WRITES", "Evidence", "Packet", "gather"]
 
 #: Names of events in a log, in which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")

@@ -16,8 +16,6 @@ from tcplab.timeline.rules import NO_OPTIONS
 from tcplab.timeline.timeline import Timeline
 from tcplab.timeline.wire_queue import wire_queue
 
-__all__ = ["Exchange", "explain"]
-
 R = TypeVar("R")
 
 

@@ -11,9 +11,6 @@ from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.rules import Sender, Why, count_bytes
 
-__all__ = ["Moment", "Observations"]
-
-
 _TSO_WIN_DIVISOR: Final = 3
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from tcplab.models import Reason
 
-__all__ = ["ENDS_MESSAGE", "WAITING", "Ack", "Hold", "Mark", "Segment", "Write"]
-
 #: Reasons for which the sender, or the wire, keeps bytes waiting.
 WAITING: Final = (
     Reason.HELD_BY_NAGLE,

@@ -13,12 +13,11 @@ from typing import Final, TypeAlias
 
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
-from tcplab.timeline.evidence import PSH, WRITES, Evidence, Packet
+from tcplab.segments import PSH
+from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.observations import Moment, Observations
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write
 from tcplab.timeline.rules import Sender, Why, count_bytes
-
-__all__ = ["NO_LOG", "Replay"]
 
 NO_LOG: Final = "the application's log: when were these bytes written?"
 

@@ -13,8 +13,6 @@ from tcplab.models import Reason
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
 
-__all__ = ["NO_MSS", "NO_OPTIONS", "Sender", "Why", "count_bytes"]
-
 NO_MSS: Final = "the MSS: no SYN in the capture, no options of the socket"
 NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 #: tcp_bound_to_half_wnd: below this, a window bounds the segments whole; above it, by its half.

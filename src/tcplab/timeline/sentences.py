@@ -11,8 +11,6 @@ from tcplab.timeline.parts import Ack, Hold, Segment
 if TYPE_CHECKING:
     from tcplab.timeline.timeline import Timeline
 
-__all__ = ["HELD_BY", "WAITED_FOR", "missing_evidence", "sentences", "waiting", "writes_carried"]
-
 #: How a sentence goes on after "held 40.1 ms".
 HELD_BY: Final = {
     Reason.HELD_BY_NAGLE: "by Nagle",

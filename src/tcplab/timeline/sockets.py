@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from tcplab.programs import SocketOptions
 
-__all__ = ["read_options", "read_tcp_info", "sampling"]
-
 # struct tcp_info of linux/tcp.h: bytes, then words of the width of their group.
 _BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
 _GROUPS: Final = (

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from tcplab.models.steps import Step
 from tcplab.timeline.timeline import Timeline
 
-__all__ = ["agreement", "matches", "recorded_steps"]
-
 
 def recorded_steps(timeline: Timeline) -> list[Step]:
     """Writes, segments and ACKs of the last message, as they were recorded at the sender."""

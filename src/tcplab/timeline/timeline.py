@@ -11,8 +11,6 @@ from tcplab.tables import Column, Table
 from tcplab.timeline.parts import ENDS_MESSAGE, Ack, Hold, Mark, Segment, Write
 from tcplab.timeline.sentences import sentences, writes_carried
 
-__all__ = ["Timeline"]
-
 _COLUMNS: Final = (
     Column("message", "message", "d"),
     Column("segment", "segment", "d"),

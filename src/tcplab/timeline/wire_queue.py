@@ -12,8 +12,6 @@ from tcplab.models import ETHERNET_FRAMING_BYTES, Reason
 from tcplab.timeline.evidence import Evidence
 from tcplab.timeline.parts import Hold, Segment
 
-__all__ = ["wire_queue"]
-
 #: A segment that took this much longer than the fastest waited in a queue; less may be the machine.
 QUEUED_NS: Final = 1_000_000
 #: So long without a known reason is worth telling.

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.tables import Table
 
-__all__ = ["chart", "picture"]
-
 #: Points of the model's line.
 POINTS: Final = 91
 

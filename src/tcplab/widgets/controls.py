@@ -10,8 +10,6 @@ from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
 
-__all__ = ["Choice", "Control", "Number", "checked"]
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

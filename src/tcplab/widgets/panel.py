@@ -23,8 +23,6 @@ from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
 
-__all__ = ["Panel"]
-
 #: Time limit of a live run's picture after Stop.
 DRAWING_S: Final = 10.0
 #: A live run that has not begun to draw so soon after Stop is ended.

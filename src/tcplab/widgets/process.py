@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-__all__ = ["Worker"]
-
 
 class Worker:
     """A `tcplab.widgets.worker` that waits for requests.

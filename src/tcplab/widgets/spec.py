@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from tcplab.lab import Lab
     from tcplab.tables import Table
 
-__all__ = [
-    "KEPT_RUNS",
-    "PANELS",
-    "Call",
-    "ExperimentRun",
-    "Job",
-    "Lane",
-    "Measurement",
-    "PanelSpec",
-    "Shown",
-    "Values",
-    "load",
-]
-
 #: A panel keeps the results of its last runs, for comparison.
 KEPT_RUNS: Final = 3
 

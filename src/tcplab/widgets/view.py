@@ -19,8 +19,6 @@ from tcplab.widgets.spec import KEPT_RUNS
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
 
-__all__ = ["PanelView"]
-
 STATIC: Final = Path(__file__).parent / "static"
 
 

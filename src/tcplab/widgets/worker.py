@@ -41,8 +41,6 @@ from tcplab.widgets.spec import PanelSpec, Shown, Values, load
 if TYPE_CHECKING:
     from tcplab.capture import Recording
 
-__all__ = ["main"]
-
 #: A worker without a request for so long ends; the next run starts another.
 IDLE_S: Final = 600.0
 #: A recording ends when it is larger: it has to pass through a browser.

@@ -17,23 +17,6 @@ from tcplab.errors import LabError
 from tcplab.lab import Lab
 from tcplab.programs import TcpBulkResult, TcpSource
 
-__all__ = [
-    "MOST_BYTES",
-    "MSS_BYTES",
-    "SEND_OVERHEAD_BYTES",
-    "Sample",
-    "connection",
-    "core_limit",
-    "held_bytes",
-    "kernel_version",
-    "limited_share",
-    "read_all",
-    "samples_of",
-    "send_window",
-    "sending",
-    "steady_mbit",
-]
-
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
 #: What the kernel charges the send buffer for each packet beyond its data [measured, Linux 6.18].
 SEND_OVERHEAD_BYTES: Final = 832

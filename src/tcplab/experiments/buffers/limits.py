@@ -18,8 +18,6 @@ from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
-__all__ = ["CASES", "Case", "Limit", "Limits", "Verdict", "measure_limits"]
-
 Case = Literal["receive buffer", "send buffer", "network", "application"]
 Verdict = Literal[
     "receive window", "congestion window", "application", "send buffer or application"
@@ -90,10 +88,6 @@ def measure_limits(
         rate_mbit: rate of the wire.
         buffer_bytes: the small buffer; the slow application writes half as much at a time, and
             pauses for three round-trip times.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
         limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]

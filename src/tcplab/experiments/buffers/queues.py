@@ -27,8 +27,6 @@ from tcplab.models import bdp_bytes, serialisation_ms
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, small_writes, tcp_bulk
 from tcplab.tables import Column
 
-__all__ = ["Queue", "Queues", "measure_queues"]
-
 
 @dataclass(frozen=True, slots=True)
 class Queue(Variant):
@@ -100,10 +98,6 @@ def measure_queues(
         rate_mbit: rate of the wire.
         rtt_ms: round-trip time of the idle wire.
         duration_s: duration of each transfer.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     for packets, size in variants:
         whole("queue_packets", packets, 1, 100_000)

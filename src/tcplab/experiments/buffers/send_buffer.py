@@ -24,16 +24,6 @@ from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
-__all__ = [
-    "Held",
-    "Holding",
-    "Receiver",
-    "SmallBuffer",
-    "SmallBuffers",
-    "measure_held",
-    "measure_one_segment",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Holding(Variant):
@@ -86,10 +76,6 @@ def measure_held(
         writes_bytes: sizes of one write.
         sndbuf_bytes: SO_SNDBUF to ask for.
         rtt_ms: round-trip time of the wire.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     with Lab(rtt_ms=rtt_ms) as lab:
         holdings = []
@@ -182,10 +168,6 @@ def measure_one_segment(
     Args:
         requests: sizes of SO_SNDBUF to ask for.
         writes: writes per connection.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:

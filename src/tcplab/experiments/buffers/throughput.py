@@ -31,17 +31,6 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_fr
 from tcplab.programs import SinkOptions, tcp_bulk
 from tcplab.tables import Column
 
-__all__ = [
-    "REQUESTS",
-    "Autotuning",
-    "Side",
-    "Sweep",
-    "Transfer",
-    "Tuned",
-    "measure",
-    "measure_autotuning",
-]
-
 Side = Literal["receive", "send"]
 REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 
@@ -140,10 +129,6 @@ def measure(
         requests: sizes of SO_RCVBUF or SO_SNDBUF to ask for.
         rate_mbit: rate of the wire.
         side: whose buffer is set.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
@@ -261,10 +246,6 @@ def measure_autotuning(
         requests: sizes of SO_RCVBUF to ask for; auto leaves it to the kernel.
         rate_mbit: rate of the wire.
         duration_s: duration of each transfer.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     # A queue that loses nothing: what follows a loss is another lesson.

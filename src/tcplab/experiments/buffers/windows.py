@@ -30,8 +30,6 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-__all__ = ["Grant", "Grants", "Order", "Ordered", "measure_grants", "measure_order"]
-
 
 @dataclass(frozen=True, slots=True)
 class Grant(Variant):
@@ -93,10 +91,6 @@ def measure_grants(
     Args:
         requests: sizes to ask for, on both kinds of buffer; auto for a socket that is left alone.
         transfer_bytes: sent into each buffer.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
@@ -219,10 +213,6 @@ def measure_order(
         sizes: pairs of bytes before listen() and after accept(), 1 to 2^30; None for not set.
         rtt_ms: round-trip time of the wire.
         transfer_bytes: sent each time.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     for size in (size for pair in sizes for size in pair if size is not None):
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
     from tcplab.timeline import Timeline
 
-__all__ = ["ZeroWindow", "measure_zero_window"]
-
 
 @dataclass(frozen=True, slots=True)
 class ZeroWindow:
@@ -123,10 +121,6 @@ def measure_zero_window(
         pause_ms: time during which the receiver does not read.
         rcvbuf_bytes: SO_RCVBUF to ask for.
         rtt_ms: round-trip time of the wire.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     from tcplab.timeline.sockets import read_options
 

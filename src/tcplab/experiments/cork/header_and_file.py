@@ -16,8 +16,6 @@ from tcplab.lab import Lab
 from tcplab.programs import HeaderOptions, send_file
 from tcplab.tables import Column
 
-__all__ = ["HEADER_MODES", "HeaderAndFile", "HeaderMode", "Headers", "measure_header_and_file"]
-
 HeaderMode = Literal["default", "no_delay", "cork", "msg_more", "read+send, cork"]
 HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
@@ -74,10 +72,6 @@ def measure_header_and_file(
     Args:
         header_bytes: size of the header.
         file_bytes: size of the file; it leaves before the first ACK of a connection.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     with Lab(rtt_ms=10) as lab, tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = File(directory) / "file"

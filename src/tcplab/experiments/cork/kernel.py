@@ -31,15 +31,6 @@ from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Host, Lab
 from tcplab.tables import Column
 
-__all__ = [
-    "Autocorking",
-    "Autocorks",
-    "Corked",
-    "Leak",
-    "measure_autocorking",
-    "measure_two_sockets",
-]
-
 # ---- autocorking ---------------------------------------------------------------------------------
 
 
@@ -92,10 +83,6 @@ def measure_autocorking(
     Args:
         writes: small writes per variant.
         write_bytes: size of each.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, a program failed, or the kernel has no tbf.
     """
     body = f" 0:write={write_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
@@ -174,10 +161,6 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
 
     Args:
         writes: writes to each socket.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here.
     """
     variants = []
     with Lab() as lab:

@@ -20,16 +20,6 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Timeline
 
-__all__ = [
-    "MODES",
-    "PUBLISHED_MS_PER_MESSAGE",
-    "PUBLISHED_WRITES_BYTES",
-    "Cork",
-    "Message",
-    "SendMode",
-    "measure",
-]
-
 SendMode = Literal["default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay"]
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)
 
@@ -118,10 +108,6 @@ def measure(
         messages: messages per variant.
         rtt_ms: round-trip time of the wire.
         variants: means of sending to compare, in this order.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     sizes = tuple(writes_bytes)
     if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:

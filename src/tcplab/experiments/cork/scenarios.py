@@ -18,16 +18,6 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-__all__ = [
-    "SCENARIOS",
-    "Forgotten",
-    "Scenario",
-    "Scenarios",
-    "Waited",
-    "measure_forgotten",
-    "measure_scenarios",
-]
-
 #: Scripts are played again when a call was so far from its time, and so often at most.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
@@ -84,10 +74,6 @@ def measure_forgotten(
 
     Args:
         rtts_ms: round-trip times of the wire.
-
-    Raises:
-        ParameterError: an argument is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
@@ -224,10 +210,6 @@ def measure_scenarios(
     Args:
         variants: names of scripts.
         rtt_ms: round-trip time of the wire.
-
-    Raises:
-        ParameterError: an argument is out of range, or there is no such script.
-        LabError: no laboratory can be made here, or a program failed.
     """
     choices("variants", variants, SCENARIOS)
     scripts = []

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-__all__ = ["MSS_BYTES", "SETTLE_MS", "Played", "play", "run_lengths", "script_words", "segments_of"]
-
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
 #: Both ends come to rest after the handshake before the first call of a script.
 SETTLE_MS: Final = 60

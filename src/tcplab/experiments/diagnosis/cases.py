@@ -16,23 +16,6 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
 from tcplab.tables import Column, Table, digits
 from tcplab.timeline import Exchange, Timeline
 
-__all__ = [
-    "BACKUP_BYTES",
-    "BLOCK_BYTES",
-    "LINES",
-    "LINE_BYTES",
-    "PROGRAMS",
-    "REQUESTS",
-    "REQUEST_BYTES",
-    "Backup",
-    "Diagnosis",
-    "Excess",
-    "Program",
-    "Requests",
-    "Ticker",
-    "line_of",
-]
-
 Program = Literal["request", "backup", "ticker"]
 PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
 

@@ -22,8 +22,6 @@ from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
 from tcplab.listings import source_path
 
-__all__ = ["Verdict", "check", "copy"]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -20,8 +20,6 @@ from tcplab.timeline import Exchange
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-__all__ = ["CASES", "compile_source", "measure", "record"]
-
 CASES: Final[Mapping[str, type[Diagnosis]]] = {
     each.program: each for each in (Requests, Backup, Ticker)
 }
@@ -46,10 +44,6 @@ def measure(
         network: a laboratory of its own unless given; the wire is set as the program needs it.
         rtt_ms: round-trip time of the wire; the lesson's unless given.
         count: requests, blocks of 16 KiB, or lines; the lesson's number unless given.
-
-    Raises:
-        ParameterError: an argument is out of range, no such file, or it does not compile.
-        LabError: no laboratory can be made here, no compiler is installed, or a program failed.
     """
     case = CASES[program]
     link = dict(case.link)
@@ -69,12 +63,7 @@ def measure(
 
 
 def compile_source(source: Path, directory: Path) -> Path:
-    """The learner's file and what the course's programs share, as one program in the directory.
-
-    Raises:
-        ParameterError: no such file, or the compiler's first error.
-        LabError: no compiler.
-    """
+    """The learner's file and what the course's programs share, as one program in the directory."""
     if not source.is_file():
         raise ParameterError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
     built = compile_program(source.name, source.read_bytes())

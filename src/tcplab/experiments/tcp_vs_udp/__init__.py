@@ -93,11 +93,6 @@ def measure(
             a run take seconds (the rate is the same).
         offload: leave TSO, GSO and GRO of the loopback interface on; the published machine had
             none.
-
-    Raises:
-        ParameterError: a number is out of range, or no such server or protocol.
-        LabError: no laboratory can be made here, this kernel has no tbf queue for the server
-            "sparc", or a program failed.
     """
     keys = [
         (server, each, size) for size in write_bytes for each in protocols for server in servers

@@ -16,8 +16,6 @@ from tcplab.lab import Host, Lab, Network
 from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 
-__all__ = ["LO_MTU", "ROUTER_QUEUE_PACKETS", "WIRE_MBIT", "Networks", "Run"]
-
 WIRE_MBIT: Final = 10
 #: Of the servers that are the client's own machine.
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}

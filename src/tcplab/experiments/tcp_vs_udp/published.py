@@ -6,17 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = [
-    "CLAIMS",
-    "PUBLISHED",
-    "PUBLISHED_COUNT",
-    "Key",
-    "Protocol",
-    "Published",
-    "Server",
-    "published_ratio",
-]
-
 Server = Literal["bsd", "localhost", "sparc", "router"]
 Protocol = Literal["tcp", "udp"]
 #: Server, protocol, bytes per block.

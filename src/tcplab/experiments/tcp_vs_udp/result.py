@@ -20,8 +20,6 @@ from tcplab.experiments.tcp_vs_udp.published import (
 )
 from tcplab.tables import Column, Table
 
-__all__ = ["TableRow", "TcpVsUdp"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableRow(Variant):

@@ -19,8 +19,6 @@ from tcplab.widgets.chart import chart, picture
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 LOW_BYTES: Final = 4096
 HIGH_BYTES: Final = 4 << 20
 

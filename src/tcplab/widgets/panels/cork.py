@@ -11,8 +11,6 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 MESSAGES: Final = 10
 VARIANTS: Final = SMALL_WRITES | {"cork+no_delay": "TCP_CORK and TCP_NODELAY"}
 

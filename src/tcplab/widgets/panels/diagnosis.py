@@ -10,8 +10,6 @@ from tcplab.experiments.declaration import declared
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 COMPLAINTS: Final = {
     "request": "request: “it takes too long”",
     "backup": "backup: “the line is idle”",

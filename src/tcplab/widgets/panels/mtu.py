@@ -12,8 +12,6 @@ from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 #: Measured beside the chosen one: the least of every host, Ethernet, jumbo frames.
 USUAL: Final = (576, 1500, 9000)
 OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}

@@ -11,8 +11,6 @@ from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 RUNS: Final = 3
 #: A wire of 1 Gbit/s takes 8 ms for each MB: more would make the lecturer wait.
 MOST_WIRE_MB: Final = 40

@@ -10,8 +10,6 @@ from tcplab.experiments.sendfile import header, loopback, wire
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 PARTS: Final = {
     "loopback": "every variant, within one machine",
     "wire": "read, sendfile and cork, over 100 Mbit/s",

@@ -11,8 +11,6 @@ from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 MESSAGES: Final = 10
 
 VARIANTS: Final = {

@@ -11,8 +11,6 @@ from tcplab.tables import Table
 from tcplab.widgets.panels.small_writes import controls, small_writes_call
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 
 def _steps(values: Values) -> list[Step]:
     shape = ("writes", "write_bytes", "rtt_ms", "quickack")

@@ -9,8 +9,6 @@ from tcplab.experiments.declaration import declared
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-__all__ = ["PANEL"]
-
 SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
     "localhost": "one machine, MTU 16384",

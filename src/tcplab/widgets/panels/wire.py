@@ -23,8 +23,6 @@ from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 if TYPE_CHECKING:
     from tcplab.figures import Picture
 
-__all__ = ["PANEL"]
-
 #: Between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
 
