@@ -67,10 +67,6 @@ def measure(
         runs: rounds of all variants.
         size_mb: data sent in each run within one machine.
         wire_size_mb: data sent in each run over the wire of 1 Gbit/s.
-
-    Raises:
-        ParameterError: a number is out of range, or no such variant.
-        LabError: no laboratory can be made here, or a program failed.
     """
     pipelines = [_pipeline(each) for each in variants]
     with Bench(pipelines, size_mb, wire_size_mb) as bench:

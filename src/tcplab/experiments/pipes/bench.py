@@ -17,8 +17,6 @@ from tcplab.experiments.pipes.tools import Tools
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 
-__all__ = ["Bench"]
-
 RATE_MBIT: Final = 1000.0  # of the published network
 # The laboratory's wire drops what its queue cannot hold; a network card makes its host wait.
 # Nothing is dropped when all that a send buffer can hold (4 MB, 2900 packets) fits.

@@ -9,7 +9,6 @@ from typing import Final, Literal, NamedTuple
 from tcplab import checks
 from tcplab.models import ChainCost, chain_cost
 
-__all__ = ["BLOCK_BYTES", "COMPOSED", "PIPELINES", "RECEIVERS", "SENDERS", "SOURCES"]
 __all__ += ["Pipeline", "Words", "compose"]
 
 #: A command; "NC", "PV" and "DD" stand for the programs found here.

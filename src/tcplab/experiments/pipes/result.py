@@ -12,8 +12,6 @@ from tcplab.experiments.pipes.pipelines import Pipeline
 from tcplab.programs import ChainResult
 from tcplab.tables import Column
 
-__all__ = ["Chain", "Pipes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chain(Variant):

@@ -9,8 +9,6 @@ from typing import Final
 
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-__all__ = ["Tools"]
-
 _PACKAGES: Final = {
     "DD": "dd (apt install coreutils)",
     "NC": "nc, OpenBSD's (apt install netcat-openbsd)",

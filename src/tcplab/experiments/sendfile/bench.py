@@ -17,8 +17,6 @@ from tcplab.experiments.sendfile.transfers import Cost, Transfer
 from tcplab.lab import Network
 from tcplab.programs import SendFileResult, send_file
 
-__all__ = ["send_all"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Run:

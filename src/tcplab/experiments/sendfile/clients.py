@@ -12,8 +12,6 @@ from tcplab.experiments.sendfile.bench import send_all
 from tcplab.experiments.sendfile.plans import published_plans
 from tcplab.experiments.sendfile.transfers import SendFiles
 
-__all__ = ["measure"]
-
 
 @experiment("sendfile-clients", on_loopback=True)
 def measure(
@@ -27,10 +25,6 @@ def measure(
         clients: numbers of clients that get the file at the same time.
         size_mb: size of the file.
         runs: rounds of all variants.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     plans = [
         replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")

@@ -12,8 +12,6 @@ from tcplab.experiments.sendfile.plans import published_plans
 from tcplab.experiments.sendfile.transfers import SendFiles
 from tcplab.programs import CacheState
 
-__all__ = ["measure"]
-
 _STATES: Final[tuple[CacheState, ...]] = ("cold", "warm")
 
 
@@ -27,10 +25,6 @@ def measure(
     Args:
         size_mb: size of the file.
         runs: rounds of all variants.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     plans = [
         replace(plan, cache=state, special=state)

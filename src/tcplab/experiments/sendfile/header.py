@@ -13,8 +13,6 @@ from tcplab.lab import Lab
 from tcplab.programs import HeaderOptions
 from tcplab.tables import Column
 
-__all__ = ["WithHeader", "header_alone", "measure"]
-
 HEADER_BYTES, FILE_BYTES, RTT_MS = 100, 10_000, 20.0
 _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
     "default": HeaderOptions(HEADER_BYTES),
@@ -61,10 +59,6 @@ def measure(runs: Annotated[int, Between(1, 1000)] = 3) -> WithHeader:
 
     Args:
         runs: rounds of all options.
-
-    Raises:
-        ParameterError: the number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
     with Lab(rtt_ms=RTT_MS) as lab:

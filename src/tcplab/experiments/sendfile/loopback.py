@@ -12,8 +12,6 @@ from tcplab.experiments.sendfile.plans import Plan, published_plans, read_plans
 from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, SendFiles
 from tcplab.tables import Column
 
-__all__ = ["Methods", "measure"]
-
 
 class Methods(SendFiles):
     """Every method; some for one size of the file only."""
@@ -40,10 +38,6 @@ def measure(
         sizes_mb: sizes of the files; methods that need one file take the largest.
         block_bytes: sizes of read().
         runs: rounds of all methods.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     largest = max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]

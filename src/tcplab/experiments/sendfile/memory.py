@@ -25,8 +25,6 @@ from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, 
 from tcplab.lab import Network
 from tcplab.tables import Column
 
-__all__ = ["LittleMemory", "measure"]
-
 
 class LittleMemory(SendFiles):
     """Each method under each limit."""
@@ -52,10 +50,6 @@ def measure(
     Args:
         size_mb: size of the file.
         runs: rounds of all variants.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     file_bytes = size_mb * 1_000_000
     methods = [

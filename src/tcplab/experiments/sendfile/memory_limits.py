@@ -12,8 +12,6 @@ from typing import Any, Final
 from tcplab.experiments.files import removed_on_exit
 from tcplab.lab import Command, Host, Loopback, Network, program_path
 
-__all__ = ["Confined", "NotAllowedError", "address_space", "control_group", "memory_groups"]
-
 # So that there is room for the program and none for the file.
 ADDRESS_SPACE_SHARE: Final = 0.75
 CGROUP_SHARE: Final = 0.25

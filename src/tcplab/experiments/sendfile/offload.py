@@ -10,8 +10,6 @@ from tcplab.experiments.sendfile.plans import published_plans
 from tcplab.experiments.sendfile.transfers import SendFiles
 from tcplab.lab import Lab
 
-__all__ = ["measure"]
-
 
 @experiment("sendfile-offload")
 def measure(
@@ -23,10 +21,6 @@ def measure(
     Args:
         size_mb: size of the file.
         runs: rounds of both methods.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     plans = published_plans(size_mb * 1_000_000)[:2]
     with Lab(offload=True) as lab:

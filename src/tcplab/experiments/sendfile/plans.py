@@ -8,8 +8,6 @@ from typing import Final
 
 from tcplab.programs import CacheState, HeaderOptions, SendMethod
 
-__all__ = ["Plan", "published_plans", "read_plans"]
-
 _NO_HEADER: Final = HeaderOptions()
 _READ_BYTES: Final = 4096  # of the published method A
 

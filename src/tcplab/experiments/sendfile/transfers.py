@@ -11,8 +11,6 @@ from tcplab.experiments import Result, Variant
 from tcplab.experiments.sendfile.plans import Plan
 from tcplab.tables import Column
 
-__all__ = ["COST", "FILE", "NAME", "NOTE", "TIME", "Cost", "SendFiles", "Transfer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:

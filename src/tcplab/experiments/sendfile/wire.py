@@ -17,8 +17,6 @@ from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, 
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-__all__ = ["PUBLISHED_S", "OverWire", "measure", "published_s"]
-
 #: The published seconds: (letter of the method, MB) -> (fastest, slowest).
 PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("A", 9): (0.71, 0.76),
@@ -69,10 +67,6 @@ def measure(
         sizes_mb: sizes of the files.
         block_bytes: sizes of read(), for the smallest file.
         runs: rounds of all methods; the clock is the wire's, so they hardly differ.
-
-    Raises:
-        ParameterError: a number is out of range.
-        LabError: no laboratory can be made here, or a program failed.
     """
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
     plans += read_plans(min(sizes_mb) * 1_000_000, block_bytes)
