@@ -9,8 +9,6 @@ from typing import Final, Literal, NamedTuple
 from tcplab import checks
 from tcplab.models import ChainCost, chain_cost
 
-__all__ += ["Pipeline", "Words", "compose"]
-
 #: A command; "NC", "PV" and "DD" stand for the programs found here.
 Words = tuple[str, ...]
 
