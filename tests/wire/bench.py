@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from tests.wire.model import Settings
 from tests.wire.recording import Packet, packets
@@ -102,7 +102,7 @@ class Bench:
 
     Args:
         lab: whose client's namespace it is in.
-        sides: of each link, how many interfaces its sides a and b have.
+        sides: how many interfaces the link's sides a and b have.
         mtu: of all interfaces.
         offloads: leave TSO and checksum offload on.
         options: more arguments for the program.
@@ -113,7 +113,7 @@ class Bench:
     def __init__(
         self,
         lab: Lab,
-        sides: Sequence[tuple[int, int]] = ((1, 1),),
+        sides: tuple[int, int] = (1, 1),
         *,
         mtu: int = 1500,
         offloads: bool = False,
@@ -124,12 +124,10 @@ class Bench:
         self._lab = lab
         self.ends: list[End] = []
         self.interfaces: list[str] = []
-        arguments = []
-        for a, b in sides:
-            names = [self._add_interface(mtu, offloads) for _ in range(a + b)]
-            arguments.append(",".join(names[:a]) + ":" + ",".join(names[a:]))
+        names = [self._add_interface(mtu, offloads) for _ in range(sum(sides))]
+        ends = ",".join(names[: sides[0]]) + ":" + ",".join(names[sides[0] :])
         self.process = lab.client.start(
-            [program, *options, *arguments],
+            [program, *options, ends],
             privileged=True,
             env=env,
             stdin=subprocess.PIPE,
@@ -209,27 +207,27 @@ class Bench:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def set(self, direction: str = "both", link: int = 0, **values: object) -> None:
+    def set(self, direction: str = "both", **values: object) -> None:
         words = " ".join(f"{key}={value}" for key, value in values.items())
-        self.command(f"set {link} {direction} {words}")
+        self.command(f"set {direction} {words}")
 
     def use(self, settings: Settings, direction: str = "both") -> None:
         """All parameters, chance from its beginning, and the script with nothing else in it."""
         values = asdict(settings)
-        self.command(f"script 0 {direction} clear")
+        self.command(f"script {direction} clear")
         for action in ("duplicate", "hold"):
             if every := values.pop(f"{action}_every"):
-                self.command(f"script 0 {direction} {action} any every={every}")
+                self.command(f"script {direction} {action} any every={every}")
         self.set(direction, **values)
 
-    def counters(self, link: int = 0) -> dict[str, Any]:
-        return cast(dict[str, Any], self.command("counters")["links"][link])
+    def counters(self) -> dict[str, Any]:
+        """Of both directions: "ab" and "ba"."""
+        counted = self.command("counters")
+        return {direction: counted[direction] for direction in ("ab", "ba")}
 
     def is_empty(self) -> bool:
         return all(
-            way["queue_packets"] == way["line_packets"] == 0
-            for link in self.command("counters")["links"]
-            for way in link.values()
+            way["queue_packets"] == way["line_packets"] == 0 for way in self.counters().values()
         )
 
     def wait_until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -240,8 +238,7 @@ class Bench:
 
     def arrived(self) -> int:
         """Frames that came since the last reset, whatever became of them."""
-        links = self.command("counters")["links"]
-        ways = [way for link in links for way in link.values()]
+        ways = self.counters().values()
         return sum(way["packets_in"] + way["dropped"]["ring"] for way in ways)
 
     def drain(self, count: int) -> None:

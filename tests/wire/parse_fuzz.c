@@ -8,9 +8,8 @@
 #define _GNU_SOURCE
 #include "bundle.h"
 #include "command_line.h"
-#include "mtu.h"
 #include "process.h"
-#include "script.h"
+#include "settings.h"
 
 #include <linux/if_ether.h>
 #include <stdlib.h>
@@ -25,36 +24,22 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)(state >> 32) % below;
 }
 
-/* Bytes that lead the parser on: types, protocols and lengths it knows. */
-static const uint8_t starts[][12] = {
-    {0x08, 0x00, 0x45},
-    {0x08, 0x00, 0x4f},
-    {0x86, 0xdd, 0x60},
-    {0x81, 0x00, 0, 1, 0x08, 0x00, 0x46},
-    {0x88, 0xa8, 0, 1, 0x81, 0x00, 0, 2, 0x86, 0xdd, 0x60},
-    {0x81, 0x00, 0, 1, 0x81, 0x00},
-    {0x08, 0x06},
-};
+/* Bytes that lead the parser on, or away: types, and lengths of the IP header. */
+static const uint8_t starts[][3] = {{0x08, 0x00, 0x45}, {0x08, 0x00, 0x46}, {0x08, 0x00, 0x4f},
+                                    {0x81, 0x00, 0x00}, {0x86, 0xdd, 0x60}, {0x08, 0x06, 0x00}};
 
 static void make_frame(uint8_t *data, uint32_t length) {
-    static const uint8_t protocols[] = {0, 1, 6, 17, 43, 44, 58, 60};
+    static const uint8_t protocols[] = {1, 6, 17, 47};
     for (uint32_t i = 0; i < length; i++)
         data[i] = (uint8_t)(draw(2) ? draw(256) : 0);
     const uint8_t *start = starts[draw(sizeof starts / sizeof starts[0])];
-    for (uint32_t i = 0; i < 12 && 12 + i < length; i++)
-        if (start[i])
-            data[12 + i] = start[i];
-    struct headers h = {0};
-    h.ip_at = 14 + (data[12] == 0x81 ? 4 : data[12] == 0x88 ? 8 : 0);
-    if (h.ip_at + 20 >= length)
+    for (uint32_t i = 0; i < sizeof starts[0] && 12 + i < length; i++)
+        data[12 + i] = start[i];
+    if (ETH_HLEN + 20 >= length)
         return;
     /* Mostly true lengths, sometimes a little off, and protocols that are looked into. */
-    uint32_t said = length - h.ip_at + draw(3) - draw(3);
-    put16(data + h.ip_at + (data[h.ip_at] >> 4 == 4 ? 2 : 4),
-          data[h.ip_at] >> 4 == 4 ? said : said - 40);
-    data[h.ip_at + (data[h.ip_at] >> 4 == 4 ? 9 : 6)] = protocols[draw(sizeof protocols)];
-    for (uint32_t at = h.ip_at + 40; at + 8 < length && draw(3); at += 8)
-        data[at] = protocols[draw(sizeof protocols)];
+    put16(data + ETH_HLEN + 2, length - ETH_HLEN + draw(3) - draw(3));
+    data[ETH_HLEN + 9] = protocols[draw(sizeof protocols)];
 }
 
 static void free_chain(struct frame *chain) {
@@ -72,7 +57,7 @@ static void look_at(uint8_t *data, uint32_t length, struct virtio_net_hdr *offlo
     bundle_payload_at(data, &h, offloaded);
     for (enum what what = ANY; what < WHATS; what++)
         rule_matches(&(struct rule){.what = what, .port = (uint16_t)draw(2)}, &h);
-    if (h.version == 0 || packet_bytes(&h, offloaded) <= mtu)
+    if (!h.ip || packet_bytes(&h, offloaded) <= mtu)
         return;
     free_chain(too_big_message(data, &h, mtu));
     if (may_fragment(data, &h, offloaded, mtu))

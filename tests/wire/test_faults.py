@@ -115,14 +115,14 @@ def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> 
             queue_packets=chosen.choice([0, 10]),
         )
         if round_number % 10 == 5:
-            watched.command("script 0 both duplicate any every=7")
-            watched.command("script 0 both hold data every=3 port=5001")
+            watched.command("script both duplicate any every=7")
+            watched.command("script both hold data every=3 port=5001")
         for side in (0, 1):
             watched.ends[side].send(*[garbage(chosen) for _ in range(50)])
     watched.set(rate_bps=0)
     watched.settle()
     assert watched.arrived() > 3900
-    ways = watched.command("counters")["links"][0]
+    ways = watched.counters()
     for way in ways.values():
         came = way["packets_in"] + way["duplicated"] + way["icmp"]
         came += way["fragments"] - way["fragmented"]

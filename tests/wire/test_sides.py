@@ -1,25 +1,11 @@
-"""Several links in one wire, and several interfaces on one side."""
+"""Several interfaces on one side of the wire."""
 
 from __future__ import annotations
 
 from tests.wire.bench import Bench
-from tests.wire.frames import ethernet, numbered
+from tests.wire.frames import ethernet
 
 from tcplab import Lab
-
-
-def test_links_know_nothing_of_each_other(lab: Lab) -> None:
-    with Bench(lab, [(1, 1), (1, 1)]) as bench:
-        assert bench.ready["links"] == 2
-        bench.set("both", link=0, loss=1)
-        bench.ends[0].send(numbered(60, 1))
-        bench.ends[2].send(numbered(60, 2))
-        assert bench.ends[3].receive(1) == [numbered(60, 2)]
-        bench.drain(2)
-        assert bench.counters(0)["ab"]["dropped"]["loss"] == 1
-        assert bench.counters(1)["ab"]["packets_out"] == 1
-        for end in bench.ends:
-            assert end.receive(1, seconds=0.02) == []
 
 
 def address(number: int) -> bytes:
@@ -27,7 +13,7 @@ def address(number: int) -> bytes:
 
 
 def test_clients_share_one_bottleneck(lab: Lab) -> None:
-    with Bench(lab, [(3, 1)]) as bench:
+    with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends
         bench.set("ab", rate_bps=10_000, queue_packets=3)
         for number, client in enumerate(clients):
@@ -40,7 +26,7 @@ def test_clients_share_one_bottleneck(lab: Lab) -> None:
 
 
 def test_answers_go_to_whom_they_are_for(lab: Lab) -> None:
-    with Bench(lab, [(3, 1)]) as bench:
+    with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends
         for number, client in enumerate(clients):
             client.send(ethernet(b"hello", to=address(9), source=address(number)))

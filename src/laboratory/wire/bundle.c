@@ -26,8 +26,7 @@ enum {
 uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
                            const struct virtio_net_hdr *offload) {
     bool plain = h->plain && h->protocol == IPPROTO_TCP && h->payload_at &&
-                 h->payload_at < h->ip_at + h->ip_bytes &&
-                 offload->gso_type == VIRTIO_NET_HDR_GSO_NONE &&
+                 h->payload_at < h->end && offload->gso_type == VIRTIO_NET_HDR_GSO_NONE &&
                  !(offload->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM);
     if (!plain || !(h->tcp_flags & TCP_ACK) || h->tcp_flags & ~(TCP_ACK | TCP_PSH | TCP_FIN) ||
         data[AT_TCP + 12] & 0x0f)

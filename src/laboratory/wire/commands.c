@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "commands.h"
 
-#include "answer.h"
-#include "clocks.h"
 #include "link.h"
 #include "pcapng.h"
 #include "process.h"
@@ -18,20 +16,19 @@
 enum { COMMAND_BYTES = 8192, MAX_WORDS = 64 };
 
 static const char help[] =
-    "\nCommands on standard input; LINK is 0 for the first pair, DIR is ab, ba or both:\n"
-    "  set LINK DIR KEY=VALUE...     change parameters, from the next frame on; see below\n"
-    "  script LINK DIR ACTION WHAT [CONDITION]...\n"
+    "\nCommands on standard input; DIR is ab, ba or both:\n"
+    "  set DIR KEY=VALUE...          change parameters, from the next frame on; see below\n"
+    "  script DIR ACTION WHAT [CONDITION]...\n"
     "                                ACTION: drop, duplicate, hold (for hold_ns)\n"
     "                                WHAT: any, ip, tcp, data (TCP with payload), ack (nothing\n"
     "                                but that), syn, fin, rst, udp, icmp\n"
     "                                CONDITION, all must hold: nth=3,7-9  every=50  port=5001\n"
-    "  script LINK DIR clear         forget the rules\n"
-    "  show                          parameters and rules\n"
+    "  script DIR clear              forget the rules\n"
     "  counters                      what happened since the start, or:\n"
     "  reset                         counters start from zero\n"
     "  capture PATH [snaplen=N]      record every frame in and out as pcapng (128 bytes of each)\n"
     "  capture off                   the file is complete when this has been answered\n"
-    "  quit                          so does the end of standard input\n"
+    "The end of standard input ends the wire.\n"
     "\n"
     "Keys of set:\n";
 
@@ -42,60 +39,51 @@ void print_command_help(void) {
 
 /* ---- parameters and script ---- */
 
-/* "LINK DIRECTION": the directions meant, one or two; 0, with the answer given, if none. */
-static unsigned parse_directions(char **words, int count, struct direction *found[2]) {
-    int64_t link;
-    if (count < 3 || !parse_whole(words[1], link_count - 1, &link)) {
-        answer_error("%s: LINK must be a whole number from 0 to %u", words[0], link_count - 1);
-        return 0;
-    }
-    bool ab = strcmp(words[2], "ab") == 0, ba = strcmp(words[2], "ba") == 0;
-    bool both = strcmp(words[2], "both") == 0;
-    unsigned directions = 0;
-    if (ab || both)
-        found[directions++] = &links[link].ab;
-    if (ba || both)
-        found[directions++] = &links[link].ba;
-    if (directions == 0)
-        answer_error("%s: '%s' is none of ab, ba, both", words[0], words[2]);
-    return directions;
+/* The directions that "ab", "ba" or "both" means, from *first to before *end; false, with the
+ * answer given, if it is none of them. */
+static bool parse_direction(char **words, int count, unsigned *first, unsigned *end) {
+    const char *name = count > 1 ? words[1] : "";
+    bool both = strcmp(name, "both") == 0;
+    *first = strcmp(name, "ba") == 0;
+    *end = both ? 2 : *first + 1;
+    return both || *first || strcmp(name, "ab") == 0 ||
+           answer_error("%s: '%s' is none of ab, ba, both", words[0], name);
 }
 
 static void command_set(char **words, int count) {
-    struct direction *directions[2];
     struct settings sets[2];
-    unsigned found = parse_directions(words, count, directions);
+    unsigned first, end;
     bool seeded = false;
-    for (unsigned k = 0; k < found; k++) {
-        sets[k] = directions[k]->set;
-        for (int i = 3; i < count; i++) {
+    if (!parse_direction(words, count, &first, &end))
+        return;
+    for (unsigned k = first; k < end; k++) {
+        sets[k] = directions[k].set;
+        for (int i = 2; i < count; i++) {
             if (!settings_assign(&sets[k], words[i]))
                 return;
             seeded |= strncmp(words[i], "seed=", 5) == 0;
         }
     }
-    for (unsigned k = 0; k < found; k++)
-        link_change(directions[k], &sets[k], seeded);
-    if (found)
-        answer_ok();
+    for (unsigned k = first; k < end; k++)
+        link_change(&directions[k], &sets[k], seeded);
+    answer_ok();
 }
 
 static void command_script(char **words, int count) {
-    struct direction *directions[2];
     struct rule rule;
-    unsigned found = parse_directions(words, count, directions);
-    if (found == 0)
+    unsigned first, end;
+    if (!parse_direction(words, count, &first, &end))
         return;
-    bool clear = count > 3 && strcmp(words[3], "clear") == 0;
-    if (!clear && !rule_parse(&rule, words + 3, count - 3))
+    bool clear = count > 2 && strcmp(words[2], "clear") == 0;
+    if (!clear && !rule_parse(&rule, words + 2, count - 2))
         return;
-    for (unsigned k = 0; k < found; k++)
-        if (!clear && directions[k]->script.count == MAX_RULES) {
+    for (unsigned k = first; k < end && !clear; k++)
+        if (directions[k].script.count == MAX_RULES) {
             answer_error("script: more than %d rules", MAX_RULES);
             return;
         }
-    for (unsigned k = 0; k < found; k++) {
-        struct script *script = &directions[k]->script;
+    for (unsigned k = first; k < end; k++) {
+        struct script *script = &directions[k].script;
         if (clear)
             script->count = 0;
         else
@@ -104,29 +92,7 @@ static void command_script(char **words, int count) {
     answer_ok();
 }
 
-/* ---- what is set, what happened ---- */
-
-static void write_parameters(struct json *j, const char *name, struct direction *d) {
-    json_object(j, name);
-    settings_write(j, &d->set);
-    script_write(j, &d->script);
-    json_end_object(j);
-}
-
-static void command_show(void) {
-    struct json j = answer_begin();
-    json_array(&j, "links");
-    for (unsigned i = 0; i < link_count; i++) {
-        json_object(&j, NULL);
-        json_string(&j, "a", links[i].a.name);
-        json_string(&j, "b", links[i].b.name);
-        write_parameters(&j, "ab", &links[i].ab);
-        write_parameters(&j, "ba", &links[i].ba);
-        json_end_object(&j);
-    }
-    json_end_array(&j);
-    answer_end(&j);
-}
+/* ---- what happened ---- */
 
 static void write_counters(struct json *j, const char *name, struct direction *d) {
     const struct counters *n = &d->n;
@@ -175,22 +141,16 @@ static void command_counters(void) {
     json_int(&j, "cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
     json_int(&j, "clock_steps", (int64_t)clock_steps);
     write_recording(&j);
-    json_array(&j, "links");
-    for (unsigned i = 0; i < link_count; i++) {
-        json_object(&j, NULL);
-        write_counters(&j, "ab", &links[i].ab);
-        write_counters(&j, "ba", &links[i].ba);
-        json_end_object(&j);
-    }
-    json_end_array(&j);
+    write_counters(&j, "ab", &directions[0]);
+    write_counters(&j, "ba", &directions[1]);
     answer_end(&j);
 }
 
 static void command_reset(void) {
-    for (unsigned i = 0; i < 2 * link_count; i++) {
-        side_count(side_at(i));
-        side_at(i)->counted_from = side_at(i)->counts;
-        direction_at(i)->n = (struct counters){0};
+    for (unsigned i = 0; i < 2; i++) {
+        side_count(&sides[i]);
+        sides[i].counted_from = sides[i].counts;
+        directions[i].n = (struct counters){0};
     }
     clock_steps = 0;
     answer_ok();
@@ -207,13 +167,12 @@ static void start_counting(struct side *side) {
 static int64_t recorded_from_ns;
 
 static void capture_start(const char *path, uint32_t snaplen) {
-    static uint8_t header[(2 * MAX_LINKS + 1) * PCAPNG_BLOCK_BYTES];
+    static uint8_t header[3 * PCAPNG_BLOCK_BYTES];
     size_t used = pcapng_section(header, "tcplab wire");
-    for (unsigned i = 0; i < 2 * link_count; i++) {
-        char text[64];
-        snprintf(text, sizeof text, "link %u, side %c", i / 2, i % 2 ? 'b' : 'a');
-        used += pcapng_interface(header + used, LINKTYPE_ETHERNET, snaplen, side_at(i)->name, text);
-        start_counting(side_at(i));
+    for (unsigned i = 0; i < 2; i++) {
+        used += pcapng_interface(header + used, LINKTYPE_ETHERNET, snaplen, sides[i].name,
+                                 i == 0 ? "side a" : "side b");
+        start_counting(&sides[i]);
     }
     recorded_from_ns = now_ns();
     if (recording_start(path, snaplen, header, used))
@@ -223,10 +182,10 @@ static void capture_start(const char *path, uint32_t snaplen) {
 }
 
 static int capture_stop(void) {
-    static uint8_t blocks[2 * MAX_LINKS * PCAPNG_BLOCK_BYTES];
+    static uint8_t blocks[2 * PCAPNG_BLOCK_BYTES];
     size_t used = 0;
-    for (unsigned i = 0; i < 2 * link_count; i++) {
-        struct side *side = side_at(i);
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *side = &sides[i];
         side_count(side);
         struct pcapng_counts counts = {
             .interface = i,
@@ -303,14 +262,10 @@ static void obey(char *line) {
         command_set(words, count);
     else if (strcmp(command, "script") == 0)
         command_script(words, count);
-    else if (strcmp(command, "show") == 0)
-        command_show();
     else if (strcmp(command, "counters") == 0)
         command_counters();
     else if (strcmp(command, "reset") == 0)
         command_reset();
-    else if (strcmp(command, "quit") == 0)
-        exit(0);
     else
         answer_error("no command '%s'; see --help", command);
 }

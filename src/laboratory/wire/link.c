@@ -3,9 +3,6 @@
 #include "link.h"
 
 #include "bundle.h"
-#include "clocks.h"
-#include "mtu.h"
-#include "packet.h"
 #include "pcapng.h"
 #include "process.h"
 #include "recording.h"
@@ -18,39 +15,32 @@ enum {
     MIN_FRAME_BYTES = 60, /* Ethernet pads shorter frames to this (64 with the FCS) */
 };
 
-struct link links[MAX_LINKS];
-unsigned link_count;
+const char *const reason_names[REASONS] = {
+    [QUEUE] = "queue",       /* the queue was full */
+    [LOSS] = "loss",         /* chance */
+    [SCRIPT] = "script",     /* a rule of the script */
+    [MTU] = "mtu",           /* longer than the hop's MTU, and DF set */
+    [OVERSIZE] = "oversize", /* longer than the interface's MTU: super-segments need --offload */
+    [MEMORY] = "memory",     /* the frames in flight filled --memory */
+    [DEVICE] = "device",     /* the kernel refused it on the way out: the interface is down */
+};
 
-struct direction *direction_at(unsigned i) {
-    return i % 2 ? &links[i / 2].ba : &links[i / 2].ab;
-}
-
-struct side *side_at(unsigned i) {
-    return i % 2 ? &links[i / 2].b : &links[i / 2].a;
-}
-
-static void direction_open(struct direction *d, struct side *from, struct side *to,
-                           struct direction *back, uint64_t stream) {
-    d->from = from;
-    d->to = to;
-    d->back = back;
-    d->stream = stream;
-    d->set = default_settings;
-}
+struct direction directions[2];
+struct side sides[2];
 
 void link_open(char *names, bool offload) {
-    struct link *link = &links[link_count];
     char *b = strchr(names, ':');
     if (!b)
         usage_error("'%s' is not a pair of interfaces like eth0:eth1", names);
     *b++ = '\0';
-    side_open(&link->a, names, offload);
-    side_open(&link->b, b, offload);
-    link->a.interface = 2 * link_count;
-    link->b.interface = 2 * link_count + 1;
-    direction_open(&link->ab, &link->a, &link->b, &link->ba, 0);
-    direction_open(&link->ba, &link->b, &link->a, &link->ab, 1);
-    link_count++;
+    side_open(&sides[0], names, offload);
+    side_open(&sides[1], b, offload);
+    for (uint32_t i = 0; i < 2; i++) {
+        directions[i].index = i;
+        directions[i].from = &sides[i];
+        directions[i].to = &sides[1 - i];
+        directions[i].set = default_settings;
+    }
 }
 
 void link_change(struct direction *d, const struct settings *set, bool seeded) {
@@ -74,7 +64,7 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
 static bool is_lost(const struct direction *d, uint64_t number) {
     if (d->set.loss == 0)
         return false;
-    uint64_t element = 8 * number + 4 * d->stream + 1;
+    uint64_t element = 8 * number + 4 * d->index + 1;
     uint64_t x = (uint64_t)d->set.seed + element * UINT64_C(0x9E3779B97F4A7C15);
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -196,7 +186,7 @@ static void record_entry(struct direction *d, struct frame *frame, uint32_t leng
         add_text(&comment, "; ");
         add_text(&comment, note);
     }
-    record_packet(d->from->interface, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
+    record_packet(d->index, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
 }
 
 /* ---- a frame enters the link ---- */
@@ -224,8 +214,9 @@ static void send_too_big(struct direction *d, const struct frame *frame, const s
     message->arrival_ns = frame->arrival_ns;
     message->id = frame->id;
     message->wire_bytes = wire_bytes(message);
-    d->back->n.icmp++;
-    enqueue(d->back, message);
+    struct direction *back = &directions[1 - d->index];
+    back->n.icmp++;
+    enqueue(back, message);
 }
 
 static void enqueue_fragments(struct direction *d, const struct frame *original,
@@ -244,19 +235,19 @@ static void enqueue_fragments(struct direction *d, const struct frame *original,
 
 /*
  * Why the frame does not enter; STAYS if it does, as *fragments if it has to be cut up. What keeps
- * a link alive (ARP, neighbour discovery) is never lost by chance: when the hosts send it depends
- * on their clocks, and the same experiment should stay the same.
+ * a link alive (ARP) is never lost by chance: when the hosts send it depends on their clocks, and
+ * the same experiment should stay the same.
  */
 static enum reason admit(struct direction *d, const struct frame *view, const struct headers *h,
                          unsigned struck, struct frame **fragments) {
     uint32_t mtu = (uint32_t)d->set.mtu;
     struct virtio_net_hdr *o = offload_of(view);
-    bool lost = h->version && !h->neighbours && is_lost(d, ++d->numbered);
+    bool lost = h->ip && is_lost(d, ++d->numbered);
     if (struck & 1U << DROP)
         return SCRIPT;
     if (lost)
         return LOSS;
-    if (!mtu || !h->version || packet_bytes(h, o) <= mtu)
+    if (!mtu || !h->ip || packet_bytes(h, o) <= mtu)
         return queue_is_full(d) ? QUEUE : STAYS;
     if (!may_fragment(view->data, h, o, mtu))
         return MTU;
@@ -302,4 +293,44 @@ void link_refuse(struct direction *d, struct frame *cut_short, uint32_t length) 
     link_advance(d, cut_short->arrival_ns);
     d->n.dropped[OVERSIZE]++;
     record_entry(d, cut_short, length, OVERSIZE, NULL);
+}
+
+/* ---- lateness ---- */
+
+static unsigned bucket_of(int64_t ns) {
+    uint64_t value = ns > 0 ? (uint64_t)ns : 0;
+    if (value < SUB_BUCKETS)
+        return (unsigned)value;
+    unsigned power = 63 - (unsigned)__builtin_clzll(value);
+    return (power - 3) * SUB_BUCKETS + (unsigned)(value >> (power - 4) & (SUB_BUCKETS - 1));
+}
+
+/* The largest value that falls into the bucket. */
+static int64_t bucket_top_ns(unsigned bucket) {
+    if (bucket < SUB_BUCKETS)
+        return bucket;
+    unsigned power = bucket / SUB_BUCKETS + 3;
+    uint64_t step = UINT64_C(1) << (power - 4);
+    return (int64_t)((SUB_BUCKETS + bucket % SUB_BUCKETS + 1) * step - 1);
+}
+
+void count_lateness(struct counters *n, int64_t late_ns) {
+    n->late_ns_max = max_ns(n->late_ns_max, late_ns);
+    n->late[bucket_of(late_ns)]++;
+}
+
+static int64_t late_percentile_ns(const struct counters *n, double share) {
+    uint64_t wanted = (uint64_t)ceil(share * (double)n->packets_out), seen = 0;
+    for (unsigned i = 0; i < BUCKETS && n->packets_out; i++)
+        if ((seen += n->late[i]) >= wanted)
+            return min_ns(bucket_top_ns(i), n->late_ns_max);
+    return 0;
+}
+
+void lateness_write(struct json *j, const struct counters *n) {
+    json_object(j, "late_ns");
+    json_int(j, "p50", late_percentile_ns(n, 0.5));
+    json_int(j, "p99", late_percentile_ns(n, 0.99));
+    json_int(j, "max", n->late_ns_max);
+    json_end_object(j);
 }

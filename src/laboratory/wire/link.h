@@ -1,22 +1,44 @@
 /*
  * link.h - a link as arithmetic: a frame that arrives at one time leaves at another, or is dropped.
- * Nothing in here waits or does I/O but for the recording; time is an argument.
+ * Nothing in here waits or does I/O but for the recording; time is an argument. And what happened
+ * in each of its directions.
  */
 #pragma once
 
-#include "counters.h"
-#include "frame.h"
 #include "ports.h"
-#include "script.h"
 #include "settings.h"
 
-enum { MAX_LINKS = 64 };
+/* Why a frame did not leave. */
+enum reason { STAYS = -1, QUEUE, LOSS, SCRIPT, MTU, OVERSIZE, MEMORY, DEVICE, REASONS };
+
+extern const char *const reason_names[REASONS];
+
+/* Lateness in 1/16ths of powers of two: 6 % resolution from nanoseconds to centuries. */
+enum { SUB_BUCKETS = 16, BUCKETS = 61 * SUB_BUCKETS };
+
+/*
+ * in + duplicated + icmp + (fragments - fragmented)
+ *     = out + dropped for all reasons + in the queue, the transmitter, on the line
+ */
+struct counters {
+    uint64_t packets_in, bytes_in, packets_out, bytes_out;
+    uint64_t dropped[REASONS];
+    uint64_t duplicated, reordered, fragmented, fragments, icmp;
+    uint64_t queue_packets_max, queue_bytes_max;
+    int64_t late_ns_max;
+    uint64_t late[BUCKETS];
+};
+
+/* Counts a frame that left this much later than it was due. */
+void count_lateness(struct counters *n, int64_t late_ns);
+
+/* The percentiles, as an object. */
+void lateness_write(struct json *j, const struct counters *n);
 
 struct direction {
+    uint32_t index; /* 0: ab, 1: ba */
     struct side *from, *to;
-    struct direction *back;
     struct settings set;
-    uint64_t stream;   /* which of the seed's random streams */
     uint64_t numbered; /* frames that chance may touch, since the seed was set */
     struct script script;
 
@@ -34,17 +56,9 @@ struct direction {
     struct counters n;
 };
 
-struct link {
-    struct side a, b;
-    struct direction ab, ba;
-};
-
-extern struct link links[MAX_LINKS];
-extern unsigned link_count;
-
-/* The i-th of all directions, and the side that it comes from; there are twice as many as links. */
-struct direction *direction_at(unsigned i);
-struct side *side_at(unsigned i);
+/* Both, ab and ba; and the sides that they come from. */
+extern struct direction directions[2];
+extern struct side sides[2];
 
 /* Opens the interfaces that "a:b" names; the names are cut apart in place. */
 void link_open(char *names, bool offload);

@@ -6,6 +6,15 @@
 #include <netinet/in.h>
 #include <string.h>
 
+enum {
+    IPV4_DF = 0x4000,
+    IPV4_MF = 0x2000,
+    IPV4_OFFSET = 0x1fff, /* in units of 8 bytes */
+    IP_HEADER = 20,
+    ICMP_HEADER = 8,
+    MAX_QUOTE = 576 - IP_HEADER - ICMP_HEADER, /* of the dropped packet, in the message */
+};
+
 uint64_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t length) {
     /* In the machine's byte order and 32 bits at a time: the carries come out the same. */
     for (; length >= 4; bytes += 4, length -= 4) {
@@ -32,10 +41,8 @@ void put_checksum(uint8_t *p, uint64_t sum) {
 }
 
 static void parse_transport(struct headers *h, const uint8_t *data) {
-    uint32_t at = h->transport_at, end = h->ip_at + h->ip_bytes;
+    uint32_t at = h->transport_at, end = h->end;
     bool has_ports = h->protocol == IPPROTO_TCP || h->protocol == IPPROTO_UDP;
-    if (h->fragment)
-        return;
     if (has_ports && end >= at + 4) {
         h->source_port = get16(data + at);
         h->dest_port = get16(data + at + 2);
@@ -46,70 +53,134 @@ static void parse_transport(struct headers *h, const uint8_t *data) {
         if (payload_at >= at + 20 && payload_at <= end)
             h->payload_at = payload_at;
     }
-    if (h->protocol == IPPROTO_ICMPV6 && end > at) {
-        uint8_t type = data[at];
-        h->neighbours = (type >= 130 && type <= 137) || type == 143;
-    }
-}
-
-static void parse_ipv4(struct headers *h, const uint8_t *data, uint32_t length) {
-    const uint8_t *ip = data + h->ip_at;
-    uint32_t room = length - h->ip_at;
-    if (room < 20 || ip[0] >> 4 != 4)
-        return;
-    uint32_t header = (ip[0] & 15) * 4U;
-    if (header < 20 || get16(ip + 2) < header || get16(ip + 2) > room)
-        return;
-    h->version = 4;
-    h->ip_bytes = get16(ip + 2);
-    h->protocol = ip[9];
-    h->fragment = get16(ip + 6) & 0x1fff;
-    h->plain =
-        h->ip_at == ETH_HLEN && header == 20 && get16(ip + 6) == 0x4000 && h->ip_bytes == room;
-    h->transport_at = h->ip_at + header;
-    parse_transport(h, data);
-}
-
-static void parse_ipv6(struct headers *h, const uint8_t *data, uint32_t length) {
-    const uint8_t *ip = data + h->ip_at;
-    uint32_t room = length - h->ip_at;
-    if (room < 40 || ip[0] >> 4 != 6 || get16(ip + 4) + 40U > room)
-        return;
-    h->version = 6;
-    h->ip_bytes = get16(ip + 4) + 40U;
-    h->protocol = ip[6];
-    uint32_t at = h->ip_at + 40, end = h->ip_at + h->ip_bytes;
-    while (h->protocol == IPPROTO_HOPOPTS || h->protocol == IPPROTO_ROUTING ||
-           h->protocol == IPPROTO_DSTOPTS || h->protocol == IPPROTO_FRAGMENT) {
-        if (at + 8 > end)
-            return;
-        bool is_fragment = h->protocol == IPPROTO_FRAGMENT;
-        h->fragment |= is_fragment && get16(data + at + 2) >> 3;
-        h->protocol = data[at];
-        at += is_fragment ? 8 : 8 + data[at + 1] * 8U;
-    }
-    if (at > end)
-        return;
-    h->transport_at = at;
-    parse_transport(h, data);
 }
 
 struct headers parse_headers(const uint8_t *data, uint32_t length) {
     struct headers h = {0};
-    uint32_t at = 2 * ETH_ALEN;
-    if (length < ETH_HLEN)
+    const uint8_t *ip = data + ETH_HLEN;
+    if (length < ETH_HLEN + IP_HEADER || get16(data + 2 * ETH_ALEN) != ETH_P_IP || ip[0] >> 4 != 4)
         return h;
-    uint16_t type = get16(data + at);
-    for (int tags = 0; tags < 2 && (type == ETH_P_8021Q || type == ETH_P_8021AD); tags++) {
-        at += 4;
-        if (length < at + 2)
-            return h;
-        type = get16(data + at);
-    }
-    h.ip_at = at + 2;
-    if (type == ETH_P_IP)
-        parse_ipv4(&h, data, length);
-    else if (type == ETH_P_IPV6)
-        parse_ipv6(&h, data, length);
+    uint32_t header = (ip[0] & 15) * 4U, packet = get16(ip + 2), field = get16(ip + 6);
+    if (header < IP_HEADER || packet < header || packet > length - ETH_HLEN)
+        return h;
+    h.ip = true;
+    h.end = ETH_HLEN + packet;
+    h.protocol = ip[9];
+    h.fragment = field & IPV4_OFFSET;
+    h.plain = header == IP_HEADER && field == IPV4_DF && h.end == length;
+    h.transport_at = ETH_HLEN + header;
+    if (!h.fragment)
+        parse_transport(&h, data);
     return h;
+}
+
+/* ---- packets that are too long ---- */
+
+uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload) {
+    if (offload->gso_type == VIRTIO_NET_HDR_GSO_NONE || offload->hdr_len < ETH_HLEN)
+        return h->end - ETH_HLEN;
+    return offload->hdr_len - ETH_HLEN + offload->gso_size;
+}
+
+bool may_fragment(const uint8_t *data, const struct headers *h,
+                  const struct virtio_net_hdr *offload, uint32_t mtu) {
+    return !(get16(data + ETH_HLEN + 6) & IPV4_DF) &&
+           offload->gso_type == VIRTIO_NET_HDR_GSO_NONE && mtu >= h->transport_at - ETH_HLEN + 8;
+}
+
+/* ---- fragments ---- */
+
+/* The checksum that the sender left to the card must be made while the packet is whole. */
+static void finish_checksum(uint8_t *data, uint32_t end, struct virtio_net_hdr *offload) {
+    uint32_t start = offload->csum_start, at = start + offload->csum_offset;
+    if (!(offload->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || start >= end || at + 2 > end)
+        return;
+    put_checksum(data + at, sum_bytes(0, data + start, end - start));
+    offload->flags = 0;
+}
+
+/* Options without the copy bit are only in the first fragment: NOP takes their place. */
+static void blank_uncopied_options(uint8_t *option, const uint8_t *end) {
+    while (option < end && *option != 0) {
+        size_t length = *option == 1 || option + 1 == end ? 1 : option[1];
+        if (length == 0 || option + length > end)
+            return;
+        if (!(*option & 0x80))
+            memset(option, 1, length);
+        option += length;
+    }
+}
+
+struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net_hdr *offload,
+                       uint32_t mtu) {
+    uint32_t header = h->transport_at - ETH_HLEN, payload = h->end - h->transport_at;
+    uint32_t step = (mtu - header) & ~7U;
+    uint16_t field = get16(data + ETH_HLEN + 6);
+    struct frame *first = NULL, **end = &first;
+    finish_checksum(data, h->end, offload);
+    for (uint32_t done = 0; done < payload; done += step) {
+        uint32_t part = payload - done < step ? payload - done : step;
+        struct frame *frame = frame_new(h->transport_at + part);
+        if (!frame) {
+            for (struct frame *next; first; first = next) {
+                next = first->next;
+                frame_free(first);
+            }
+            return NULL;
+        }
+        uint8_t *ip = frame->bytes + ETH_HLEN;
+        memcpy(frame->bytes, data, h->transport_at);
+        frame_write(frame, h->transport_at, data + h->transport_at + done, part);
+        bool more = done + part < payload || field & IPV4_MF;
+        uint16_t offset = (uint16_t)((field & IPV4_OFFSET) + done / 8);
+        if (offset)
+            blank_uncopied_options(ip + IP_HEADER, ip + header);
+        put16(ip + 2, header + part);
+        put16(ip + 6, (offset & IPV4_OFFSET) | (more ? IPV4_MF : 0));
+        put16(ip + 10, 0);
+        put_checksum(ip + 10, sum_bytes(0, ip, header));
+        *end = frame;
+        end = &frame->next;
+    }
+    return first;
+}
+
+/* ---- ICMP ---- */
+
+/* No error about an error, a later fragment, or what was for or from more than one host. */
+static bool deserves_icmp(const uint8_t *data, const struct headers *h) {
+    const uint8_t *ip = data + ETH_HLEN;
+    uint8_t type = h->end > h->transport_at ? data[h->transport_at] : 0;
+    bool icmp_error =
+        h->protocol == IPPROTO_ICMP && type != 0 && type != 8 && (type < 13 || type > 18);
+    return !h->fragment && !(data[0] & 1) && ip[16] < 224 && ip[12] < 224 && ip[12] != 0 &&
+           ip[12] != 127 && !icmp_error;
+}
+
+struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu) {
+    const uint8_t *quoted = data + ETH_HLEN;
+    uint32_t quote = h->end - ETH_HLEN < MAX_QUOTE ? h->end - ETH_HLEN : MAX_QUOTE;
+    uint32_t length = IP_HEADER + ICMP_HEADER + quote;
+    struct frame *frame = deserves_icmp(data, h) ? frame_new(ETH_HLEN + length) : NULL;
+    if (!frame)
+        return NULL;
+    uint8_t *ip = frame->bytes + ETH_HLEN, *icmp = ip + IP_HEADER;
+    memcpy(frame->bytes, data + ETH_ALEN, ETH_ALEN); /* back to the sender */
+    memcpy(frame->bytes + ETH_ALEN, data, ETH_ALEN);
+    put16(frame->bytes + 2 * ETH_ALEN, ETH_P_IP);
+    memset(ip, 0, IP_HEADER + ICMP_HEADER);
+    ip[0] = 0x45;
+    ip[1] = 0xc0; /* precedence: internetwork control */
+    put16(ip + 2, length);
+    ip[8] = 64;
+    ip[9] = IPPROTO_ICMP;
+    memcpy(ip + 12, quoted + 16, 4); /* the hop has no address: the packet's destination answers */
+    memcpy(ip + 16, quoted + 12, 4);
+    put_checksum(ip + 10, sum_bytes(0, ip, IP_HEADER));
+    icmp[0] = 3; /* destination unreachable: */
+    icmp[1] = 4; /* fragmentation needed */
+    put16(icmp + 6, mtu);
+    memcpy(icmp + ICMP_HEADER, quoted, quote);
+    put_checksum(icmp + 2, sum_bytes(0, icmp, ICMP_HEADER + quote));
+    return frame;
 }

@@ -1,11 +1,15 @@
 /*
- * packet.h - what is in a frame: numbers, checksums, headers.
+ * packet.h - what is in a frame: numbers, checksums, headers; and what a router does with a packet
+ * too long for the next hop: fragment it (IPv4 without DF), or drop it and tell the sender by ICMP.
+ *
+ * Only IPv4 in untagged Ethernet frames is looked into; all else passes untouched.
+ *
+ * Sources: RFC 791 (fragmentation), RFC 792 and 1191 (fragmentation needed), RFC 1812 4.3.2.7 (what
+ * no ICMP error is sent about).
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "frame.h"
 
 static inline uint16_t get16(const uint8_t *p) {
     return (uint16_t)(p[0] << 8 | p[1]);
@@ -36,17 +40,33 @@ void put_checksum(uint8_t *p, uint64_t sum);
 enum { TCP_FIN = 0x01, TCP_SYN = 0x02, TCP_RST = 0x04, TCP_PSH = 0x08, TCP_ACK = 0x10 };
 
 struct headers {
-    uint8_t version;  /* 4 or 6; 0: not IP, or malformed: such frames pass untouched */
-    uint8_t protocol; /* IPPROTO_TCP, ... */
+    bool ip;          /* IPv4, well-formed; if not, the rest is not filled in */
     bool fragment;    /* any but the first: no header of the protocol in it */
-    bool neighbours;  /* IPv6 neighbour discovery or group membership: what ARP is to IPv4 */
-    bool plain;       /* no VLAN tag, no IP options, DF set, nothing behind the IP packet */
-    uint32_t ip_at, ip_bytes;        /* the IP packet, by its own account */
-    uint32_t transport_at;           /* the TCP, UDP or ICMP header */
-    uint32_t payload_at;             /* TCP: the payload */
-    uint16_t source_port, dest_port; /* TCP and UDP */
+    bool plain;       /* no IP options, DF set, nothing behind the IP packet */
+    uint8_t protocol; /* IPPROTO_TCP, ... */
     uint8_t tcp_flags;
+    uint16_t source_port, dest_port; /* TCP and UDP */
+    uint32_t transport_at;           /* the TCP, UDP or ICMP header */
+    uint32_t payload_at;             /* TCP: the payload; 0 if its header is malformed */
+    uint32_t end;                    /* of the IP packet, by its own account */
 };
 
 /* Never reads past `length` bytes, whatever they say. */
 struct headers parse_headers(const uint8_t *data, uint32_t length);
+
+/* The longest IP packet that the frame stands for: super-segments get cut up before the hop. */
+uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload);
+
+/*
+ * A fragment has at least 8 bytes behind its header. A super-segment is TCP's or
+ * UDP's own doing and is not fragmented, DF or not.
+ */
+bool may_fragment(const uint8_t *data, const struct headers *h,
+                  const struct virtio_net_hdr *offload, uint32_t mtu);
+
+/* The packet as a chain of fragments of at most `mtu` bytes; NULL if the store is full. */
+struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net_hdr *offload,
+                       uint32_t mtu);
+
+/* ICMP "fragmentation needed" about a packet; NULL if none is to be sent, or the store is full. */
+struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu);

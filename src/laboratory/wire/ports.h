@@ -1,6 +1,7 @@
 /*
  * ports.h - the interfaces that the wire connects: packet sockets with rings that the kernel fills
- * with arrivals.
+ * with arrivals. And the clocks: the wire runs on CLOCK_MONOTONIC; the kernel stamps arrivals with
+ * CLOCK_REALTIME, which may be set meanwhile.
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
@@ -13,8 +14,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SECOND_NS INT64_C(1000000000)
+#define NEVER INT64_MAX
+
+extern int64_t real_minus_monotonic_ns; /* as compare_clocks() found it last */
+extern uint64_t clock_steps;            /* how often CLOCK_REALTIME was set */
+
+int64_t now_ns(void);
+void compare_clocks(void);
+
+static inline int64_t max_ns(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t min_ns(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 enum {
-    MAX_PORTS = 128, /* of all links together */
+    MAX_PORTS = 128, /* of both sides together */
     MAX_STATIONS = 256,
     BATCH = 128, /* frames taken or sent in one go */
     VLAN_BYTES = 4,
@@ -39,10 +57,9 @@ struct counts {
     uint64_t received, missed;
 };
 
-/* One end of a link: usually one port. With several, we learn who is behind which. */
+/* One end of the link: usually one port. With several, we learn who is behind which. */
 struct side {
     char name[128];
-    uint32_t interface; /* in the recording */
     struct port *ports;
     unsigned port_count;
     struct counts counts, counted_from, recorded_from; /* now, at the reset, at the capture */

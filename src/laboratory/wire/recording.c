@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "recording.h"
 
-#include "clocks.h"
 #include "pcapng.h"
+#include "ports.h"
 #include "process.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
  * wire.c - an emulated link between two network interfaces.
  *
- *     wire [OPTION]... A:B [C:D]...
+ *     wire [OPTION]... A:B
  *
- * Every Ethernet frame that the interface on one side of a link receives leaves
+ * Every Ethernet frame that the interface on one side of the link receives leaves
  * through the other side, as if a cable of a chosen rate, length and quality lay
  * between. Both directions, ab and ba, are independent of each other, and each is
  *
@@ -25,29 +25,24 @@
  *
  * Here are the loop and the start. The other files, in the order in which they build on each other:
  *
- *     clocks.h       the time
- *     packet.h       what is in a frame
  *     frame.h        where frames are kept
- *     mtu.h          fragments, and ICMP about packets that are too long
+ *     packet.h       what is in a frame; fragments, and ICMP about packets that are too long
  *     bundle.h       many segments in one system call
+ *     ports.h        the interfaces, and the time
  *     recording.h    the recording: a pcapng file
- *     ports.h        the interfaces
- *     settings.h, script.h, counters.h    what a link is to do, and what it did
- *     link.h         the link as arithmetic: loss, MTU, queue, transmitter, line
- *     arrivals.h, departures.h            frames in, frames out
+ *     settings.h     what the link is to do
+ *     link.h         the link as arithmetic: loss, MTU, queue, transmitter, line; what it did
+ *     transfer.h     frames in, frames out
  *     commands.h     what the owner may say and ask
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
 #define _GNU_SOURCE
-#include "arrivals.h"
-#include "clocks.h"
 #include "command_line.h"
 #include "commands.h"
-#include "departures.h"
-#include "json.h"
 #include "process.h"
 #include "recording.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -102,8 +97,8 @@ static bool any_down(void) {
 }
 
 static bool is_blocked(const struct port *port) {
-    for (unsigned i = 0; i < 2 * link_count; i++) {
-        const struct direction *d = direction_at(i);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct direction *d = &directions[i];
         if (d->blocked && d->outbox_count && d->outbox[0]->to == port)
             return true;
     }
@@ -139,20 +134,20 @@ static void sleep_until(int64_t t) {
 /* One round; returns how many frames moved. */
 static unsigned turn(int64_t now) {
     unsigned moved = 0;
-    for (unsigned i = 0; i < 2 * link_count; i++)
-        moved += take_arrivals(direction_at(i), now);
+    for (unsigned i = 0; i < 2; i++)
+        moved += take_arrivals(&directions[i], now);
     now = now_ns();
-    for (unsigned i = 0; i < 2 * link_count; i++) {
-        link_advance(direction_at(i), direction_at(i)->settled_ns);
-        moved += send_due(direction_at(i), now);
+    for (unsigned i = 0; i < 2; i++) {
+        link_advance(&directions[i], directions[i].settled_ns);
+        moved += send_due(&directions[i], now);
     }
     return moved;
 }
 
 static int64_t next_event(void) {
     int64_t next = NEVER;
-    for (unsigned i = 0; i < 2 * link_count; i++)
-        next = min_ns(next, link_next_event_ns(direction_at(i)));
+    for (unsigned i = 0; i < 2; i++)
+        next = min_ns(next, link_next_event_ns(&directions[i]));
     return next;
 }
 
@@ -217,7 +212,7 @@ static const struct program_option options[] = {
 };
 
 static const struct command command = {
-    .usage = "wire [OPTION]... A:B [C:D]...",
+    .usage = "wire [OPTION]... A:B",
     .summary =
         "Forwards frames between the network interfaces A and B through an emulated link. A side\n"
         "may be several interfaces, as in C1,C2,C3:S, which then share the link.\n\n"
@@ -225,7 +220,7 @@ static const struct command command = {
         "(rate x delay + queue) x 1.4. A capture takes 11 MiB more; the receive ring of each\n"
         "interface, in kernel memory, 8 MiB (--offload: 32).",
     .options = options,
-    .arguments = {1, MAX_LINKS},
+    .arguments = {1, 1},
     .bare = true,
     .more_help = print_command_help,
 };
@@ -268,14 +263,13 @@ static void announce_ready(void) {
     struct json j = json_start(stdout);
     json_object(&j, NULL);
     json_bool(&j, "ready", true);
-    json_int(&j, "links", link_count);
     json_bool(&j, "offload", offload);
     json_end_object(&j);
     json_finish(&j);
 }
 
 int main(int argc, char **argv) {
-    char **pairs = parse_command_line(argc, argv, &command);
+    char **arguments = parse_command_line(argc, argv, &command);
     cpu_set_t cpus;
     /* With one processor, polling would keep it from the hosts. */
     may_spin = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
@@ -284,8 +278,7 @@ int main(int argc, char **argv) {
     ask_for_short_slices();
     store_open((size_t)memory_mib << 20);
     compare_clocks();
-    for (; *pairs; pairs++)
-        link_open(*pairs, offload);
+    link_open(arguments[0], offload);
     atexit(finish_capture);
     catch_signals();
     announce_ready();

@@ -24,9 +24,8 @@ class Link:
 
     DIRECTIONS: Final = {"both": "both", "client->server": "ab", "server->client": "ba"}
 
-    def __init__(self, process: subprocess.Popen[str], index: int = 0) -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self._index = index
         self._lock = threading.Lock()
         self.parameters: dict[str, dict[str, Any]] = {"client->server": {}, "server->client": {}}
 
@@ -87,7 +86,7 @@ class Link:
         }
         if values:
             words = " ".join(f"{key}={value}" for key, value in values.items())
-            self.command(f"set {self._index} {key} {words}")
+            self.command(f"set {key} {words}")
         named = {
             "delay_ms": delay_ms,
             "rate_mbit": rate_mbit,
@@ -107,7 +106,7 @@ class Link:
             dropped (by reason), queue_packets_max, late_ns (percentiles of how much later than it
             should have a packet left) and more; see `wire --help`.
         """
-        counted = self.command("counters")["links"][self._index]
+        counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def script(self, direction: str, rule: str) -> None:
@@ -121,7 +120,7 @@ class Link:
             ParameterError: no such direction.
             LabError: the wire does not understand the rule.
         """
-        self.command(f"script {self._index} {self._direction_key(direction)} {rule}")
+        self.command(f"script {self._direction_key(direction)} {rule}")
 
     def capture(self, **options: Any) -> WireRecording:
         """Records at the wire itself what entered, left and was dropped, with the reason.
