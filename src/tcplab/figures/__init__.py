@@ -7,8 +7,9 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-Made for a projector of 1280 x 720 and for any colour vision: nothing is told by colour alone. Each
-module names its figures in its ``__all__``, and they are all here.
+Made for a projector of 1280 x 720 and for any colour vision: nothing is told by colour alone. A
+result without anything to draw raises ValueError. Each module names its figures in its ``__all__``,
+and they are all here.
 """
 
 # ruff: noqa: F403

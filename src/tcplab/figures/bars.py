@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["beside", "named_once"]
-
 
 def named_once(axes: Axes, name: str) -> str | None:
     """The name for the legend, unless it stands there already."""

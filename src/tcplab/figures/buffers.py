@@ -8,7 +8,7 @@ from tcplab.experiments import table
 from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of
+from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of, some
 from tcplab.models import throughput_mbit
 
 if TYPE_CHECKING:
@@ -37,17 +37,11 @@ _LIMITS: Final = (
 
 @drawing()
 def buffer_sweep(result: Sweep) -> Picture:
-    """Throughput against the window, measured points on the model's lines, the knee marked.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
+    """Throughput against the window, measured points on the model's lines, the knee marked."""
     import numpy as np
 
-    if not result.variants:
-        raise ValueError("the sweep has no points to draw")
+    windows = [each.model_window_bytes for each in some(result.variants)]
     figure, axes = style.new_axes(grid="both")
-    windows = [each.model_window_bytes for each in result.variants]
     xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
     for number, rtt_ms in enumerate(result.rtts_ms):
         colour, marker, line = _CURVES[number % len(_CURVES)]
@@ -95,15 +89,9 @@ def _sweep_finding(result: Sweep) -> str:
 
 @drawing()
 def buffer_limits(result: Limits) -> Picture:
-    """The data in flight of each transfer, beside the three numbers that may bound it.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    if not result.variants:
-        raise ValueError("there is no transfer to draw")
+    """The data in flight of each transfer, beside the three numbers that may bound it."""
     figure, axes = style.new_axes((0.15, 0.115, 0.83, 0.735), grid="both")
-    for row, each in enumerate(result.variants):
+    for row, each in enumerate(some(result.variants)):
         for number, (name, look) in enumerate(_LIMITS):
             value, y = getattr(each, name), row + (number - 1.5) * 0.19
             label = named_once(axes, look.name)
@@ -140,15 +128,12 @@ def _agrees(case: str, verdict: str) -> bool:
 
 @drawing()
 def zero_window(result: ZeroWindow) -> Picture:
-    """The receiver's window over time, as the sender sees it, with the probes that ask for it.
-
-    Raises:
-        ValueError: the window never closed.
-    """
+    """The receiver's window over time, as the sender sees it, with the probes that ask for it."""
     rows, probes = result.segments, result.probes_ms()
-    closed = [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]]
-    if not closed:
-        raise ValueError("the window never closed: give a longer pause_ms or fewer rcvbuf_bytes")
+    closed = some(
+        [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]],
+        "the window never closed: give a longer pause_ms or fewer rcvbuf_bytes",
+    )
     figure, axes = style.new_axes(grid="both")
     offers = rows[rows.from_server & ~rows.is_syn]
     times = [result.time_ms(each["time_ns"]) for each in offers]
@@ -188,17 +173,11 @@ def _mark_closed(axes: Axes, begin: float, end: float, y: float) -> None:
 
 @drawing()
 def autotuning(result: Autotuning) -> Picture:
-    """The data delivered over time on the longest path, and the window, by the buffer asked for.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    if not result.variants:
-        raise ValueError("there is no transfer to draw")
+    """The data delivered over time on the longest path, and the window, by the buffer asked for."""
+    longest = max(each.rtt_ms for each in some(result.variants))
     figure = style.new_figure()
     data = figure.add_axes((0.075, 0.115, 0.41, 0.735))
     window = figure.add_axes((0.575, 0.115, 0.41, 0.735))
-    longest = max(each.rtt_ms for each in result.variants)
     shown = [each for each in result.variants if each.rtt_ms == longest]
     for number, each in enumerate(shown):
         size = each.requested_bytes
@@ -237,15 +216,9 @@ def _buffer_name(requested: int | None) -> str:
 
 @drawing()
 def bufferbloat(result: Queues) -> Picture:
-    """The round-trip time over time, by the length of the queue at the bottleneck.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    if not result.variants:
-        raise ValueError("there is no transfer to draw")
+    """The round-trip time over time, by the length of the queue at the bottleneck."""
     figure, axes = style.new_axes(grid="both")
-    for number, each in enumerate(result.variants):
+    for number, each in enumerate(some(result.variants)):
         points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
         name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again"
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))

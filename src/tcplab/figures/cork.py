@@ -9,7 +9,7 @@ from tcplab.experiments import table
 from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import HOLD_STYLES, TEXT, Picture, Style, drawing, look_of
+from tcplab.figures.style import HOLD_STYLES, TEXT, Picture, Style, drawing, look_of, some
 from tcplab.models import Reason
 
 if TYPE_CHECKING:
@@ -25,14 +25,8 @@ _MANUAL_MS: Final = 200
 
 @drawing()
 def cork_messages(result: Cork) -> Picture:
-    """The time, the segments and the system calls of a message, for each variant.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    rows = result.rows()
-    if not rows:
-        raise ValueError("there is no variant to draw")
+    """The time, the segments and the system calls of a message, for each variant."""
+    rows = some(result.rows())
     figure = style.new_figure()
     panels = (
         (_TIME, "ms_per_message", "ms for a message and its reply", 0.155, 0.36),
@@ -81,15 +75,9 @@ def _segments(count: float) -> str:
 
 @drawing()
 def forgotten_cork(result: Forgotten) -> Picture:
-    """The time that a write waits in a cork that nobody pulls, against the round-trip time.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    if not result.variants:
-        raise ValueError("there is no wait to draw")
+    """The time that a write waits in a cork that nobody pulls, against the round-trip time."""
+    rows = some(result.rows())
     figure, axes = style.new_axes(grid="both")
-    rows = result.rows()
     times = [row["rtt_ms"] for row in rows]
     look: dict[str, Any] = {"ms": 13, "mec": "white", "ls": "none", "zorder": 4}
     cork, more, model = ([row[f"{each}_ms"] for row in rows] for each in ("cork", "more", "model"))
@@ -118,16 +106,10 @@ def forgotten_cork(result: Forgotten) -> Picture:
 
 @drawing()
 def cork_scenarios(result: Scenarios) -> Picture:
-    """The wait of each segment of each script, its reason, and when it left.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    if not result.variants:
-        raise ValueError("there is no script to draw")
+    """The wait of each segment of each script, its reason, and when it left."""
     figure, axes = style.new_axes((0.29, 0.115, 0.695, 0.735), grid="x")
     latest = 1.0
-    for row, each in enumerate(result.variants):
+    for row, each in enumerate(some(result.variants)):
         latest = max([latest, *_waits(axes, each, row)])
     names = ["\n".join(textwrap.wrap(each.name, 30)) for each in result.variants]
     axes.set_ylim(len(result.variants) - 0.4, -1.6)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
-from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate
+from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate, some
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
-from tcplab.timeline import Ack, Hold, Timeline
+from tcplab.timeline import Ack, Timeline
 from tcplab.timeline.sentences import WAITED_FOR
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _DENSE: Final = 3000
 
 @drawing()
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
-    """Which byte left when: one stroke per segment, the ACK line below, the window line above.
+    """Bytes over time: one stroke per segment, the ACK line below, the window line above.
 
     The plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate, the
     height between the ACK line and the strokes is the data in flight, and the window line is the
@@ -50,22 +50,17 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
-    for again in (False, True):
-        some = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
-        if some:
-            axes.vlines(
-                [curves.ms(each.time_ns) for each in some],
-                [each.offset for each in some],
-                [each.end for each in some],
-                color=style.VERMILION if again else style.BLUE,
-                lw=4.5 if again else 2.6,
-                label="sent again" if again else "segments",
-                zorder=4,
-            )
-    resent = [each for each in curves.drawn if each.reason is Reason.RETRANSMISSION]
-    middles = [(each.offset + each.end) / 2 for each in resent]
-    times = [curves.ms(each.time_ns) for each in resent]
-    axes.plot(times, middles, "D", ms=7, color=style.VERMILION, zorder=5)
+    for again, colour, width in ((False, style.BLUE, 2.6), (True, style.VERMILION, 4.5)):
+        sent = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
+        if not sent:
+            continue
+        times = [curves.ms(each.time_ns) for each in sent]
+        begins, ends = [each.offset for each in sent], [each.end for each in sent]
+        look: dict[str, Any] = {"lw": width, "label": "sent again" if again else "segments"}
+        axes.vlines(times, begins, ends, color=colour, zorder=4, **look)
+        if again:
+            middles = [(each.offset + each.end) / 2 for each in sent]
+            axes.plot(times, middles, "D", ms=7, color=colour, zorder=5)
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
     steps(axes, acks, color=style.GREEN, ls="--", lw=2.2, label="acknowledged")
     highest = max(each.end for each in curves.drawn)
@@ -85,14 +80,7 @@ def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None)
     """The data sent and not yet acknowledged, below the windows that bound it.
 
     The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it.
-
-    Args:
-        timeline: of tcplab.timeline.explain.
-        between_ms: draw only from the first to the second, in ms since the first event; the title
-            and the table are of the whole all the same.
-
-    Raises:
-        ValueError: it has no data segment, or not in that time.
+    Arguments and errors are those of :func:`time_sequence`.
     """
     curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight())
@@ -122,8 +110,7 @@ class _Curves:
     """The numbers behind both pictures; times in ms since the first event."""
 
     def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
-        if not timeline.segments:
-            raise ValueError("the timeline has no data segment to draw")
+        some(timeline.segments, "the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
         self.end_ns = max(timeline.segments[-1].time_ns, self.start_ns + 1000)
@@ -139,16 +126,15 @@ class _Curves:
                 f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
             )
         #: The segments in the picture.
-        self.drawn = [
-            each
-            for each in timeline.segments
-            if self.from_ms <= self.ms(each.time_ns) <= self.to_ms or between_ms is None
-        ]
-        if not self.drawn:
-            raise ValueError(
-                f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
-                f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms"
-            )
+        self.drawn = some(
+            [
+                each
+                for each in timeline.segments
+                if self.from_ms <= self.ms(each.time_ns) <= self.to_ms or between_ms is None
+            ],
+            f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
+            f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
+        )
 
     def part(self, points: Points) -> Points:
         """The part of a step curve that is drawn."""
@@ -269,9 +255,7 @@ def _rate_finding(curves: _Curves) -> tuple[str, str]:
     again = sum(each.reason is Reason.RETRANSMISSION for each in timeline.segments)
     title = f"{highest:,} bytes in {ms(length_ms)}: {rate(highest * 8 / length_ms)}"
     title += f", {count(again, 'segment')} sent again" if again else ", nothing was sent again"
-    most = _most_waited(timeline)
-    if most is not None:
-        title += f"; waited longest for {WAITED_FOR[most[0]]} ({ms(most[1])})"
+    title += _longest_wait(timeline)
     alt = (
         f"Time-sequence plot of {timeline.connection}: {title}. The data left in"
         f" {count(len(timeline.segments), 'segment')}, the first at"
@@ -287,9 +271,7 @@ def _flight_finding(curves: _Curves, flying: Points) -> tuple[str, str]:
     text = f"At most {highest:,} bytes in flight"
     if mss:
         text += f" ({highest / mss:.3g} segments of {mss})"
-    most = _most_waited(curves.timeline)
-    if most is not None:
-        text += f"; waited longest for {WAITED_FOR[most[0]]} ({ms(most[1])})"
+    text += _longest_wait(curves.timeline)
     alt = f"Bytes in flight over time on {curves.timeline.connection}. {text}."
     cwnd = [value for _time, value in curves.congestion_windows()]
     if cwnd:
@@ -297,13 +279,13 @@ def _flight_finding(curves: _Curves, flying: Points) -> tuple[str, str]:
     return text, alt
 
 
-def _most_waited(timeline: Timeline) -> tuple[Reason, float] | None:
+def _longest_wait(timeline: Timeline) -> str:
     waited = timeline.waited_ms("kernel", "application")
     waited.pop(Reason.APPLICATION_IDLE, None)
     if not waited:
-        return None
+        return ""
     reason = max(waited, key=lambda each: waited[each])
-    return reason, waited[reason]
+    return f"; waited longest for {WAITED_FOR[reason]} ({ms(waited[reason])})"
 
 
 # ---- drawing -------------------------------------------------------------------------------------
@@ -320,19 +302,11 @@ def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
 
 def _windows(axes: Axes, points: Points, top: float, name: str, its: str) -> None:
     """The peer's window, or in words that it is above the picture."""
-    if points and min(value for _time, value in points) > top:
-        axes.text(
-            0.01,
-            0.97,
-            f"the peer's window is above the picture: {its} {min(v for _t, v in points):,} bytes or"
-            " more",
-            transform=axes.transAxes,
-            ha="left",
-            va="top",
-            color=style.ink(style.PURPLE),
-            bbox=style.ON_WHITE,
-            zorder=6,
-        )
+    least = min((value for _time, value in points), default=0)
+    if least > top:
+        words = f"the peer's window is above the picture: {its} {least:,} bytes or more"
+        look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
+        axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)
     elif points:
         steps(axes, points, color=style.PURPLE, ls="-.", lw=2.2, label=name)
 
@@ -341,8 +315,11 @@ def _shade(axes: Axes, curves: _Curves) -> None:
     """The long waits as bands, each kind named once in the legend."""
     from matplotlib.colors import to_rgba
 
-    shortest = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms) * 1e6
-    for hold in _long_ones(curves.timeline.merged_holds(), shortest):
+    shortest_ms = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms)
+    for hold in curves.timeline.merged_holds():
+        waits = hold.where != "wire" and hold.reason is not Reason.RETRANSMISSION
+        if not waits or hold.duration_ms < shortest_ms:
+            continue
         look = HOLD_STYLES[hold.reason]
         axes.axvspan(
             curves.ms(hold.start_ns),
@@ -354,13 +331,6 @@ def _shade(axes: Axes, curves: _Curves) -> None:
             zorder=1,
             label=named_once(axes, look.name),
         )
-
-
-def _long_ones(holds: Sequence[Hold], shortest_ns: float) -> Iterator[Hold]:
-    for each in holds:
-        waits = each.where != "wire" and each.reason is not Reason.RETRANSMISSION
-        if waits and each.end_ns - each.start_ns >= shortest_ns:
-            yield each
 
 
 def _legend(axes: Axes) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import style
 from tcplab.figures.bars import beside
 from tcplab.figures.curves import steps
-from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, look_of, ms
+from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, look_of, ms, some
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
 from tcplab.tables import Column, Table, digits
@@ -28,11 +29,7 @@ _HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
 _HERE: Final = Style(style.VERMILION, "//", "")
 _NEEDED: Final = Style(style.GREEN, "..", "")
 _TEXT: Final = Style(style.BLUE, "", "")
-
-
-def _check_sent(case: Diagnosis) -> None:
-    if not len(case.sent):
-        raise ValueError("no data segment was recorded")
+_NOTHING_SENT: Final = "no data segment was recorded"
 
 
 # ---- the symptom ---------------------------------------------------------------------------------
@@ -55,11 +52,8 @@ def symptom(case: Diagnosis) -> Picture:
     """Some packets at the sender, the gaps between them, what is taken and what is needed.
 
     Nothing of why: that is :func:`cause`.
-
-    Raises:
-        ValueError: nothing was sent.
     """
-    _check_sent(case)
+    some(case.sent, _NOTHING_SENT)
     figure = style.new_figure()
     rows: SegmentArray = case.segments[_part(case)]
     gaps = _draw_packets(figure.add_axes((0.085, 0.37, 0.9, 0.49)), case, rows)
@@ -185,13 +179,8 @@ _BINS: Final = (1, 2, 10, 100, 500, 1000, 1447, 1448)
 
 @drawing()
 def data_per_segment(case: Diagnosis) -> Picture:
-    """The data of each segment in the order of departure, and a table of the sizes.
-
-    Raises:
-        ValueError: nothing was sent.
-    """
-    _check_sent(case)
-    sizes = case.sent["payload_bytes"].tolist()
+    """The data of each segment in the order of departure, and a table of the sizes."""
+    sizes = some(case.sent["payload_bytes"].tolist(), _NOTHING_SENT)
     median = statistics.median_low(sizes)
     total = sum(sizes)
     headers = len(sizes) * _HEADERS
@@ -206,14 +195,9 @@ def data_per_segment(case: Diagnosis) -> Picture:
     axes.vlines(numbers, 0, drawn, color=style.BLUE, lw=2.2 if len(drawn) > 100 else 5)
     axes.plot(numbers, drawn, "o", ms=4, color=style.BLUE)
     axes.axhline(1448, color=style.VERMILION, ls="--", lw=2)
-    axes.text(
-        0.99,
-        1448 * 1.2,
-        "a full segment: 1448 bytes",
-        ha="right",
-        color=style.ink(style.VERMILION),
-        transform=axes.get_yaxis_transform(),
-    )
+    look: dict[str, Any] = {"ha": "right", "color": style.ink(style.VERMILION)}
+    words = "a full segment: 1448 bytes"
+    axes.text(0.99, 1448 * 1.2, words, transform=axes.get_yaxis_transform(), **look)
     axes.set_yscale("symlog", linthresh=1)
     axes.set_yticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
     axes.set(ylim=(0, 4000), xlim=(0, len(drawn) + 1))
@@ -227,7 +211,7 @@ def data_per_segment(case: Diagnosis) -> Picture:
     return Picture(figure, title, alt, Table(_COLUMNS, _size_rows(sizes)))
 
 
-def _size_rows(sizes: list[int]) -> list[dict[str, str | float | int]]:
+def _size_rows(sizes: Sequence[int]) -> list[dict[str, str | float | int]]:
     """The number of segments per size: single sizes where few occur, else ranges."""
     kinds = sorted(set(sizes))
     if len(kinds) <= 8:
@@ -260,11 +244,8 @@ def cause(case: Diagnosis) -> Picture:
 
     A request's timeline with the kernel's reasons; the bytes in flight in a backup, with what the
     receiver allows and what the wire holds; a line of the ticker, cut into its segments.
-
-    Raises:
-        ValueError: nothing was sent.
     """
-    _check_sent(case)
+    some(case.sent, _NOTHING_SENT)
     if case.program == "request":
         return timeline(case.timeline())
     return _backup_in_flight(case) if case.program == "backup" else _one_line(case)

@@ -18,8 +18,6 @@ from tcplab.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Labels"]
-
 _POINTS: Final = 72
 
 

@@ -10,7 +10,7 @@ from tcplab.experiments.mtu import Mtu
 from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
-from tcplab.figures.style import SMALL, TEXT, Picture, count, drawing, ms
+from tcplab.figures.style import SMALL, TEXT, Picture, count, drawing, ms, some
 from tcplab.models import TCP_ON_ETHERNET, header_share
 from tcplab.tables import Column, Table
 
@@ -26,11 +26,7 @@ _FIRST_MS: Final = 0.01  # an earlier time has no place on the logarithmic axis
 
 @drawing()
 def mtu_sweep(result: Mtu) -> Picture:
-    """Throughput and CPU time against the MTU, with and without offload.
-
-    Args:
-        result: of experiments.mtu.measure.
-    """
+    """Throughput and CPU time against the MTU, with and without offload."""
     figure = style.new_figure()
     speed = figure.add_axes((0.08, 0.15, 0.4, 0.68))
     cost = figure.add_axes((0.575, 0.15, 0.4, 0.68))
@@ -72,8 +68,7 @@ def _sweep_finding(result: Mtu) -> str:
             f"{'with' if offload else 'without'} offload MTU {high.mtu_bytes} carries"
             f" {ratio:.1f} × what {low.mtu_bytes} does"
         )
-    text = ", ".join(words)
-    return text[0].upper() + text[1:]
+    return _sentence(", ".join(words))
 
 
 def _mtu_axis(axes: Axes, result: Mtu) -> None:
@@ -87,16 +82,8 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
 
 @drawing()
 def headers(result: Mtu) -> Picture:
-    """The part of an Ethernet that carries data, against the size of a segment: derived, measured.
-
-    Args:
-        result: of experiments.mtu.measure.
-
-    Raises:
-        ValueError: nothing was measured on the wire.
-    """
-    if not result.wire:
-        raise ValueError("nothing was measured on the wire; give wire_mtus")
+    """The share of an Ethernet's rate that is data, by size of segment: derived and measured."""
+    wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
     figure, axes = style.new_axes((0.09, 0.12, 0.88, 0.71), grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
     sizes = [size for size in sizes if size <= 8948]
@@ -105,7 +92,7 @@ def headers(result: Mtu) -> Picture:
     axes.plot(sizes, curve, color="black", lw=2.6, label=label)
     percents = {
         each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
-        for each in result.wire
+        for each in wire
     }
     _measured_shares(axes, percents)
     words = f"1 byte: {curve[0]:.1f} %"
@@ -119,7 +106,7 @@ def headers(result: Mtu) -> Picture:
         f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
         for mtu, percent in percents.items()
     ]
-    best = max(result.wire, key=lambda each: each.mtu_bytes)
+    best = max(wire, key=lambda each: each.mtu_bytes)
     finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
     alt = (
         f"A curve that rises from {curve[0]:.1f} % at one byte per segment towards 100 %, with the"
@@ -144,7 +131,7 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
     """The packets of the same data as a capture shows them, with and without offload.
 
     Args:
-        result: of experiments.mtu.measure, with offload on and off.
+        result: with offload on and off.
         mtu_bytes: one of the MTUs.
 
     Raises:
@@ -189,11 +176,7 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
 
 @drawing()
 def path_mtu(result: PathMtu) -> Picture:
-    """Each segment that left, when, and whether it fitted the path: one lane per case.
-
-    Args:
-        result: of experiments.path_mtu.measure.
-    """
+    """Each segment that left, when, and whether it fitted the path: one lane per case."""
     figure, axes = style.new_axes((0.185, 0.2, 0.79, 0.62), grid="x")
     last_ms = max([100.0, *(each.ms for each in result.variants)]) * 2.2
     cases = list(reversed(result.variants))
@@ -251,5 +234,8 @@ def _path_finding(result: PathMtu) -> str:
     if stuck:
         dropped = stuck[0].dropped
         words.append(f"{stuck[0].name}: {count(dropped, 'packet')} dropped, none gets through")
-    text = "; ".join(words)
-    return text[0].upper() + text[1:]
+    return _sentence("; ".join(words))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

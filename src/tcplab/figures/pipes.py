@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing, look_of
+from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing, look_of, some
 from tcplab.models.copies import STAGES
 from tcplab.tables import Table
 
@@ -41,14 +40,8 @@ _BOX_HEIGHT: Final = 0.24
 
 @drawing()
 def pipe_rates(result: Pipes) -> Picture:
-    """One bar per variant: the median rate, slowest to fastest run, and the published rate.
-
-    Raises:
-        ValueError: nothing was measured.
-    """
-    measured = [chain for chain in result.variants if chain.runs]
-    if not measured:
-        raise ValueError("no variant was measured; see the notes in the table")
+    """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
+    measured = some(_measured(result), "no variant was measured; see the notes in the table")
     figure, axes = style.new_axes((0.24, 0.105, 0.74, 0.76))
     for y, chain in enumerate(measured):
         look = _WIRE if chain.pipeline.wire else _HERE
@@ -72,6 +65,10 @@ def pipe_rates(result: Pipes) -> Picture:
     )
     alt = f"Bars of the rate of each variant. {each}."
     return Picture(figure, _rates_finding(measured), alt, table(result))
+
+
+def _measured(result: Pipes) -> list[Chain]:
+    return [chain for chain in result.variants if chain.runs]
 
 
 def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style, label: str | None = None) -> None:
@@ -110,14 +107,11 @@ def _rates_finding(measured: Sequence[Chain]) -> str:
 
 @drawing()
 def pipe_cpus(result: Pipes) -> Picture:
-    """One bar per variant within one machine: the share of a CPU that each of its programs had.
-
-    Raises:
-        ValueError: no variant within one machine was measured.
-    """
-    measured = [chain for chain in result.variants if chain.runs and not chain.pipeline.wire]
-    if not measured:
-        raise ValueError("no variant within one machine was measured; see the notes in the table")
+    """One bar per variant within one machine: the share of a CPU that each of its programs had."""
+    measured = some(
+        [chain for chain in _measured(result) if not chain.pipeline.wire],
+        "no variant within one machine was measured; see the notes in the table",
+    )
     cores = int(result.provenance["cores"])
     figure, axes = style.new_axes((0.24, 0.105, 0.73, 0.76))
     for y, chain in enumerate(measured):
@@ -178,7 +172,7 @@ def copy_path(result: Pipes, key: str) -> Picture:
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
-    measured = [each for each in result.variants if each.runs]
+    measured = _measured(result)
     figure = style.new_figure()
     axes = figure.add_axes((0.0, 0.36, 1.0, 0.52))
     axes.set_axis_off()
@@ -228,17 +222,8 @@ def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
     axes.set_xlabel(f"MB/s, median of {runs}; black line: slowest to fastest", fontsize=SMALL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    """A program on the path of a byte."""
-
-    name: str
-    takes: bool  #: the CPU copies each byte from the kernel to it
-    gives: bool  #: and from it to the kernel
-
-
-def _stops(pipeline: Pipeline) -> list[_Stop]:
-    stops = []
+def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
+    """Each program's name, and whether the CPU copies each byte to it, and from it."""
     last = len(pipeline.stages) - 1
     commands = (*pipeline.sending, *pipeline.receiving)
     for number, (stage, words) in enumerate(zip(pipeline.stages, commands, strict=True)):
@@ -246,8 +231,7 @@ def _stops(pipeline: Pipeline) -> list[_Stop]:
         # With one copy the first program only gives, and the last only takes.
         takes = copies == 2 or (copies == 1 and number == last)
         gives = copies == 2 or (copies == 1 and number == 0 and last > 0)
-        stops.append(_Stop(_program(words), takes, gives))
-    return stops
+        yield _program(words), takes, gives
 
 
 def _program(words: Sequence[str]) -> str:
@@ -271,7 +255,7 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
 
 def _draw_path(axes: Axes, pipeline: Pipeline) -> list[str]:
     """Draws it; the copies in words."""
-    stops, parts = _stops(pipeline), _kernel_parts(pipeline)
+    stops, parts = list(_stops(pipeline)), _kernel_parts(pipeline)
     left, width = 0.13, 0.86
     step = width / (len(stops) + len(parts))
     axes.axhline(0.555, color=style.GREY, ls=":", lw=1.5)
@@ -281,23 +265,23 @@ def _draw_path(axes: Axes, pipeline: Pipeline) -> list[str]:
         if name:
             _box(axes, left + (2 * number + 0.5) * step, _KERNEL_Y, step, name, style.SKY)
     copies: list[str] = []
-    for number, stop in enumerate(stops):
+    for number, (program, takes, gives) in enumerate(stops):
         x = left + (2 * number + 1.5) * step
-        idle = not (stop.takes or stop.gives)
-        _box(axes, x, _PROGRAMS_Y, step, stop.name, style.PALE if idle else style.YELLOW)
+        idle = not (takes or gives)
+        _box(axes, x, _PROGRAMS_Y, step, program, style.PALE if idle else style.YELLOW)
         before, behind = parts[number].replace("\n", " "), parts[number + 1].replace("\n", " ")
-        name = stop.name.replace("\n", " ")
+        name = program.replace("\n", " ")
         if idle:
             start, end = (x - 0.54 * step, _KERNEL_Y), (x + 0.54 * step, _KERNEL_Y)
             style.arrow(axes, start, end, _HANDED_ON)
             axes.text(x, _KERNEL_Y + 0.05, "no copy", ha="center")
             continue
-        if stop.takes:
+        if takes:
             copies.append(f"{before} to {name}")
             ends = _slope(x - 0.72 * step, x - 0.30 * step, up=True)
             _step(axes, *ends, _COPY, str(len(copies)))
         ends = _slope(x + 0.30 * step, x + 0.72 * step, up=False)
-        if stop.gives:
+        if gives:
             copies.append(f"{name} to {behind}")
             _step(axes, *ends, _COPY, str(len(copies)))
         elif behind:

@@ -11,7 +11,7 @@ from tcplab.experiments.sendfile.header import header_alone
 from tcplab.experiments.sendfile.wire import published_s
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import Picture, Style, drawing, look_of
+from tcplab.figures.style import Picture, Style, drawing, look_of, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,17 +32,11 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 @drawing()
 def file_seconds(result: SendFiles) -> Picture:
-    """The three published variants: seconds beside the published ones, and the sender's CPU time.
-
-    Args:
-        result: of experiments.sendfile.wire.measure.
-
-    Raises:
-        ValueError: the three published variants were not measured.
-    """
-    three = [each for each in _measured(result) if each.plan.name[:2] in ("A:", "B:", "C:")]
-    if not three:
-        raise ValueError("the three published variants were not measured")
+    """The published variants: seconds beside the published ones, and the sender's CPU time."""
+    three = some(
+        [each for each in _measured(result) if each.plan.name[:2] in ("A:", "B:", "C:")],
+        "the three published variants were not measured",
+    )
     sizes = sorted({each.plan.file_bytes for each in three})
     largest = [each for each in three if each.plan.file_bytes == sizes[-1]]
     figure = style.new_figure()
@@ -86,17 +80,8 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
 
 @drawing()
 def file_methods(result: SendFiles) -> Picture:
-    """Each variant with its largest file: the rate, and both ends' CPU time.
-
-    Args:
-        result: of experiments.sendfile.loopback.measure.
-
-    Raises:
-        ValueError: nothing was measured there.
-    """
-    found = _measured(result)
-    if not found:
-        raise ValueError("nothing was measured")
+    """Each variant with its largest file: the rate, and both ends' CPU time."""
+    found = some(_measured(result), "nothing was measured")
     size = max(each.plan.file_bytes for each in found)
     variants = sorted(
         (each for each in found if each.plan.file_bytes == size),
@@ -134,17 +119,8 @@ def file_methods(result: SendFiles) -> Picture:
 
 @drawing()
 def header_segments(result: SendFiles) -> Picture:
-    """The segments of a header and a file, side by side, the header's bytes marked.
-
-    Args:
-        result: of experiments.sendfile.header.measure.
-
-    Raises:
-        ValueError: no segments were recorded.
-    """
-    found = [each for each in _measured(result) if each.segments]
-    if not found:
-        raise ValueError("no segments were recorded")
+    """The segments of a header and a file, side by side, the header's bytes marked."""
+    found = some([each for each in _measured(result) if each.segments], "no segments were recorded")
     figure, axes = style.new_axes((0.25, 0.105, 0.73, 0.745))
     for y, each in enumerate(found):
         left = 0

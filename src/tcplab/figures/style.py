@@ -7,12 +7,12 @@ import functools
 import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from tcplab.experiments.mode import mode
 from tcplab.models import Reason
@@ -22,18 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Line",
-    "Picture",
-    "Style",
-    "arrow",
-    "drawing",
-    "extent",
-    "fill",
-    "look_of",
-    "new_axes",
-    "new_figure",
-]
+S = TypeVar("S", bound=Sized)
 
 # Okabe and Ito's palette, which people with any colour vision tell apart.
 BLACK: Final = "#000000"
@@ -168,6 +157,17 @@ class Picture:
         return {"text/html": self.html(), "text/plain": f"{self.title}. {self.alt}"}
 
 
+def some(items: S, missing: str = "there is nothing to draw") -> S:
+    """The items of a figure.
+
+    Raises:
+        ValueError: there is none; the message is what is missing, or how to get it.
+    """
+    if not len(items):
+        raise ValueError(missing)
+    return items
+
+
 def new_figure() -> Figure:
     """An empty figure for a projector; drawn without pyplot, so in any thread."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -215,17 +215,13 @@ def ink(colour: str) -> str:
     return _INK.get(colour, colour)
 
 
+@functools.lru_cache(maxsize=4096)
 def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
     """Width of a line of text, in pixels of a figure from new_figure."""
-    return _width_px(text, size, "bold" if bold else "normal")
-
-
-@functools.lru_cache(maxsize=4096)
-def _width_px(text: str, size: float, weight: str) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    font = FontProperties(size=size, weight=weight)
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
     width, _height, _descent = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) * DPI / 72
 

@@ -32,11 +32,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 
 @drawing()
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
-    """The published MB/s and ours, one line per row, on a logarithmic axis.
-
-    Args:
-        result: of experiments.tcp_vs_udp.measure.
-    """
+    """The published MB/s and ours, one line per row, on a logarithmic axis."""
     figure = style.new_figure()
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
@@ -141,11 +137,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
 
 @drawing()
 def receive_buffers(result: ReceiveBuffers) -> Picture:
-    """The datagrams that were lost with each size of the receive buffer.
-
-    Args:
-        result: of experiments.udp_receive_buffers.measure.
-    """
+    """The datagrams that were lost with each size of the receive buffer."""
     buffers = result.variants
     smallest, largest = buffers[0], buffers[-1]
     finding = (
@@ -198,11 +190,7 @@ def _bytes(number: int) -> str:
 
 @drawing()
 def batching(result: Batching) -> Picture:
-    """The MB/s that arrived, by how much one system call hands over.
-
-    Args:
-        result: of experiments.udp_batching.measure.
-    """
+    """The MB/s that arrived, by how much one system call hands over."""
     rows = result.rows()
     best = max(
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]

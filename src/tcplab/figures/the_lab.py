@@ -9,7 +9,7 @@ from tcplab.experiments import table
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
 from tcplab.figures.sequence_diagram import AXES, LEFT, RIGHT, Diagram
-from tcplab.figures.style import TEXT, Line, Picture, Style, drawing, look_of
+from tcplab.figures.style import TEXT, Line, Picture, Style, drawing, look_of, some
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
 
@@ -34,14 +34,8 @@ _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 @drawing()
 def handshake(tour: Connection) -> Picture:
-    """Every packet of a connection as an arrow between client and server, time downwards.
-
-    Raises:
-        ValueError: the recording has no packets.
-    """
-    packets = _packets(tour)
-    if not packets:
-        raise ValueError("the recording has no packets to draw")
+    """Every packet of a connection as an arrow between client and server, time downwards."""
+    packets = some(_packets(tour), "the recording has no packets to draw")
     start_ns = min(min(each.left_ns, each.right_ns) for each in packets)
     end_ns = max(max(each.left_ns, each.right_ns) for each in packets)
     opened_ns = next((each.right_ns for each in packets if each.kind == "opens"), start_ns)

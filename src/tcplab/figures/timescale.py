@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-__all__ = ["Part", "TimeScale"]
-
 #: The axis is broken only if all busy moments together become so short a part of the whole; with
 #: as few breaks as that takes. A further break has to make them shorter by half.
 BUSY_SHARE: Final = 0.1

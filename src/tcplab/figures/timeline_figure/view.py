@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,6 @@ from tcplab.models import Reason
 from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 from tcplab.timeline.sentences import HELD_BY, writes_carried
-
-__all__ = ["View", "choose_message", "side_by_side"]
 
 MAX_EVENTS: Final = 3000  # more arrows than pixels
 _NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
@@ -43,14 +42,13 @@ def choose_message(timeline: Timeline, messages: int = 1) -> int:
     return starts[times.index(statistics.median_low(times))]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """Some messages of a timeline, and the scale on which to draw them."""
 
-    timeline: Timeline
+    timeline: Timeline  #: only of these messages
     first: int
     last: int
-    scale: TimeScale
 
     @classmethod
     def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
@@ -64,14 +62,31 @@ class View:
             raise ValueError(
                 f"first_message={first} must be from 1 to {timeline.messages - messages + 1}"
             )
-        chosen = timeline.only(range(first, first + messages))
-        times = list(_times(chosen))
+        return cls(timeline.only(range(first, first + messages)), first, first + messages - 1)
+
+    @functools.cached_property
+    def scale(self) -> TimeScale:
+        """The time axis of all events in view.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        times = list(self._times())
         if len(times) > MAX_EVENTS:
             raise ValueError(
                 f"{len(times)} events are too many to draw (at most {MAX_EVENTS}); choose fewer"
                 " messages, or draw figures.time_sequence"
             )
-        return cls(chosen, first, first + messages - 1, TimeScale(times))
+        return TimeScale(times)
+
+    def _times(self) -> Iterator[int]:
+        timeline = self.timeline
+        yield from (write.time_ns for write in timeline.writes)
+        yield from (mark.time_ns for mark in (*self.marks(), *timeline.peer_marks))
+        for segment in timeline.segments:
+            yield from (segment.time_ns, self.arrival_ns(segment))
+        for ack in timeline.acks:
+            yield from (ack.time_ns, self.departure_ns(ack))
 
     def x(self, time_ns: float) -> float:
         """The position on the time axis, 0 to 1."""
@@ -82,12 +97,16 @@ class View:
         return (time_ns - self.scale.start_ns) / 1e6
 
     def arrival_ns(self, segment: Segment) -> int:
-        """The time when a segment came, or would have come, to the peer."""
-        return _arrival_ns(self.timeline, segment)
+        """The time at the peer: seen there, or estimated as half a round trip later."""
+        if segment.arrived_ns is not None:
+            return segment.arrived_ns
+        return segment.time_ns + int((self.timeline.rtt_ms or 0) * 5e5)
 
     def departure_ns(self, ack: Ack) -> int:
-        """The time when an ACK left the peer."""
-        return _departure_ns(self.timeline, ack)
+        """The time when it left the peer: seen there, or estimated as half a round trip earlier."""
+        if ack.sent_ns is not None:
+            return ack.sent_ns
+        return ack.time_ns - int((self.timeline.rtt_ms or 0) * 5e5)
 
     @property
     def seen_at_peer(self) -> bool:
@@ -108,7 +127,7 @@ class View:
 
     def marks(self) -> list[Mark]:
         """The application's events in view other than writes."""
-        return _drawn_marks(self.timeline)
+        return [mark for mark in self.timeline.marks if mark.name not in _NOT_DRAWN]
 
     def write_groups(self) -> list[list[Write]]:
         """Writes that follow each other with no other event of the application between."""
@@ -260,39 +279,6 @@ class View:
 
     def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
         return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
-
-
-def _times(timeline: Timeline) -> Iterator[int]:
-    for write in timeline.writes:
-        yield write.time_ns
-    for mark in _drawn_marks(timeline):
-        yield mark.time_ns
-    for segment in timeline.segments:
-        yield segment.time_ns
-        yield _arrival_ns(timeline, segment)
-    for ack in timeline.acks:
-        yield ack.time_ns
-        yield _departure_ns(timeline, ack)
-    for mark in timeline.peer_marks:
-        yield mark.time_ns
-
-
-def _drawn_marks(timeline: Timeline) -> list[Mark]:
-    return [mark for mark in timeline.marks if mark.name not in _NOT_DRAWN]
-
-
-def _arrival_ns(timeline: Timeline, segment: Segment) -> int:
-    """At the peer: seen there, or estimated as half a round trip later."""
-    if segment.arrived_ns is not None:
-        return segment.arrived_ns
-    return segment.time_ns + int((timeline.rtt_ms or 0) * 5e5)
-
-
-def _departure_ns(timeline: Timeline, ack: Ack) -> int:
-    """From the peer: seen there, or estimated as half a round trip earlier."""
-    if ack.sent_ns is not None:
-        return ack.sent_ns
-    return ack.time_ns - int((timeline.rtt_ms or 0) * 5e5)
 
 
 def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
