@@ -271,7 +271,7 @@ def look_at_request(submission: Submission, requests: int) -> Verdict:
             "A request left before the answer to the one before had come. The protocol is one"
             " question at a time, and that must stay.",
         )
-    sent = len(run.sent_sizes())
+    sent = len(departures(run))
     if sent > 1.1 * requests:
         held = Requests("faulty_request.c", {}, {}, _recorded(run), {}).held_requests
         if held > requests / 4:
@@ -400,7 +400,7 @@ def look_at_ticker(submission: Submission, lines: int) -> Verdict:
 
 
 def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
-    """A line that does not wait leaves while those before it are still un-ACKed."""
+    """A line that does not wait leaves while those before it are still unacknowledged."""
     ahead = sum(each.is_ahead for each in sent)
     if 4 * len(sent) < lines:
         return Verdict(

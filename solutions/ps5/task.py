@@ -149,7 +149,7 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
 
 
 def _look_at_waiting(run: LabRun, records: int) -> Verdict:
-    """A record that does not wait leaves while those before it are still un-ACKed."""
+    """A record that does not wait leaves while those before it are still unacknowledged."""
     ahead = sum(each.is_ahead for each in departures(run))
     if 2 * ahead >= records - 1:
         return Verdict(1, "No record waited for the ACK of another.")

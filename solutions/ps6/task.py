@@ -175,7 +175,7 @@ def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
 
 
 def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
-    """An end that does not wait leaves while an earlier small segment is still un-ACKed.
+    """An end that does not wait leaves while an earlier small segment is still unacknowledged.
 
     The round trip is far longer than the pause between two answers, so that the end of the answer
     before is on its way. That is what Nagle's algorithm, as Linux has it, never lets happen; and

@@ -12,7 +12,7 @@ from typing import Any
 
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
-from tcplab.grading.programs import compiled, how_it_ended, run_into_file
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Built, LabRun, Submission
 
@@ -244,7 +244,7 @@ def _look_at_the_copies(built: Built) -> Verdict:
 
 def _look_at_the_header(run: LabRun) -> Verdict:
     """Whether the first segment has more in it than the header."""
-    first = run.sent_sizes()[0]
+    first = departures(run)[0].size_bytes
     if first > HEADER.size:
         return Verdict(1, "The header shares its segment with the file.")
     return Verdict(
@@ -256,8 +256,8 @@ def _look_at_the_header(run: LabRun) -> Verdict:
 
 def _look_at_the_pieces(run: LabRun) -> Verdict:
     """Whether the segments between the first one and the first ACK are full."""
-    flight = run.sent_sizes()[1:FIRST_FLIGHT_SEGMENTS]
-    small = sum(size < MSS_BYTES for size in flight)
+    flight = departures(run)[1:FIRST_FLIGHT_SEGMENTS]
+    small = sum(each.size_bytes < MSS_BYTES for each in flight)
     if small == 0:
         return Verdict(1, "The file leaves in full segments.")
     return Verdict(

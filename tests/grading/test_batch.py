@@ -53,7 +53,7 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_a_script(notebook: Notebook) -> None:
-    """Who opens the feedback must not run what a learner wrote into it."""
+    """A teacher who opens the feedback must not run what a learner wrote into it."""
     source = (
         "<script>alert('run by the teacher')</script> a harmless word"
         "\n\n[and a link](java&#115;cript:alert(2))"
@@ -106,7 +106,7 @@ def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
 
 
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
-    """What canvas-lms/lib/gradebook_importer.rb asks of a file, and of the separator."""
+    """The file is as canvas-lms/lib/gradebook_importer.rb demands, and so is the separator."""
     assert batch.graded
     with quiet(), gradebook(course) as book:
         book.update_or_create_student(
@@ -131,7 +131,7 @@ def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> No
 
 
 def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
-    """What grade/import/csv asks for: UTF-8, named columns, users and numbers and nothing else."""
+    """As grade/import/csv demands: UTF-8, named columns, users and numbers and nothing else."""
     assert batch.graded
     text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
     header, *people = csv.reader(text.splitlines())

@@ -1,4 +1,4 @@
-"""What is plugged into nbgrader: scores reach the gradebook as numbers, all of them or none."""
+"""The parts plugged into nbgrader: scores reach the gradebook as numbers, all of them or none."""
 
 from __future__ import annotations
 

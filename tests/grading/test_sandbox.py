@@ -15,6 +15,7 @@ from tests.conftest import Run
 
 from tcplab.errors import SandboxError
 from tcplab.grading import sandbox
+from tcplab.grading.programs import departures
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
@@ -245,7 +246,7 @@ def test_faked_traffic_is_not_seen_on_the_wire() -> None:
     assert run.peer is None
     assert run.peer_error
     assert len(run.client_segments) == 0
-    assert run.sent_sizes() == []
+    assert departures(run) == []
 
 
 SERVER = rb"""
@@ -280,7 +281,7 @@ def test_learners_program_as_the_server() -> None:
         assert run.answered
         assert run.outcome.ok, run.outcome
         assert run.peer is not None, run.peer_error
-        assert sum(run.sent_sizes()) == 20_000
+        assert departures(run)[-1].end_bytes == 20_000
         silent = work.run_in_lab(
             work.compile("silent.c"), [], role="server", peer=["tcpsource", "--json", "10.0.0.2"]
         )
@@ -294,5 +295,6 @@ def test_source_with_a_course_header_is_linked_in_the_sandbox() -> None:
     with Submission("ada", {}, {}, {"mine.c": source}) as work:
         built = work.compile("mine.c")
         assert built.binary, built.messages
-        assert work.run_alone(built).ok
+        with work.start(built) as program:
+            assert program.finish().ok
         assert work.compile("missing.c").messages == "missing.c was not handed in."

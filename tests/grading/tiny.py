@@ -45,9 +45,10 @@ def q3(submission: Submission) -> Verdict:
     built = submission.compile("total.c")
     if built.binary is None:
         return Verdict(0, f"total.c does not compile:\\n{built.messages}")
-    outcome = submission.run_alone(built, ["20", "22"], limits=Limits(
-        wall_s=4, cpu_s=2, memory_bytes=256 << 20, processes=8, folder_bytes=8 << 20,
-        output_bytes=100_000))
+    limits = Limits(wall_s=4, cpu_s=2, memory_bytes=256 << 20, processes=8,
+                    folder_bytes=8 << 20, output_bytes=100_000)
+    with submission.start(built, ["20", "22"], limits=limits) as program:
+        outcome = program.finish()
     if not outcome.ok:
         return Verdict(0, f"total {outcome.how_it_ended()}.")
     if outcome.output.split() != [b"42"]:

@@ -181,8 +181,8 @@ def q6(submission: Submission) -> Verdict:
         _found(submission)["reason"],
         task.REASONS,
         name="q6_reason",
-        wrong="Was anything un-ACKed in the pause? If so: did the same segment get through when it"
-        " was sent again as it was, or only when it was cut smaller?",
+        wrong="Was anything unacknowledged in the pause? If so: did the same segment get through"
+        " when it was sent again as it was, or only when it was cut smaller?",
     )
 
 

@@ -76,7 +76,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
-    """Minshall: a small last write waits when a small segment is still un-ACKed before it."""
+    """Minshall: a small last write waits when a small segment is still unacknowledged before it."""
     found = []
     for index, writes in enumerate(patterns):
         small_before = any(size % task.MSS_BYTES for size in writes[:-1])

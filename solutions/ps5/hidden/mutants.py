@@ -17,7 +17,7 @@ MUTANTS = {
         17.0,
         answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
     ),
-    # RFC 896 without Minshall: every small write behind anything un-ACKed.
+    # RFC 896 without Minshall: every small write behind anything unacknowledged.
     "nagle-without-minshall": Mutant(
         16.0,
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},

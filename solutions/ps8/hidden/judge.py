@@ -159,7 +159,7 @@ def _each(submission: Submission, name: str) -> list[Any] | Verdict:
 #: What tells each cause from the one that it is most easily mistaken for.
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
-    "cork-not-pulled": "Which packet ends the pause, and is anything un-ACKed before it?",
+    "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",
     "window-smaller-than-bdp": "How much is in flight, who limits it, does the window ever close?",
     "receiver-does-not-read": "Look at the window in the packets from the server.",
     "tiny-segments": "Is there a pause at all? How much is in a segment?",

@@ -26,7 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError
 from tcplab.grading.checks import Hint, Verdict, count, number
 from tcplab.lab import Lab
 from tcplab.programs import Event, read_log
@@ -270,26 +270,24 @@ def make_captures(
     scenes: Mapping[str, S],
     record: Callable[[Path, S], None],
     causes: Mapping[str, str],
-    names: Sequence[str] | None = None,
 ) -> None:
-    """The main program of a make_captures.py: all captures anew, or those that are named.
+    """The main program of a make_captures.py: all captures anew, or those on its command line.
 
     Args:
         script: ASSIGNMENT/hidden/make_captures.py, from which the folders follow.
         scenes: what to record, by the capture's name without its suffix.
         record: makes one of them, and the log beside it where there is one.
         causes: of each, by the same names.
-        names: only these; those of the command line unless given.
 
     Raises:
-        ParameterError: there is no scene of that name (from the command line: exit status 2).
+        SystemExit: there is no scene of that name (exit status 2).
     """
-    wanted = sys.argv[1:] if names is None else names
+    wanted = sys.argv[1:]
     if unknown := sorted(set(wanted) - set(scenes)):
-        problem = f"no scene {', '.join(unknown)}; there are {', '.join(scenes)}"
-        if names is not None:
-            raise ParameterError(problem)
-        print(f"{Path(script).name}: {problem}", file=sys.stderr)
+        print(
+            f"{Path(script).name}: no scene {', '.join(unknown)}; there are {', '.join(scenes)}",
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     hidden = Path(script).resolve().parent
     captures = hidden.parent / "captures"

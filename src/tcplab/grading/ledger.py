@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 NO_MARKS: Final = "none"
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file whole or not at all, whenever the power goes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(path)
+
+
 class Ledger:
     """The ledger of one assignment.
 
@@ -43,11 +51,8 @@ class Ledger:
         return page and self._keys(student)[1] == marks_key
 
     def put(self, student: str, key: str, marks_key: str) -> None:
-        """Notes what was done; whole or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._folder / f".{student}.{os.getpid()}"
-        draft.write_text(f"{key}\n{marks_key}\n")
-        draft.replace(self._folder / student)
+        """Notes what was done."""
+        write_whole(self._folder / student, f"{key}\n{marks_key}\n")
 
     def _exists(self, directory: str, student: str) -> bool:
         return Path(self._folders.format_path(directory, student, self._assignment)).is_dir()

@@ -31,6 +31,7 @@ from traitlets import Bool, Float
 from tcplab.grading.cells import run_cells
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
+from tcplab.grading.ledger import write_whole
 from tcplab.grading.pages import is_active
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
@@ -138,7 +139,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
         report.seconds = round(time.monotonic() - began_s, 3)
         path = report_path(Path(course.root).resolve(), report.assignment, report.student)
-        _write_json(path, asdict(report))
+        write_whole(path, json.dumps(asdict(report), indent=1))
         resources["tcplab"] = report
         return nb, resources
 
@@ -190,14 +191,6 @@ def _make_readable(folder: Path) -> None:
         Path(directory).chmod(0o755)
         for name in names:
             (Path(directory) / name).chmod(0o644)
-
-
-def _write_json(path: Path, document: Any) -> None:
-    """Whole or not at all, whenever the power goes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(document, indent=1))
-    draft.replace(path)
 
 
 # ---- saving --------------------------------------------------------------------------------------

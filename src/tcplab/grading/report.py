@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,41 +15,34 @@ _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One student in the report.
-
-    Attributes:
-        score: points so far, None when there is no grade at all.
-        max_score: of the assignment.
-        by_question: points of each.
-        to_mark: whether something is left for a person.
-        seconds: the grading took.
-        repairs, flags: see tcplab.grading.repair and .flags.
-        error: why there is no grade.
-        name: "Last, First" where the gradebook knows it.
-        lms_id: the LMS's number of the student, likewise.
-    """
+    """One student in the report."""
 
     student: str
-    score: float | None
-    max_score: float
-    by_question: Mapping[str, float]
-    to_mark: bool
-    seconds: float
-    repairs: list[str]
-    flags: list[str]
-    error: str = ""
-    name: str = ""
-    lms_id: str = ""
+    score: float | None = None  #: points so far, None when there is no grade at all
+    by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each
+    to_mark: bool = True  #: whether something is left for a person
+    seconds: float = 0.0  #: the grading took
+    repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
+    flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
+    error: str = ""  #: why there is no grade
+    name: str = ""  #: "Last, First" where the gradebook knows it
+    lms_id: str = ""  #: the LMS's number of the student, likewise
 
 
-def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> list[Line]:
-    """One line per student of a class, from the gradebook and the reports on each submission."""
+def lines(
+    config: Any, assignment: str, root: Path, failed: Mapping[str, str]
+) -> tuple[list[Line], float]:
+    """One line per student of a class, from the gradebook and the reports on each submission.
+
+    Returns:
+        The lines, and the assignment's points.
+    """
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
     from tcplab.grading.nbgrader_plugins import report_path
 
-    found = []
+    found = {student: Line(student, error=error) for student, error in failed.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
         max_score = float(gradebook.find_assignment(assignment).max_score)
@@ -59,113 +52,89 @@ def lines(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -
             path = report_path(root, assignment, student)
             report = json.loads(path.read_text()) if path.is_file() else {}
             grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-            found.append(
-                Line(
-                    student,
-                    None if student in failed else float(submission.score),
-                    max_score,
-                    {grade.name: float(grade.score) for grade in grades},
-                    bool(submission.needs_manual_grade),
-                    float(report.get("seconds", 0)),
-                    report.get("repairs", []),
-                    report.get("flags", []),
-                    failed.get(student, ""),
-                    ", ".join(filter(None, (person.last_name, person.first_name))),
-                    person.lms_user_id or "",
-                )
+            found[student] = Line(
+                student,
+                None if student in failed else float(submission.score),
+                {grade.name: float(grade.score) for grade in grades},
+                bool(submission.needs_manual_grade),
+                float(report.get("seconds", 0)),
+                report.get("repairs", []),
+                report.get("flags", []),
+                failed.get(student, ""),
+                ", ".join(filter(None, (person.last_name, person.first_name))),
+                person.lms_user_id or "",
             )
-    known = {line.student for line in found}
-    for student, error in failed.items():
-        if student not in known:
-            found.append(Line(student, None, max_score, {}, True, 0.0, [], [], error))
-    return sorted(found, key=lambda line: line.student)
+    return [found[student] for student in sorted(found)], max_score
 
 
 def write_report(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> Path:
     """Writes index.html, grades.csv, moodle.csv and canvas.csv; returns the page's path."""
-    listed = lines(config, assignment, root, failed)
+    from jinja2 import Template
+
+    listed, max_score = lines(config, assignment, root, failed)
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
-    page = _page(assignment, listed, questions)
-    (folder / "index.html").write_text(page, encoding="utf-8")
-    scored = [(line, f"{line.score:g}") for line in listed if line.score is not None]
-    top = listed[0].max_score if listed else 0.0
-    _write_csv(folder / "grades.csv", *_for_spreadsheets(listed, questions))
-    _write_csv(folder / "moodle.csv", *_for_moodle(assignment, scored))
-    _write_csv(folder / "canvas.csv", *_for_canvas(assignment, scored, top))
-    return folder / "index.html"
-
-
-def _page(assignment: str, listed: Sequence[Line], questions: Sequence[str]) -> str:
-    from jinja2 import Template
-
-    scores = [line.score for line in listed if line.score is not None]
+    scored = [line for line in listed if line.score is not None]
     template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
-    page: str = template.render(
+    page = template.render(
         assignment=assignment,
         lines=listed,
         questions=questions,
-        median=statistics.median(scores) if scores else 0.0,
-        max_score=listed[0].max_score if listed else 0.0,
+        median=statistics.median([line.score for line in scored] or [0.0]),
+        max_score=max_score,
     )
-    return page
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    _write_csv(folder / "grades.csv", _for_spreadsheets(listed, questions, max_score))
+    _write_csv(folder / "moodle.csv", _for_moodle(assignment, scored))
+    _write_csv(folder / "canvas.csv", _for_canvas(assignment, scored, max_score))
+    return folder / "index.html"
 
 
-_Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+_Rows = Iterator[Sequence[object]]
 
 
-def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str]) -> _Table:
+def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_score: float) -> _Rows:
     header = ["student", "score", "max_score", *questions, "to_mark", "seconds"]
-    rows = [
-        [
-            line.student,
-            "" if line.score is None else f"{line.score:g}",
-            f"{line.max_score:g}",
-            *(f"{line.by_question.get(name, 0):g}" for name in questions),
-            "yes" if line.to_mark else "no",
-            f"{line.seconds:.1f}",
-            "; ".join(line.repairs),
-            "; ".join(line.flags),
-            line.error,
-        ]
-        for line in listed
-    ]
-    return [*header, "repairs", "flags", "error"], rows
+    yield [*header, "repairs", "flags", "error"]
+    for line in listed:
+        points = [line.score, max_score, *(line.by_question.get(name, 0.0) for name in questions)]
+        notes = ["; ".join(line.repairs), "; ".join(line.flags), line.error]
+        to_mark = "yes" if line.to_mark else "no"
+        yield [line.student, *points, to_mark, f"{line.seconds:.1f}", *notes]
 
 
-def _for_moodle(assignment: str, scored: Sequence[tuple[Line, str]]) -> _Table:
+def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
     """One column with the user and one per grade item, for Moodle's "Import > CSV file".
 
     Its page then asks which column is which; UTF-8 and the comma are its defaults. A single line
     with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so that whoever
     has no grade is not in it.
     """
-    return ["username", assignment], [[line.student, score] for line, score in scored]
+    yield ["username", assignment]
+    yield from ([line.student, line.score] for line in scored)
 
 
-def _for_canvas(assignment: str, scored: Sequence[tuple[Line, str]], top: float) -> _Table:
+def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
     """The five columns that Canvas's gradebook exports and imports, in this order, and a second row
     with the points (gradebook_importer.rb).
 
     A student is known by Canvas's own number where nbgrader's gradebook has it (lms_user_id), else
     by the login. The assignment is found by its title.
     """
-    header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
-    points = ["    Points Possible", "", "", "", "", f"{top:g}"]
-    people = [
-        [line.name or line.student, line.lms_id, "", line.student, "", score]
-        for line, score in scored
-    ]
-    return header, [points, *people]
+    yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
+    yield ["    Points Possible", "", "", "", "", max_score]
+    for line in scored:
+        yield [line.name or line.student, line.lms_id, "", line.student, "", line.score]
 
 
-def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _write_csv(path: Path, rows: _Rows) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for row in rows:
-            writer.writerow([_harmless(cell) for cell in row])
+        csv.writer(file).writerows([_cell(value) for value in row] for row in rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else _harmless(str(value or ""))
 
 
 def _harmless(cell: str) -> str:

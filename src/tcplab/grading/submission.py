@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tcplab.errors import LabError
 from tcplab.grading import sandbox
-from tcplab.grading.sandbox import Limits, Outcome
+from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
 from tcplab.programs.compile import Built, compile_here, compile_program
 from tcplab.programs.pair import Running, await_listener
@@ -69,16 +70,6 @@ class LabRun:
     def answered(self) -> bool:
         """False when nobody listened (role "server" only)."""
         return self.peer_error != NOBODY_LISTENED
-
-    def sent_sizes(self, from_client: bool = True) -> list[int]:
-        """Payload bytes of each data segment of one direction, in order, retransmissions left out.
-
-        As seen on the interface of the host that sent them.
-        """
-        rows = self.client_segments if from_client else self.server_segments
-        sent = rows.data("client" if from_client else "server", retransmissions=False)
-        sizes: list[int] = sent["payload_bytes"].tolist()
-        return sizes
 
 
 class Submission:
@@ -139,29 +130,35 @@ class Submission:
 
     # -- running --
 
-    def run_alone(
+    @contextmanager
+    def start(
         self,
         built: Built,
         arguments: Sequence[str] = (),
         *,
+        host: Host | None = None,
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
-    ) -> Outcome:
-        """Runs the learner's program by itself, without a peer.
+    ) -> Iterator[Started]:
+        """Starts the learner's program on a host of a Lab, or by itself without a network.
 
         Raises:
             ValueError: the program was not compiled.
-            SandboxError: no sandbox can be made here.
+            LabError: no sandbox can be made here, or the laboratory is closed.
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
-        with _folder({"program": built.binary, **(files or {})}) as folder:
-            return sandbox.run(
+        with (
+            _folder({"program": built.binary, **(files or {})}) as folder,
+            sandbox.start(
                 ["./program", *arguments],
                 given=folder,
                 limits=limits or _RUN_LIMITS,
+                host=host,
                 unsafe=self.unsafe,
-            )
+            ) as started,
+        ):
+            yield started
 
     def lab(self, **parameters: Any) -> Lab:
         """A laboratory with these parameters, made once for all checks of this submission.
@@ -205,66 +202,43 @@ class Submission:
             ValueError: the program was not compiled.
             LabError: no laboratory or sandbox can be made here, or the grader's own part failed.
         """
-        if built.binary is None:
-            raise ValueError(f"{built.name} was not compiled: {built.messages}")
         network = self.lab(**(lab or {}))
-        limits = limits or _RUN_LIMITS
-        with _folder({"program": built.binary, **(files or {})}) as folder:
-            learner = _Learner(folder, limits, self.unsafe)
-            with (
-                network.client.capture(snaplen=snaplen) as client_capture,
-                network.server.capture(snaplen=snaplen) as server_capture,
-            ):
-                if role == "client":
-                    ends = _as_client(learner, network, arguments, peer)
-                else:
-                    ends = _as_server(learner, network, arguments, peer, port)
-            with client_capture, server_capture:
-                if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
-                    raise LabError(f"the recorders lost {drops} packets; grade again")
-                return LabRun(*ends, client_capture.segments, server_capture.segments)
+        start = partial(self.start, built, files=files, limits=limits)
+        with (
+            network.client.capture(snaplen=snaplen) as client_capture,
+            network.server.capture(snaplen=snaplen) as server_capture,
+        ):
+            if role == "client":
+                ends = _as_client(start, network, arguments, peer)
+            else:
+                ends = _as_server(start, network, arguments, peer, port)
+        with client_capture, server_capture:
+            if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
+                raise LabError(f"the recorders lost {drops} packets; grade again")
+            return LabRun(*ends, client_capture.segments, server_capture.segments)
 
 
-@dataclass(frozen=True, slots=True)
-class _Learner:
-    """The learner's side of a run."""
-
-    folder: Path
-    limits: Limits
-    unsafe: bool
-
-    def start(self, host: Host, arguments: Sequence[str]) -> sandbox.Started:
-        return sandbox.start(
-            ["./program", *arguments],
-            given=self.folder,
-            limits=self.limits,
-            host=host,
-            unsafe=self.unsafe,
-        )
-
-
+_Start = Callable[..., AbstractContextManager[Started]]
 _Ends = tuple[Outcome, Mapping[str, Any] | None, str | None]
 
 
-def _as_client(
-    learner: _Learner, network: Lab, arguments: Sequence[str], peer: Sequence[str]
-) -> _Ends:
+def _as_client(start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str]) -> _Ends:
     with Running(network.server, peer) as listener:
         words = _with_port(arguments, listener.port())
-        with learner.start(network.client, words) as started:
+        with start(words, host=network.client) as started:
             outcome = started.finish()
         return outcome, *_report(listener, timeout_s=10.0)
 
 
 def _as_server(
-    learner: _Learner, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
+    start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
 ) -> _Ends:
-    with learner.start(network.server, _with_port(arguments, port)) as started:
+    with start(_with_port(arguments, port), host=network.server) as started:
         ended = started.process.poll
         if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
             return started.finish_soon(), None, NOBODY_LISTENED
         with Running(network.client, _with_port(peer, port)) as connector:
-            report = _report(connector, timeout_s=float(learner.limits.wall_s))
+            report = _report(connector, timeout_s=float(started.limits.wall_s))
         return started.finish_soon(), *report
 
 
