@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
@@ -46,10 +46,6 @@ class Numbers:
         self.assignment = assignment
         self.student = normal_id(student)
 
-    def _digest(self, name: str) -> int:
-        words = f"{self.assignment}\0{self.student}\0{name}".encode()
-        return int.from_bytes(hashlib.sha256(words).digest()[:8])
-
     def pick(self, name: str, values: Sequence[T]) -> T:
         """One of the values.
 
@@ -58,7 +54,8 @@ class Numbers:
         """
         if not values:
             raise ValueError(f"no values to pick {name} from")
-        return values[self._digest(name) % len(values)]
+        words = f"{self.assignment}\0{self.student}\0{name}".encode()
+        return values[int.from_bytes(hashlib.sha256(words).digest()[:8]) % len(values)]
 
     def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
         """A whole number from low to high in steps.
@@ -134,12 +131,11 @@ class Task:
         return found
 
 
-class CheckResult:
+class CheckResult(NamedTuple):
     """The result of a public check, as a notebook shows it."""
 
-    def __init__(self, question: str, verdict: Verdict) -> None:
-        self.question = question
-        self.verdict = verdict
+    question: str
+    verdict: Verdict
 
     def __repr__(self) -> str:
         if self.verdict.share is None:

@@ -11,7 +11,7 @@ It runs in the grader's process and sees plain data only; the learner's process 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -108,7 +108,6 @@ class Judge:
         answers = {name: ran.answers.get(name) for name in names}
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
-        self._look(student, answers, cells, files, ran)
         submission = Submission(
             student,
             self.task.numbers(student),
@@ -117,49 +116,41 @@ class Judge:
             unsafe=self._unsafe,
             folder=self._source,
         )
+        _look(submission, cells, ran)
         with submission:
             verdicts = {question: self._ask(question, submission) for question in questions}
         return ran, verdicts
-
-    def _look(
-        self,
-        student: str,
-        answers: Mapping[str, Any],
-        cells: Cells,
-        files: Mapping[str, bytes],
-        ran: Ran,
-    ) -> None:
-        said = answers.get("student")
-        if isinstance(said, str) and normal_id(said) != normal_id(student):
-            ran.flags.append(f"other-student: the notebook says {said[:40]!r}")
-            ran.notes.append(
-                f"Your notebook uses the numbers of {said[:40]!r}, but it was handed in by"
-                f" {student!r}; it is judged with the numbers of {student!r}."
-            )
-        for number, (_, source) in enumerate(cells, start=1):
-            ran.flags += suspicious_source(f"code cell {number}", source)
-        for name, data in files.items():
-            ran.flags += suspicious_source(name, data.decode(errors="replace"))
 
     def _ask(self, question: str, submission: Submission) -> Verdict:
         """One question's verdict; a failure of ours is never the learner's."""
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
-        error: Exception | None = None
-        for pause_s in (0.0, 0.5):
-            time.sleep(pause_s)
+        try:
             try:
                 verdict = ask(submission)
-            except LabError as failure:  # lost packets, say: once more
-                error = failure
-            except Exception as failure:
-                error = failure
-                break
+            except LabError:  # lost packets, say: once more
+                time.sleep(0.5)
+                verdict = ask(submission)
+        except Exception as error:
+            if isinstance(error, LabError) and not isinstance(error, ParameterError):
+                reason = f"could not be judged here ({error})"
             else:
-                return Verdict(verdict.share, verdict.message[:MAX_MESSAGE])
-        if isinstance(error, ParameterError) or not isinstance(error, LabError):
-            return Verdict(
-                None, f"the judge failed ({type(error).__name__}: {error}); a person decides."
-            )
-        return Verdict(None, f"could not be judged here ({error}); a person decides.")
+                reason = f"the judge failed ({type(error).__name__}: {error})"
+            return Verdict(None, f"{reason}; a person decides.")
+        return Verdict(verdict.share, verdict.message[:MAX_MESSAGE])
+
+
+def _look(submission: Submission, cells: Cells, ran: Ran) -> None:
+    """Flags what has no honest reason to be in a submission, and another student's numbers."""
+    said, student = submission.answers["student"], submission.student
+    if isinstance(said, str) and normal_id(said) != normal_id(student):
+        ran.flags.append(f"other-student: the notebook says {said[:40]!r}")
+        ran.notes.append(
+            f"Your notebook uses the numbers of {said[:40]!r}, but it was handed in by"
+            f" {student!r}; it is judged with the numbers of {student!r}."
+        )
+    for number, (_, source) in enumerate(cells, start=1):
+        ran.flags += suspicious_source(f"code cell {number}", source)
+    for name, data in submission.files.items():
+        ran.flags += suspicious_source(name, data.decode(errors="replace"))

@@ -30,16 +30,12 @@ def strip_solution(source: str, name: str) -> str:
         ParameterError: a marker without its partner is left, so that something might leak.
     """
     released = _REGION.sub(lambda region: region["stub"] or "", source)
-    if "SOLUTION" in released or "/* STUB" in released:
-        line = next(
-            i
-            for i, text in enumerate(released.splitlines(), 1)
-            if "SOLUTION" in text or "/* STUB" in text
-        )
-        raise ParameterError(
-            f"{name} line {line}: BEGIN SOLUTION, END SOLUTION and STUB must stand on lines of"
-            " their own, in this order"
-        )
+    for number, line in enumerate(released.splitlines(), 1):
+        if "SOLUTION" in line or "/* STUB" in line:
+            raise ParameterError(
+                f"{name} line {number}: BEGIN SOLUTION, END SOLUTION and STUB must stand on lines"
+                " of their own, in this order"
+            )
     return released
 
 

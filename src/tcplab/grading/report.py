@@ -81,7 +81,7 @@ def write_report(config: Any, assignment: str, root: Path, failed: Mapping[str, 
         assignment=assignment,
         lines=listed,
         questions=questions,
-        median=statistics.median([line.score for line in scored] or [0.0]),
+        median=statistics.median([line.score or 0.0 for line in scored] or [0.0]),
         max_score=max_score,
     )
     (folder / "index.html").write_text(page, encoding="utf-8")

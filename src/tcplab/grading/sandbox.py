@@ -19,9 +19,10 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -203,14 +204,24 @@ class Started:
             SandboxError: the sandbox could not be made; the message says why.
         """
         try:
-            streams, stopped = self._read()
-            if stopped is None and self.control is not None:
-                self._wait()
-            return self._outcome(streams, stopped)
+            taken, stopped = self._read()
+            streams = {name: bytes(data) for name, data in taken.items()}
+            sandboxed = self.control is not None
+            if stopped is not None:
+                return Outcome(None, None, stopped, 0, **streams, sandboxed=sandboxed)
+            report = self._report(streams["errors"])
+            return Outcome(
+                report["exit_status"] if report["exit_status"] >= 0 else None,
+                signal.Signals(report["signal"]).name if report["signal"] else None,
+                report["stopped_by"] or None,
+                report["left_behind"],
+                **streams,
+                sandboxed=sandboxed,
+            )
         finally:
             self.stop()
 
-    def _read(self) -> tuple[dict[str, bytes], str | None]:
+    def _read(self) -> tuple[dict[str, bytearray], str | None]:
         """Reads until every stream has ended, or one has passed its limit."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -230,7 +241,7 @@ class Started:
             while selector.get_map():
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
-                    return _frozen(taken), "wall"
+                    return taken, "wall"
                 for key, _ in selector.select(timeout=min(left_s, 1.0)):
                     data = os.read(key.fd, 1 << 16)
                     if not data:
@@ -239,53 +250,30 @@ class Started:
                     space = most[key.data] - len(taken[key.data])
                     taken[key.data] += data[:space]
                     if len(data) > space:
-                        return _frozen(taken), "output"
-        return _frozen(taken), None
+                        return taken, "output"
+        return taken, None
 
-    def _wait(self) -> None:
+    def _report(self, errors: bytes) -> dict[str, Any]:
+        """How it ended, as sandbox_run says it; without a sandbox, as its process does."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             left_s = self.started_s + self.limits.wall_s + 5 - time.monotonic()
             self.process.wait(timeout=max(left_s, 0.1))
-
-    def _outcome(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
         if self.control is None:
-            return self._outcome_without_sandbox(streams, stopped)
-        if stopped is not None:
-            return Outcome(None, None, stopped, 0, **streams)
+            report = {"exit_status": -1, "signal": 0, "stopped_by": "", "left_behind": 0}
+            if (code := self.process.returncode) is None:
+                return report | {"stopped_by": "wall"}
+            return report | {"exit_status": code, "signal": max(0, -code)}
         self.control.settimeout(5)
         try:
             line = self.control.recv(4096)
         except OSError:
             line = b""
         if not line:
-            words = streams["errors"].decode(errors="replace").strip().splitlines()
+            words = errors.decode(errors="replace").strip().splitlines()
             reason = words[-1] if words else "sandbox_run ended without a message"
             raise SandboxError(f"no sandbox: {reason.removeprefix('sandbox_run: ')}")
-        report: dict[str, Any] = json.loads(line)
-        ended_by = signal.Signals(report["signal"]).name if report["signal"] else None
-        return Outcome(
-            report["exit_status"] if report["exit_status"] >= 0 else None,
-            ended_by,
-            report["stopped_by"] or None,
-            report["left_behind"],
-            **streams,
-        )
-
-    def _outcome_without_sandbox(self, streams: Mapping[str, Any], stopped: str | None) -> Outcome:
-        if stopped is None:
-            self._wait()
-            if self.process.poll() is None:
-                stopped = "wall"
-        self.stop()
-        code = self.process.returncode
-        if stopped is not None or code < 0:
-            ended_by = None if stopped else signal.Signals(-code).name
-            return Outcome(None, ended_by, stopped, 0, **streams, sandboxed=False)
-        return Outcome(code, None, None, 0, **streams, sandboxed=False)
-
-
-def _frozen(taken: Mapping[str, bytearray]) -> dict[str, bytes]:
-    return {name: bytes(data) for name, data in taken.items()}
+        reported: dict[str, Any] = json.loads(line)
+        return reported
 
 
 def start(
@@ -320,6 +308,11 @@ def start(
         LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
+    spawn: Callable[..., subprocess.Popen[Any]]
+    if host is not None:
+        spawn = partial(host.start, privileged=False, text=False)
+    else:
+        spawn = partial(subprocess.Popen, start_new_session=True)
     # What is kept is closed by Started, or here on the way out of an error.
     with ExitStack() as kept, ExitStack() as given_away:
         words, fds, result = list(argv), [], None
@@ -341,7 +334,15 @@ def start(
             options = limits.options() + _options(given, host, lab_allowed)
             program = str(program_path("sandbox_run"))
             words = [program, *options, "--", str(theirs.fileno()), *words]
-        process = _popen(words, host, environment, fds, stdin, cwd)
+        process = spawn(
+            words,
+            env=environment,
+            pass_fds=fds,
+            cwd=cwd,
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         return Started(process, control, limits, result, kept.pop_all())
 
 
@@ -362,27 +363,6 @@ def _without_sandbox(
     if words[0].startswith("./"):  # of the folder, which is not yet the working directory
         words = [str(Path(folder) / words[0]), *words[1:]]
     return list(words), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
-
-
-def _popen(
-    command: Sequence[str],
-    host: Host | None,
-    environment: Mapping[str, str],
-    fds: Sequence[int],
-    stdin: IO[bytes] | None,
-    cwd: str | None,
-) -> subprocess.Popen[bytes]:
-    common: dict[str, Any] = {
-        "env": environment,
-        "pass_fds": fds,
-        "cwd": cwd,
-        "stdin": stdin or subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-    }
-    if host is not None:
-        return host.start(command, privileged=False, text=False, **common)
-    return subprocess.Popen(command, start_new_session=True, **common)
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
