@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -308,11 +308,9 @@ def start(
         LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
-    spawn: Callable[..., subprocess.Popen[Any]]
+    spawn: Any = partial(subprocess.Popen, start_new_session=True)
     if host is not None:
         spawn = partial(host.start, privileged=False, text=False)
-    else:
-        spawn = partial(subprocess.Popen, start_new_session=True)
     # What is kept is closed by Started, or here on the way out of an error.
     with ExitStack() as kept, ExitStack() as given_away:
         words, fds, result = list(argv), [], None
