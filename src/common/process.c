@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -120,7 +120,28 @@ void close_standard_streams(void) {
         dup2(null, fd);
 }
 
+void enter_user_namespace(uid_t uid, gid_t gid) {
+    char map[64];
+    if (unshare(CLONE_NEWUSER) < 0)
+        fail("unshare(CLONE_NEWUSER)");
+    write_file("/proc/self/setgroups", "deny");
+    snprintf(map, sizeof map, "%u %u 1", uid, uid);
+    write_file("/proc/self/uid_map", map);
+    snprintf(map, sizeof map, "%u %u 1", gid, gid);
+    write_file("/proc/self/gid_map", map);
+}
+
 /* ---- files ---- */
+
+bool write_all(int fd, const void *bytes, size_t length) {
+    for (const char *at = bytes, *end = at + length; at < end;) {
+        ssize_t written = write(fd, at, (size_t)(end - at));
+        if (written < 0 && errno != EINTR)
+            return false;
+        at += written < 0 ? 0 : written;
+    }
+    return true;
+}
 
 void write_file(const char *path, const char *text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -36,6 +37,15 @@ int wait_for_child(pid_t child);
  * started, and a copy held here would hide that it closed its own.
  */
 void close_standard_streams(void);
+
+/*
+ * A new user namespace, in which the caller keeps its uid and gid: files and `whoami` look the same
+ * as outside.
+ */
+void enter_user_namespace(uid_t uid, gid_t gid);
+
+/* Writes all of it; false with errno set if it can't. */
+bool write_all(int fd, const void *bytes, size_t length);
 
 /* Writes a whole file, as of /proc, in one write; made if it is not there. */
 void write_file(const char *path, const char *text);

@@ -1,19 +1,16 @@
 /*
- * capture - record the packets of an interface into a pcapng file, and say how many were lost.
+ * capture - record the packets of an interface as pcapng, and say how many were lost.
  *
- *     capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE FILE
+ *     capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE >FILE
  *
  *     --snaplen BYTES   keep this much of each packet (default 262144: all of it); the original
  *                       length is recorded always
  *     --ring-mib MIB    the kernel's ring, what a busy machine may fall behind by (default 64)
- *     FILE              "-" is standard output, for: capture eth0 - | tshark -i -
  *
- * Needs CAP_NET_RAW in the interface's network namespace. Prints one line of JSON when it records,
+ * Needs CAP_NET_RAW in the interface's network namespace. The recording is its standard output;
+ * when it records, it prints one line of JSON on standard error, and another at the end:
  *
- *     {"listening": true, "interface": "eth0", "link_type": 1, "snaplen": 128, "ring_mib": 64}
- *
- * and another at the end (on standard error when FILE is "-"):
- *
+ *     {"listening": true}
  *     {"packets": 200000, "received": 200000, "drops": 0}
  *
  * It ends when its standard input ends, or by SIGTERM or SIGINT, and first writes out all that the
@@ -32,7 +29,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -40,7 +36,6 @@
 #include <net/if_arp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -71,11 +66,11 @@ static const struct program_option options[] = {
 };
 
 static const struct command command = {
-    .usage = "capture [OPTION]... INTERFACE FILE",
+    .usage = "capture [OPTION]... INTERFACE >FILE",
     .summary = "Records packets into FILE, as pcapng, until standard input ends, or SIGTERM or\n"
-               "SIGINT. FILE - is standard output.",
+               "SIGINT.",
     .options = options,
-    .arguments = {2, 2},
+    .arguments = {1, 1},
     .bare = true,
 };
 
@@ -86,39 +81,32 @@ struct ring {
     uint64_t received, drops; /* reading PACKET_STATISTICS resets it, so we add up */
 };
 
-struct file {
-    int fd;
-    const char *name;
-    uint8_t *buffer;
-    size_t used, size;
+/* What goes to standard output, WRITE_BYTES at a time. */
+static struct {
+    uint8_t buffer[WRITE_BYTES];
+    size_t used;
     uint64_t packets;
-};
+} file;
 
 /* ---- the pcapng file ---- */
 
-static void write_out(struct file *file) {
-    for (size_t done = 0; done < file->used;) {
-        ssize_t n = write(file->fd, file->buffer + done, file->used - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            fail("writing %s", file->name);
-        done += (size_t)n;
-    }
-    file->used = 0;
+static void write_out(void) {
+    if (!write_all(STDOUT_FILENO, file.buffer, file.used))
+        fail("writing the recording");
+    file.used = 0;
 }
 
 /* Where the next `bytes` bytes of the file go. */
-static uint8_t *room_for(struct file *file, size_t bytes) {
-    if (file->size - file->used < bytes)
-        write_out(file);
-    return file->buffer + file->used;
+static uint8_t *room_for(size_t bytes) {
+    if (sizeof file.buffer - file.used < bytes)
+        write_out();
+    return file.buffer + file.used;
 }
 
-static void put_file_header(struct file *file, const char *interface, unsigned link_type) {
-    file->used += pcapng_section(room_for(file, PCAPNG_BLOCK_BYTES), "tcplab capture");
-    file->used +=
-        pcapng_interface(room_for(file, PCAPNG_BLOCK_BYTES), link_type, snaplen, interface, NULL);
+static void put_file_header(const char *interface, unsigned link_type) {
+    file.used += pcapng_section(room_for(PCAPNG_BLOCK_BYTES), "tcplab capture");
+    file.used +=
+        pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), link_type, snaplen, interface, NULL);
 }
 
 /* epb_flags: bits 0-1 the direction (1 in, 2 out), bits 2-4 how it was addressed. */
@@ -137,56 +125,44 @@ static uint32_t packet_flags(unsigned packet_type) {
     }
 }
 
-/* The kernel takes an 802.1Q tag out of the frame and hands it over beside it: put it back. */
-static void put_tagged_frame(struct pcapng_block *block, const struct tpacket3_hdr *packet) {
-    const uint8_t *frame = (const uint8_t *)packet + packet->tp_mac;
+/* The kernel takes an 802.1Q tag out of the frame: puts it back, into the slack before the frame.
+ */
+static void put_tag_back(struct tpacket3_hdr *packet) {
+    const unsigned tag_bytes = 4, addresses = 2 * ETH_ALEN;
     unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
     uint16_t tag[2] = {htons(has_tpid ? packet->hv1.tp_vlan_tpid : ETH_P_8021Q),
                        htons((uint16_t)packet->hv1.tp_vlan_tci)};
-    const uint32_t type_at = 2 * ETH_ALEN;
-    pcapng_put(block, frame, type_at);
-    pcapng_put(block, tag, sizeof tag);
-    pcapng_put(block, frame + type_at, packet->tp_snaplen - type_at);
+    uint8_t *frame = (uint8_t *)packet + packet->tp_mac;
+    memmove(frame - tag_bytes, frame, addresses);
+    memcpy(frame - tag_bytes + addresses, tag, tag_bytes);
+    packet->tp_mac -= tag_bytes;
+    packet->tp_snaplen += tag_bytes;
+    packet->tp_len += tag_bytes;
 }
 
-static void put_packet(struct file *file, const struct tpacket3_hdr *packet) {
+static void put_packet(struct tpacket3_hdr *packet) {
     const uint8_t *start = (const uint8_t *)packet;
     const struct sockaddr_ll *from = (const void *)(start + TPACKET_ALIGN(sizeof *packet));
-    bool tagged = packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN;
-    uint32_t tag_bytes = tagged ? 4 : 0, captured = packet->tp_snaplen + tag_bytes;
     uint32_t flags = packet_flags(from->sll_pkttype);
     int64_t time_ns = packet->tp_sec * INT64_C(1000000000) + packet->tp_nsec;
-    struct pcapng_block block = pcapng_packet(room_for(file, captured + PCAPNG_BLOCK_BYTES), 0,
-                                              time_ns, captured, packet->tp_len + tag_bytes);
-    if (tagged)
-        put_tagged_frame(&block, packet);
-    else
-        pcapng_put(&block, start + packet->tp_mac, captured);
+    if (packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN)
+        put_tag_back(packet);
+    struct pcapng_block block = pcapng_packet(room_for(packet->tp_snaplen + PCAPNG_BLOCK_BYTES), 0,
+                                              time_ns, packet->tp_snaplen, packet->tp_len);
+    pcapng_put(&block, start + packet->tp_mac, packet->tp_snaplen);
     pcapng_put_option(&block, PCAPNG_PACKET_FLAGS, &flags, sizeof flags);
-    file->used += pcapng_end(&block);
-    file->packets++;
+    file.used += pcapng_end(&block);
+    file.packets++;
 }
 
-static void put_statistics(struct file *file, const struct ring *ring, int64_t began_ns) {
+static void put_statistics(const struct ring *ring, int64_t began_ns) {
     struct pcapng_counts counts = {
         .began_ns = began_ns,
         .ended_ns = clock_ns(CLOCK_REALTIME),
         .received = ring->received,
         .dropped = ring->drops,
     };
-    file->used += pcapng_statistics(room_for(file, PCAPNG_BLOCK_BYTES), &counts);
-}
-
-static struct file open_file(const char *name) {
-    struct file file = {.name = name, .size = WRITE_BYTES, .fd = STDOUT_FILENO};
-    if (strcmp(name, "-") != 0)
-        file.fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (file.fd < 0)
-        fail("opening %s", name);
-    file.buffer = malloc(file.size);
-    if (!file.buffer)
-        fail("memory for the file's buffer");
-    return file;
+    file.used += pcapng_statistics(room_for(PCAPNG_BLOCK_BYTES), &counts);
 }
 
 /* ---- the kernel's ring ---- */
@@ -266,7 +242,7 @@ static void bind_ring(struct ring *ring, const char *interface) {
 }
 
 /* Writes out each block that the kernel has finished with, and gives it back. */
-static void drain(struct ring *ring, struct file *file) {
+static void drain(struct ring *ring) {
     for (;;) {
         uint8_t *start = ring->blocks + (size_t)ring->next * ring->block_bytes;
         struct tpacket_hdr_v1 *block = &((struct tpacket_block_desc *)start)->hdr.bh1;
@@ -274,14 +250,14 @@ static void drain(struct ring *ring, struct file *file) {
             break;
         uint8_t *packet = start + block->offset_to_first_pkt;
         for (unsigned i = 0; i < block->num_pkts; i++) {
-            put_packet(file, (struct tpacket3_hdr *)packet);
+            put_packet((struct tpacket3_hdr *)packet);
             packet += ((struct tpacket3_hdr *)packet)->tp_next_offset;
         }
         __atomic_store_n(&block->block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         ring->next = (ring->next + 1) % ring->block_count;
     }
     /* Nothing more at the moment: a good time to let a reader of the file see it. */
-    write_out(file);
+    write_out();
 }
 
 static void count(struct ring *ring) {
@@ -316,14 +292,14 @@ static bool at_end(int fd) {
 }
 
 /* Records until it is asked to end; returns NULL, or how the interface failed. */
-static const char *record(struct ring *ring, struct file *file, int signals) {
+static const char *record(struct ring *ring, int signals) {
     struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
                            {.fd = STDIN_FILENO, .events = POLLIN},
                            {.fd = signals, .events = POLLIN}};
     for (;;) {
         if (poll(fds, 3, 1000) < 0 && errno != EINTR)
             fail("poll");
-        drain(ring, file);
+        drain(ring);
         count(ring); /* often enough that the kernel's 32 bits don't overflow */
         if (fds[0].revents & POLLERR) {
             int error = 0;
@@ -337,42 +313,34 @@ static const char *record(struct ring *ring, struct file *file, int signals) {
 
 /* The last packets lie in a block that the kernel still fills; it is handed over in RETIRE_MS.
  * Each packet received was written or dropped, so we know when we have them all. */
-static void drain_rest(struct ring *ring, struct file *file) {
+static void drain_rest(struct ring *ring) {
     attach_filter(ring->fd, 0, false); /* receive nothing more */
     int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + DRAIN_MS * INT64_C(1000000);
     for (;;) {
         count(ring);
-        if (file->packets + ring->drops >= ring->received)
+        if (file.packets + ring->drops >= ring->received)
             return;
         if (clock_ns(CLOCK_MONOTONIC) > deadline_ns)
             fail_because("the kernel kept %llu packets to itself for %d ms",
-                         (unsigned long long)(ring->received - ring->drops - file->packets),
+                         (unsigned long long)(ring->received - ring->drops - file.packets),
                          DRAIN_MS);
         poll(&(struct pollfd){.fd = ring->fd, .events = POLLIN}, 1, 1);
-        drain(ring, file);
+        drain(ring);
     }
 }
 
-static FILE *status_stream(const struct file *file) {
-    return file->fd == STDOUT_FILENO ? stderr : stdout;
-}
-
-static void say_listening(const struct file *file, const char *interface, unsigned link_type) {
-    struct json j = json_start(status_stream(file));
+static void say_listening(void) {
+    struct json j = json_start(stderr);
     json_object(&j, NULL);
     json_bool(&j, "listening", true);
-    json_string(&j, "interface", interface);
-    json_int(&j, "link_type", link_type);
-    json_int(&j, "snaplen", snaplen);
-    json_int(&j, "ring_mib", ring_mib);
     json_end_object(&j);
     json_finish(&j);
 }
 
-static void say_result(const struct file *file, const struct ring *ring) {
-    struct json j = json_start(status_stream(file));
+static void say_result(const struct ring *ring) {
+    struct json j = json_start(stderr);
     json_object(&j, NULL);
-    json_int(&j, "packets", (int64_t)file->packets);
+    json_int(&j, "packets", (int64_t)file.packets);
     json_int(&j, "received", (int64_t)ring->received);
     json_int(&j, "drops", (int64_t)ring->drops);
     json_end_object(&j);
@@ -380,31 +348,28 @@ static void say_result(const struct file *file, const struct ring *ring) {
 }
 
 int main(int argc, char **argv) {
-    char **arguments = parse_command_line(argc, argv, &command);
-    const char *interface = arguments[0];
+    const char *interface = parse_command_line(argc, argv, &command)[0];
 
     int signals = stop_signals();
     struct ring ring = open_ring();
     bool is_loopback;
     unsigned link_type = link_type_of(ring.fd, interface, &is_loopback);
-    struct file file = open_file(arguments[1]);
-    put_file_header(&file, interface, link_type);
-    write_out(&file);
+    put_file_header(interface, link_type);
+    write_out();
 
     /* The filter comes before bind(), so that no packet gets past it. */
     attach_filter(ring.fd, (uint32_t)snaplen, is_loopback);
     int64_t began_ns = clock_ns(CLOCK_REALTIME);
     bind_ring(&ring, interface);
-    say_listening(&file, interface, link_type);
+    say_listening();
 
-    const char *failure = record(&ring, &file, signals);
-    drain_rest(&ring, &file);
-    put_statistics(&file, &ring, began_ns);
-    write_out(&file);
-    if (close(file.fd) < 0)
-        fail("closing %s", file.name);
-    free(file.buffer);
-    say_result(&file, &ring);
+    const char *failure = record(&ring, signals);
+    drain_rest(&ring);
+    put_statistics(&ring, began_ns);
+    write_out();
+    if (close(STDOUT_FILENO) < 0)
+        fail("closing the recording");
+    say_result(&ring);
     if (failure)
         fail_because("%s: %s after %llu packets; the file holds them", interface, failure,
                      (unsigned long long)file.packets);

@@ -207,22 +207,6 @@ static _Noreturn void run_init(int owner) {
     }
 }
 
-/* ---- the user namespace ---- */
-
-/* The user keeps uid and gid: files and `whoami` look the same as outside. */
-static void enter_user_namespace(void) {
-    char map[64];
-    uid_t uid = geteuid();
-    gid_t gid = getegid();
-    if (unshare(CLONE_NEWUSER) < 0)
-        fail("unshare(CLONE_NEWUSER)");
-    write_file("/proc/self/setgroups", "deny");
-    snprintf(map, sizeof map, "%u %u 1", uid, uid);
-    write_file("/proc/self/uid_map", map);
-    snprintf(map, sizeof map, "%u %u 1", gid, gid);
-    write_file("/proc/self/gid_map", map);
-}
-
 int main(int argc, char **argv) {
     if (argc != 3)
         usage_error("usage: lab_init CONTROL_FD OWNER_PID");
@@ -238,7 +222,7 @@ int main(int argc, char **argv) {
     if (getppid() != owner_pid)
         exit(0);
 
-    enter_user_namespace();
+    enter_user_namespace(geteuid(), getegid());
     if (unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC) < 0)
         fail("unshare(CLONE_NEWPID | CLONE_NEWNS)");
 

@@ -45,16 +45,14 @@
  * Here are the command line, the namespaces and process 1; the other files:
  *
  *     root.h       the root directory
- *     seccomp.h    the system calls that are refused
- *     watch.h      the limits, and the watch over them
+ *     limits.h     the limits, the watch over them, and the system calls that are refused
  */
 #define _GNU_SOURCE
 #include "command_line.h"
+#include "limits.h"
 #include "process.h"
 #include "result.h"
 #include "root.h"
-#include "seccomp.h"
-#include "watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,17 +127,6 @@ static void raise_loopback(void) {
 
 /* ---- the command itself ---- */
 
-static void map_self_into(uid_t uid, gid_t gid) {
-    char map[64];
-    if (unshare(CLONE_NEWUSER) < 0)
-        fail("unshare(CLONE_NEWUSER)");
-    write_file("/proc/self/setgroups", "deny");
-    snprintf(map, sizeof map, "%u %u 1", uid, uid);
-    write_file("/proc/self/uid_map", map);
-    snprintf(map, sizeof map, "%u %u 1", gid, gid);
-    write_file("/proc/self/gid_map", map);
-}
-
 static void become_nobody(void) {
     if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
         setresuid(NOBODY, NOBODY, NOBODY) < 0)
@@ -147,7 +134,7 @@ static void become_nobody(void) {
     /* A process that changed its user may not write its own uid_map until it is dumpable again. */
     if (prctl(PR_SET_DUMPABLE, 1) < 0)
         fail("PR_SET_DUMPABLE");
-    map_self_into(NOBODY, NOBODY);
+    enter_user_namespace(NOBODY, NOBODY);
 }
 
 static void drop_capabilities(void) {
@@ -292,7 +279,7 @@ int main(int argc, char **argv) {
     if (fcntl(control, F_SETFD, FD_CLOEXEC) < 0)
         fail("CONTROL_FD");
     if (!real_root)
-        map_self_into(uid, gid);
+        enter_user_namespace(uid, gid);
     int kinds = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     if (unshare(kinds | (keep_network ? 0 : CLONE_NEWNET)) < 0)
         fail("unshare of the namespaces");

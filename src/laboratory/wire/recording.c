@@ -69,19 +69,6 @@ void add_number(struct comment *comment, const char *name, int64_t value) {
 
 /* ---- the writer: chunks in, one ordered file out ---- */
 
-static bool write_all(int fd, const uint8_t *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written == -1 && errno == EINTR)
-            continue;
-        if (written == -1)
-            return false;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return true;
-}
-
 /* Packets that the writer holds, to be written in the order of their times. */
 struct sorter {
     uint8_t *bytes; /* packet blocks one behind the other: those left over, then a chunk's */

@@ -37,7 +37,6 @@ class Recording:
             f"--snaplen={snaplen}",
             f"--ring-mib={ring_mib}",
             interface or host.interface,
-            "-",
         ]
         self._process: subprocess.Popen[str] | None = None
         self._capture: Capture | None = None

@@ -1,8 +1,10 @@
 /*
- * watch.h - what a submission may use: limits of each process, and a watch over all of them.
+ * limits.h - what a submission may use: limits of each process, a watch over all of them, and the
+ * system calls that none of them may make.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct limits {
@@ -24,3 +26,9 @@ void watch_look(struct watch *seen);
 
 /* Looks, and names the limit that was passed; NULL if none was. */
 const char *limit_passed(struct watch *seen, const struct limits *limits);
+
+/*
+ * Refuses, from now on and in all that is started, the calls that only a kernel's developer or
+ * attacker needs; with no_lab also those that make namespaces and mounts. Source: seccomp(2).
+ */
+void refuse_system_calls(bool no_lab);
