@@ -119,11 +119,11 @@ def test_exit_status_without_traceback(words: Sequence[str], status: int) -> Non
 #: is right, whatever the machine does.
 SENTENCES = {
     "default": (
-        r"sent at once: nothing was un-ACKed",
-        r"held .* by Nagle: 2 bytes un-ACKed, \d+ < MSS 1448; released by the peer's .*ACK.*",
+        r"sent at once: nothing was unacknowledged",
+        r"held .* by Nagle: 2 bytes unacknowledged, \d+ < MSS 1448; released by the peer's .*ACK.*",
     ),
     "no_delay": (
-        r"sent at once: (nothing was un-ACKed|TCP_NODELAY is set)",
+        r"sent at once: (nothing was unacknowledged|TCP_NODELAY is set)",
         r"held .* by the congestion window: \d+ of the \d+ segments .*; released by .*",
     ),
     "cork": (
@@ -132,7 +132,7 @@ SENTENCES = {
     "msg_more": (
         r"held .* by MSG_MORE: the last write said MSG_MORE, 28 < MSS 1448; released: .* MSG_MORE",
     ),
-    "writev": (r"sent at once: nothing was un-ACKed",),
+    "writev": (r"sent at once: nothing was unacknowledged",),
 }
 
 

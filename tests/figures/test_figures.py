@@ -133,7 +133,7 @@ def test_the_title_states_the_finding_and_the_numbers_agree() -> None:
     )
     assert picture.title in picture.alt
     assert "carry 2, 28 bytes" in picture.alt
-    assert "2 bytes un-ACKed, 28 < MSS 1448" in picture.alt
+    assert "2 bytes unacknowledged, 28 < MSS 1448" in picture.alt
     rows = {row["what"]: row for row in picture.table.rows}
     assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
     assert rows["data segment (writes 2–15)"]["bytes"] == 28

@@ -41,7 +41,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Played:
-    """What became of one schedule.
+    """The outcome of one schedule.
 
     Attributes:
         calls: the schedule with the delays that it really had, and the shutdown at its end.
@@ -131,7 +131,7 @@ def _played(calls: Sequence[Call], result: PatternResult, rows: SegmentArray) ->
 
 @dataclass(frozen=True)
 class Replay:
-    """What the sender model made of the calls and ACKs that really happened.
+    """The sender model's answer to the calls and ACKs that really happened.
 
     Attributes:
         data: new data segments.

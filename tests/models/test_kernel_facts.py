@@ -127,7 +127,7 @@ def short_lab() -> Iterator[Lab]:
 
 
 def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
-    """Two segments un-ACKed and the ACK delayed: after 2 RTT + 2 ms what is corked goes out."""
+    """Two segments unacknowledged, the ACK delayed: after 2 RTT + 2 ms what is corked goes out."""
     played, predicted = both(
         short_lab,
         Peer(quickack="off", reads=False),
@@ -354,7 +354,7 @@ def test_the_cost_of_a_message(rtt_ms: int) -> None:
 def _measure_messages(
     lab: Lab, writes: tuple[int, ...], option: str, quickack: str
 ) -> tuple[float, float]:
-    """Median time of a message, and data segments a message."""
+    """Median time and data segments per message."""
     body = (*message_calls(writes, option), Call("read", 2))
     setup = Call("nodelay", int(option == "no_delay"), SETTLE_MS)
     answering = Peer(quickack=quickack, reply_every_bytes=sum(writes), reply_bytes=2)

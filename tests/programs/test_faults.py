@@ -1,4 +1,4 @@
-"""What goes wrong outside the programs is one line that says so, status 1, and never a hang."""
+"""A failure outside the programs makes one line that says so, status 1, and never a hang."""
 
 from __future__ import annotations
 

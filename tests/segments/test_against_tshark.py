@@ -26,7 +26,7 @@ FOREIGN = sorted(DATA.glob("*.pcap*"))
 
 
 def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
-    """What differs from tshark without a reason that holds; only what is judged may have one."""
+    """Differences from tshark without a reason that holds; only what is judged may have one."""
     return without_reason(rows, wireshark.differences(rows, wireshark.dissect(path)))
 
 
@@ -379,7 +379,7 @@ def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("wire", ["loss", "short-queue", "reordering"])
 def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
-    """What arrives is a retransmission if the sender's capture shows that it was sent before."""
+    """An arrival is a retransmission if the sender's capture shows that it was sent before."""
     for _ in range(3):
         if not (wrong := judged_wrongly(wire)):
             break

@@ -1,4 +1,4 @@
-"""What the columns of the array say, on conversations written down by hand."""
+"""The columns of the array, on conversations written down by hand."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_a_syn_overtaken_by_its_answer_is_one_connection(path: Path) -> None:
 
 
 def test_fifty_thousand_connections(path: Path) -> None:
-    """A SYN flood: each packet a connection of its own, and no time or memory that grows faster."""
+    """A SYN flood: a connection per packet; time and memory grow no faster."""
     template = Talk()
     template.segment(0, "S", 0)
     syn = bytearray(template.frames[0].data)
@@ -518,7 +518,7 @@ def test_extension_headers_of_ipv6(path: Path) -> None:
 
 
 def test_jumbo_lengths_of_0_mean_the_whole_packet(path: Path) -> None:
-    """What Linux shows of a super-segment of more than 64 KiB."""
+    """Linux shows a super-segment of more than 64 KiB so."""
     talk = Talk()
     talk.segment(0, "A", 1, 1, 100)
     four = bytearray(talk.frames[0].data)

@@ -1,4 +1,4 @@
-"""What the model of the sender does on purpose, the timeline must find out from outside.
+"""The timeline must find out from outside what the model of the sender does on purpose.
 
 hypothesis makes up schedules of calls; tcplab.models.simulate plays them, with a reason for each
 segment; the packets become a capture, the calls a log. The timeline sees only these.

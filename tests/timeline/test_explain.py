@@ -65,16 +65,16 @@ def test_the_stall() -> None:
     [hold] = second.holds
     assert (hold.start_ns, hold.end_ns) == (ns(0.01), ns(40.01))
     assert hold.waiting_bytes == 100
-    assert hold.evidence == "4 bytes un-ACKed, 100 < MSS 1448"
+    assert hold.evidence == "4 bytes unacknowledged, 100 < MSS 1448"
     assert second.released_by is not None
     ack = timeline.acks[second.released_by]
     assert ack.reason is Reason.ACK_DELAYED_BY_PEER
     assert ack.delay_ms == pytest.approx(40 - 0.005 - 0.1)
     first_words, second_words = timeline.sentences()
-    assert first_words == "4 bytes of write 1 sent at once: nothing was un-ACKed"
+    assert first_words == "4 bytes of write 1 sent at once: nothing was unacknowledged"
     assert second_words == (
-        "100 bytes of write 2 held 40.0 ms by Nagle: 4 bytes un-ACKed, 100 < MSS 1448; released"
-        " by the peer's delayed ACK (39.9 ms late)"
+        "100 bytes of write 2 held 40.0 ms by Nagle: 4 bytes unacknowledged, 100 < MSS 1448;"
+        " released by the peer's delayed ACK (39.9 ms late)"
     )
     assert timeline.mss_bytes == MSS
     assert timeline.missing == []

@@ -128,7 +128,7 @@ def test_default_holds_all_but_the_first_write(variants: dict[str, Timeline]) ->
         assert rest.reason is Reason.RELEASED_BY_ACK
         assert held(rest) == [Reason.HELD_BY_NAGLE]
         assert rest.writes == tuple(range(first.writes[0] + 1, first.writes[0] + 15))
-        assert "2 bytes un-ACKed, 28 < MSS 1448" in rest.holds[0].evidence
+        assert "2 bytes unacknowledged, 28 < MSS 1448" in rest.holds[0].evidence
 
 
 def test_default_is_released_by_a_delayed_ack_from_the_second_message_on(

@@ -100,7 +100,7 @@ def _time(values: dict[str, Any]) -> int:
 
 
 def check(timeline: Timeline) -> None:
-    """What is true of every timeline."""
+    """Asserts what is true of every timeline."""
     words = timeline.sentences()
     assert len(words) >= len(timeline.segments)
     assert len(timeline.rows()) == len(timeline.segments)

@@ -1,4 +1,4 @@
-"""What the kernel says of a Python socket."""
+"""Options and TCP_INFO of a Python socket."""
 
 from __future__ import annotations
 

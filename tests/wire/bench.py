@@ -199,7 +199,7 @@ class Bench:
         return answer
 
     def last_words(self) -> str:
-        """What an ended wire wrote to standard error."""
+        """The text that an ended wire wrote to standard error."""
         assert self.process.stderr is not None
         return str(self.process.stderr.read())
 
@@ -255,7 +255,7 @@ class Bench:
         self.wait_until(self.is_empty)
 
     def record(self, path: Path, work: Callable[[], int], snaplen: int = 128) -> list[Packet]:
-        """What the wire recorded while work ran; work returns how many frames it sent."""
+        """Packets that the wire recorded while work ran; work returns how many frames it sent."""
         self.command("reset")
         self.command(f"capture {path} snaplen={snaplen}")
         self.drain(work())

@@ -44,7 +44,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Outcome:
-    """What becomes of a frame: its departures (two if duplicated), or why it was dropped."""
+    """The fate of a frame: its departures (two if duplicated), or why it was dropped."""
 
     queue_packets: int
     queue_bytes: int
@@ -118,7 +118,7 @@ def strikes(every: int, count: int) -> bool:
 
 
 def forward(settings: Settings, direction: str, arrivals: Iterable[Arrival]) -> list[Outcome]:
-    """What the link does with the arrivals, in the order of their times."""
+    """The fates of the arrivals, in the order of their times."""
     link = _Link(settings, direction)
     outcomes = []
     number = 0
@@ -139,7 +139,7 @@ def forward(settings: Settings, direction: str, arrivals: Iterable[Arrival]) -> 
 
 
 def transmission_ns(settings: Settings, length: int) -> int:
-    """How long the transmitter takes for a frame, to the nearest nanosecond."""
+    """The time that a frame takes to transmit, to the nearest nanosecond."""
     if settings.rate_bps == 0:
         return 0
     length = max(length, 60) + FRAMING_BYTES

@@ -29,7 +29,7 @@ def link(lab: Lab) -> Iterator[Lab]:
 
 
 def counters(lab: Lab) -> dict[str, Any]:
-    """What the wire counted from client to server."""
+    """The wire's counters from client to server."""
     return cast(dict[str, Any], lab.link.command("counters")["ab"])
 
 

@@ -1,4 +1,4 @@
-"""What the wire writes: complete, in order, and readable by others."""
+"""The wire's recordings: complete, in order, and readable by others."""
 
 from __future__ import annotations
 

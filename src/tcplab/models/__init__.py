@@ -2,6 +2,9 @@
 
 Links (headers, goodput, windows, loss), socket buffers, copies and batching, the sender that holds
 small segments back, the receiver that delays acknowledgements, and both together.
+
+All of them raise ValueError when a value is out of range or a name is not known; the events of a
+model also when time goes back. The message is one line with the value, the limit and the fix.
 """
 
 from tcplab.models.acks import (

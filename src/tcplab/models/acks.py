@@ -117,9 +117,6 @@ class DelayedAckReceiver:
         rtt_ms: measured during the handshake; None if unknown.
         handshake_ms: when the connection was established.
         clock: the kernel's tick.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(
@@ -158,9 +155,6 @@ class DelayedAckReceiver:
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
         """A data segment arrives, and nothing leaves the other way; the ACK, if it leaves at once.
-
-        Raises:
-            ValueError: time goes back, or data are missing before it.
         """
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
@@ -169,9 +163,6 @@ class DelayedAckReceiver:
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
         """A segment has arrived; no decision yet, since data may leave first and carry the ACK.
-
-        Raises:
-            ValueError: time goes back, or data are missing before it.
         """
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
@@ -199,11 +190,7 @@ class DelayedAckReceiver:
             self._quick |= 1
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """The decision about what :meth:`accept` took.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """The decision about what :meth:`accept` took."""
         self._advance(at_ms)
         if not self._scheduled:
             return None
@@ -216,11 +203,7 @@ class DelayedAckReceiver:
         return self._delay()
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """The application reads all that has come.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """The application reads all that has come."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
         self._window.read(copied, self._rtt_ms or 0.0, at_ms)
@@ -237,20 +220,12 @@ class DelayedAckReceiver:
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """The peer's FIN has come after our own: the last ACK of the connection.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """The peer's FIN has come after our own: the last ACK of the connection."""
         self._advance(at_ms)
         return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Data leave in the other direction and carry the acknowledgement.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """Data leave in the other direction and carry the acknowledgement."""
         self._advance(at_ms)
         self._acknowledge()
         # An answer within the expected time between segments: this is a conversation.
@@ -259,9 +234,6 @@ class DelayedAckReceiver:
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
         """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7)).
-
-        Raises:
-            ValueError: time goes back.
         """
         self._advance(at_ms)
         self._interactive = not on
@@ -273,11 +245,7 @@ class DelayedAckReceiver:
         return self._send("TCP_QUICKACK was set")
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires."""
         self._advance(at_ms)
         if self._timer_ms is None or self._timer_ms > at_ms:
             return None
@@ -426,9 +394,6 @@ class ClassicReceiver:
     Args:
         delay_ms: the timer.
         segments_per_ack: the most unacknowledged segments without an ACK; RFC 9293 demands 2.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(self, *, delay_ms: float = 200.0, segments_per_ack: int = 2) -> None:

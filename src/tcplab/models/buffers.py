@@ -41,20 +41,12 @@ class BufferGrant:
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> BufferGrant:
-    """SO_SNDBUF: doubled, at most twice net.core.wmem_max, at least 4608 (socket(7)).
-
-    Raises:
-        ValueError: a value is negative or no whole number.
-    """
+    """SO_SNDBUF: doubled, at most twice net.core.wmem_max, at least 4608 (socket(7))."""
     return _grant(requested_bytes, wmem_max_bytes, MIN_SNDBUF_BYTES)
 
 
 def receive_buffer_grant(requested_bytes: int, rmem_max_bytes: int) -> BufferGrant:
-    """SO_RCVBUF: doubled, at most twice net.core.rmem_max, at least 2304 (socket(7)).
-
-    Raises:
-        ValueError: a value is negative or no whole number.
-    """
+    """SO_RCVBUF: doubled, at most twice net.core.rmem_max, at least 2304 (socket(7))."""
     return _grant(requested_bytes, rmem_max_bytes, MIN_RCVBUF_BYTES)
 
 
@@ -99,9 +91,6 @@ def window_from_buffer(
         payload_bytes: data in each packet; 0 before any has been received.
         truesize_bytes: what the kernel charges for each packet.
         adv_win_scale: net.ipv4.tcp_adv_win_scale, for kernels before 6.6.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
     whole("truesize_bytes", truesize_bytes, 1, fix="a packet of 1500 bytes takes 2304")
@@ -140,9 +129,6 @@ def receive_window(
             SYN, when timestamps are not agreed yet).
         truesize_bytes: what the kernel charges for each packet.
         kernel: version, such as (6, 18).
-
-    Raises:
-        ValueError: a value is out of range.
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
     first = window_from_buffer(buffer_bytes, kernel, payload_bytes=0)
@@ -163,9 +149,6 @@ def request_for_window(window_bytes: float, payload_bytes: int = 1448) -> int:
 
     The kernel doubles the request, and a window is the payload's share of that (Linux 6.6 and
     newer).
-
-    Raises:
-        ValueError: a value is out of range.
     """
     number("window_bytes", window_bytes, 0, MAX_INT, fix="give the bandwidth-delay product")
     whole("payload_bytes", payload_bytes, 1, TRUESIZE_1500, fix="give the full segment's size")

@@ -36,11 +36,7 @@ MAX_EVENTS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the application.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """One call of the application."""
 
     #: "write", "more" (a write with MSG_MORE), "read" (waits for so many bytes), "cork", "nodelay",
     #: "quickack" (value 0 or 1), "drain" (waits until all is acknowledged, as a Winsock send
@@ -62,11 +58,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end: how its application reads and answers, how its kernel acknowledges.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """The other end: how its application reads and answers, how its kernel acknowledges."""
 
     #: Bytes after which it answers, each time; 0 for never.
     reply_every_bytes: int = 0
@@ -95,11 +87,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPath:
-    """The path between the two ends, and the speed of the ends.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """The path between the two ends, and the speed of the ends."""
 
     #: Of the empty path.
     rtt_ms: float = 0.0

@@ -28,11 +28,7 @@ INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
 
 @dataclass(frozen=True, slots=True)
 class Encapsulation:
-    """The headers and framing around each piece of the application's data.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """The headers and framing around each piece of the application's data."""
 
     #: "tcp" or "udp".
     transport: str = "tcp"
@@ -93,9 +89,6 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
     count TCP options (RFC 6691): see :func:`announced_mss_bytes`.
-
-    Raises:
-        ValueError: the MTU has no room for the headers and one byte.
     """
     least = around.packet_header_bytes + 1
     whole("mtu_bytes", mtu_bytes, least, 65536, fix=f"the headers alone take {least - 1} bytes")
@@ -104,9 +97,6 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
 def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
     """The MSS option of the SYN: the MTU less the fixed headers, no options (RFC 6691, RFC 9293).
-
-    Raises:
-        ValueError: the MTU has no room for the headers and one byte.
     """
     bare = Encapsulation(ip_version=ip_version, timestamps=False)
     return min(mss_bytes(mtu_bytes, bare), 65535)
@@ -128,9 +118,6 @@ def goodput_mbyte_s(
         mtu_bytes: the IP packets are at most this long.
         around: headers and framing.
         payload_bytes: the data in each packet; as much as fits unless given.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     payload = _payload(payload_bytes, mtu_bytes, around)
@@ -144,20 +131,13 @@ def header_share(
 
     RFC 896 counts "4000 % overhead" for one byte: 40 bytes of headers for one of data. As a share
     of the wire that is 0.976, and with all that today's Ethernet adds 0.989.
-
-    Raises:
-        ValueError: a value is out of range, or the payload does not fit in the MTU.
     """
     payload = _payload(payload_bytes, mtu_bytes, around)
     return 1 - payload / around.wire_bytes(payload)
 
 
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Packets that a bulk transfer needs, the last not full: 65536 bytes are 46 of 1448.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """Packets that a bulk transfer needs, the last not full: 65536 bytes are 46 of 1448."""
     whole("data_bytes", data_bytes, 0, fix="give the number of bytes to send")
     return -(-data_bytes // mss_bytes(mtu_bytes, around))
 
@@ -165,11 +145,7 @@ def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON
 def serialisation_ms(
     payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """Time for which one packet occupies the wire, in ms.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """Time for which one packet occupies the wire, in ms."""
     number("rate_mbit", rate_mbit, 1e-6, fix="give the link's rate in 10^6 bit/s")
     whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
     return around.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
@@ -179,22 +155,14 @@ def serialisation_ms(
 
 
 def bdp_bytes(rate_mbit: float, rtt_ms: float) -> float:
-    """Bandwidth-delay product: the bytes in flight that keep a link busy (RFC 1072, 7323).
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """Bandwidth-delay product: the bytes in flight that keep a link busy (RFC 1072, 7323)."""
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     return rate_mbit * 1e6 / 8 * rtt_ms / 1e3
 
 
 def window_limit_mbit(window_bytes: float, rtt_ms: float) -> float:
-    """Throughput ≤ window / RTT (RFC 7323, section 1.1): 32 KiB at 100 ms give 2.6 Mbit/s.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+    """Throughput ≤ window / RTT (RFC 7323, section 1.1): 32 KiB at 100 ms give 2.6 Mbit/s."""
     number("window_bytes", window_bytes, 0, fix="give the window in bytes")
     number("rtt_ms", rtt_ms, 1e-6, fix="without a round-trip time there is no limit")
     return window_bytes * 8 / (rtt_ms * 1000)
@@ -211,9 +179,6 @@ def throughput_mbit(
 
     The knee is where the window is the bandwidth-delay product of the goodput. The RTT grows by
     the time that a full segment and its acknowledgement occupy the wire.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     goodput = goodput_mbyte_s(rate_mbit, mtu_bytes, around) * 8
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
@@ -248,9 +213,6 @@ def mathis_mbit(
         rtt_ms: round-trip time.
         loss: probability that a packet is lost, above 0 and at most 0.1.
         assume: one of MATHIS_CONSTANTS.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     choice("assume", assume, tuple(MATHIS_CONSTANTS))
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
@@ -270,9 +232,6 @@ def transfer_ms(
 
     The congestion window doubles each round trip (RFC 5681) until the link is busy. The three-way
     handshake is not counted: it adds one RTT.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     full = mss_bytes(mtu_bytes, around)

@@ -20,9 +20,6 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 
     "default" and "no_delay" are one write a piece; "cork" wraps them in TCP_CORK on and off;
     "msg_more" flags all but the last; "writev" and "one write" hand all over at once.
-
-    Raises:
-        ValueError: no pieces, an empty piece or an unknown option.
     """
     choice("option", option, OPTIONS)
     if not writes:
@@ -67,9 +64,9 @@ def message_cost(
     messages: int = 40,
     warm_up: int = 20,
 ) -> MessageCost:
-    """The loop of lesson 5: write a message in pieces, wait for the reply, again.
+    """Lesson 5's loop: a message written in parts, the wait for its reply, and again.
 
-    The Red Hat text's 15 writes of 2 bytes and a 2-byte reply, on one machine with 250 ticks a
+    The Red Hat text's 15 writes of 2 bytes and a 2-byte reply, on one machine with 250 ticks per
     second: 44 ms by default (its own figure is 40.0), and microseconds with TCP_NODELAY, TCP_CORK
     or one writev. The last two figures are those of `path.call_ms` and `path.wakeup_ms`, no more.
 
@@ -82,9 +79,6 @@ def message_cost(
         peer: how the other end acknowledges; its reply settings are set from the arguments.
         messages: how many to average over.
         warm_up: how many to leave out before: the first 16 segments are acknowledged at once.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
@@ -159,9 +153,6 @@ def segment_sizes(
         nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293.
         cwnd_segments: initial congestion window.
         window_bytes: the peer's window.
-
-    Raises:
-        ValueError: a value is out of range.
     """
     sender = NagleSender(
         mss_bytes=mss,

@@ -146,9 +146,6 @@ class NagleSender:
         window_bytes: the peer's window.
         rtt_ms: measured during the handshake; None if unknown.
         clock: the kernel's tick.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(
@@ -191,11 +188,7 @@ class NagleSender:
     # ---- events ----
 
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
-        """The application writes; more is MSG_MORE. A writev is one write of the sum.
-
-        Raises:
-            ValueError: not a positive number of bytes, time goes back, or after close().
-        """
+        """The application writes; more is MSG_MORE. A writev is one write of the sum."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
         if self._closed:
             raise ValueError("write after close(): make a new sender, the FIN has been queued")
@@ -212,11 +205,7 @@ class NagleSender:
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
     ) -> list[SimulatedSegment]:
-        """An acknowledgement of all bytes before sequence number upto arrives.
-
-        Raises:
-            ValueError: it acknowledges what was never sent, or time goes back.
-        """
+        """An acknowledgement of all bytes before sequence number upto arrives."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
         if window_bytes is not None:
@@ -229,9 +218,6 @@ class NagleSender:
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """TCP_NODELAY; setting it, even again, sends all that waits, through a cork too (tcp(7)).
-
-        Raises:
-            ValueError: time goes back.
         """
         self._advance(at_ms)
         self._nodelay = on
@@ -242,9 +228,6 @@ class NagleSender:
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it.
-
-        Raises:
-            ValueError: time goes back.
         """
         self._advance(at_ms)
         self._cork = on
@@ -256,9 +239,6 @@ class NagleSender:
 
     def close(self, at_ms: float) -> list[SimulatedSegment]:
         """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle.
-
-        Raises:
-            ValueError: time goes back.
         """
         self._advance(at_ms)
         if self._closed:
@@ -267,11 +247,7 @@ class NagleSender:
         return self._push(Reason.SHUTDOWN, _Rules(nodelay=True))
 
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
-        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires.
-
-        Raises:
-            ValueError: time goes back.
-        """
+        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires."""
         self._advance(at_ms)
         if self._timer is None or self._timer[1] > at_ms:
             return []

@@ -49,9 +49,6 @@ class OfferedWindow:
         window_scale: in the SYN.
         autotuned: nobody has set SO_RCVBUF.
         buffer_max_bytes: how far autotuning may go: third value of net.ipv4.tcp_rmem.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(

@@ -107,10 +107,7 @@ def tcp_bulk(
         interval_ms: sampling interval of the source's TCP_INFO; None for no samples.
         sink: how the sink reads.
         run: CPU, congestion control, port and deadlines.
-
-    Raises:
-        LabError: a program failed.
-    """
+a"""
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
     receiver += long_options(mss=mss_bytes, discard=sink.discard, lowat=sink.rcvlowat_bytes)
@@ -146,10 +143,7 @@ def tcp_source(
         sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel.
         nodelay: TCP_NODELAY.
         run: CPU, congestion control and deadlines.
-
-    Raises:
-        LabError: the program failed.
-    """
+the"""
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
     argv += [*short_options(c=count), *long_options(nodelay=nodelay)]
@@ -192,9 +186,6 @@ def tcp_transfer(
         network: where; the client sends.
         interval_ms: sampling interval of the source's TCP_INFO.
         run: CPU, congestion control, port and deadlines.
-
-    Raises:
-        LabError: a program did not start.
     """
     run = run or RunOptions()
     with ExitStack() as stack:
@@ -292,10 +283,7 @@ def udp_bulk(
         gro: take many datagrams at a time (UDP_GRO).
         spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
         run: CPU, port and deadlines.
-
-    Raises:
-        LabError: a program failed.
-    """
+a"""
     run = replace(run or RunOptions(), congestion="system")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
     sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]

@@ -101,7 +101,7 @@ def _shared_headers() -> dict[str, bytes]:
 
 @cache
 def _shared_object(compiler: Compiler) -> bytes:
-    """What the course's programs share, compiled once in a process."""
+    """The code that the course's programs share, compiled once per process."""
     given = _shared_headers() | {path.name: path.read_bytes() for path in shared_sources()}
     names = [path.name for path in shared_sources()]
     binary, messages = compiler([*FLAGS, "-r", "-nostdlib", *names], given)

@@ -67,10 +67,7 @@ def small_writes(
         log: file for the client's events, see read_log.
         peer_log: file for the server's events.
         run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-
-    Raises:
-        LabError: a program failed.
-    """
+a"""
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
@@ -131,10 +128,7 @@ def records(
             "always" at once.
         log: file for the source's events, see read_log.
         run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-
-    Raises:
-        LabError: a program failed.
-    """
+a"""
     run = run or RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
     sink += [*run.server_options(network), *long_options(quickack=quickack)]
@@ -202,10 +196,7 @@ def quotes(
         log: file for the client's events, see read_log.
         peer_log: file for the server's events.
         run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-
-    Raises:
-        LabError: a program failed.
-    """
+a"""
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", str(run.port), *both, *run.server_options(network)]

@@ -69,9 +69,6 @@ def writepattern_peer(
 
     Yields:
         The port on which it listens.
-
-    Raises:
-        LabError: it did not start.
     """
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
@@ -97,10 +94,7 @@ def write_patterns(
         schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c.
         stagger_us: time between the starts of two connections.
         run: CPU, congestion control and deadlines.
-
-    Raises:
-        LabError: the program failed.
-    """
+the"""
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
     argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]

@@ -64,7 +64,7 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
 
 
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
-    """A line a segment, times since the first; the ends of a connection before its first."""
+    """A line per segment, times since the first; the ends of a connection before its first."""
     out.write(_LINE.format(*_HEADINGS) + "\n")
     names = rows.dtype.names or ()
     start = int(rows["time_ns"].min()) if len(rows) else 0

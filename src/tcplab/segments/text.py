@@ -21,7 +21,7 @@ def flag_names(flags: int) -> str:
 
 
 def write_csv(segments: SegmentArray, out: TextIO) -> None:
-    """A line of column names, and a line a segment; truths are 0 and 1, flags are in words."""
+    """A line of column names, and a line per segment; truths are 0 and 1, flags are in words."""
     writer = csv.writer(out)
     names = segments.dtype.names or ()
     writer.writerow(names)

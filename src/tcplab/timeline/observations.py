@@ -141,7 +141,7 @@ class Observations:
         return Why(
             Reason.SNDBUF_LIMITED,
             f"the application was blocked in its write: the send buffer of {granted} bytes was full"
-            f" with {count_bytes(in_flight_bytes)} un-ACKed, and both windows had room",
+            f" with {count_bytes(in_flight_bytes)} unacknowledged, and both windows had room",
         )
 
     def sampled(
@@ -174,7 +174,7 @@ class Observations:
                 return Why(
                     Reason.SNDBUF_LIMITED,
                     "the application was blocked in its write, and TCP_INFO says that all the send"
-                    f" buffer held had been sent ({in_flight} segments un-ACKed)",
+                    f" buffer held had been sent ({in_flight} segments unacknowledged)",
                 )
             if (why := self._deferred(sample, room_bytes)) is not None:
                 return why

@@ -97,7 +97,7 @@ class Sender:
             return Why(
                 Reason.CWND_LIMITED,
                 f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the congestion"
-                " window allows are un-ACKed",
+                " window allows are unacknowledged",
             )
         return self._no_room(mss) or self._too_small(mss)
 
@@ -122,14 +122,14 @@ class Sender:
             return Why(Reason.MSG_MORE, f"the last write said MSG_MORE, {small}")
         if self.nodelay or not self._small_is_out:
             return None
-        unacked = f"{count_bytes(self.unacked)} un-ACKed, {small}"
+        unacked = f"{count_bytes(self.unacked)} unacknowledged, {small}"
         if self.nodelay is None:
             return Why(Reason.UNKNOWN, unacked, NO_OPTIONS)
         return Why(Reason.HELD_BY_NAGLE, unacked)
 
     @property
     def _small_is_out(self) -> bool:
-        """Minshall's question: is a segment shorter than the MSS un-ACKed?"""
+        """Minshall's question: is a segment shorter than the MSS unacknowledged?"""
         return self.una < self._small_end <= self.nxt
 
     def obstacle_before_ack(self) -> Why | None:
@@ -151,13 +151,13 @@ class Sender:
         if packet.fin:
             return Why(Reason.SHUTDOWN, "the connection was closed behind it")
         if self.unacked <= 0:
-            return Why(Reason.SENT_AT_ONCE, "nothing was un-ACKed")
+            return Why(Reason.SENT_AT_ONCE, "nothing was unacknowledged")
         if not self._small_is_out:
             unacked = count_bytes(self.unacked)
-            return Why(Reason.SENT_AT_ONCE, f"only full segments ({unacked}) un-ACKed")
+            return Why(Reason.SENT_AT_ONCE, f"only full segments ({unacked}) unacknowledged")
         if self.nodelay:
             return Why(Reason.SENT_AT_ONCE, "TCP_NODELAY is set")
-        return Why(Reason.SENT_AT_ONCE, "a small segment was un-ACKed, so Nagle must be off")
+        return Why(Reason.SENT_AT_ONCE, "a small segment was unacknowledged, so Nagle must be off")
 
     def why_full(self, packet: Packet) -> Why:
         """The reason of a full segment, or super-segment."""
