@@ -7,12 +7,9 @@ import functools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.nonempty import each
 
 from tcplab.models import (
-    RECEIVERS,
     SENDERS,
-    STAGES,
     chain_cost,
     copies_per_byte,
     receive_buffer_grant,
@@ -27,13 +24,10 @@ from tcplab.models import (
 
 
 def test_a_request_is_doubled_capped_and_raised() -> None:
-    assert receive_buffer_grant(10_000, 212_992).granted_bytes == 20_000
-    capped = send_buffer_grant(1_000_000, 212_992)
-    assert (capped.granted_bytes, capped.capped, capped.raised) == (425_984, True, False)
-    raised = receive_buffer_grant(1, 212_992)
-    assert (raised.granted_bytes, raised.capped, raised.raised) == (2304, False, True)
-    assert send_buffer_grant(0, 212_992).granted_bytes == 4608
-    assert not raised.autotuned
+    assert receive_buffer_grant(10_000, 212_992) == 20_000
+    assert send_buffer_grant(1_000_000, 212_992) == 425_984
+    assert receive_buffer_grant(1, 212_992) == 2304
+    assert send_buffer_grant(0, 212_992) == 4608
 
 
 def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
@@ -49,16 +43,13 @@ def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
 
 def test_the_window_rule_changed_with_linux_6_6() -> None:
     assert window_from_buffer(131_072, (6, 5)) == 65_536
-    assert window_from_buffer(131_072, (6, 5), adv_win_scale=2) == 98_304
-    assert window_from_buffer(131_072, (6, 5), adv_win_scale=-2) == 32_768
     assert window_from_buffer(131_072, (6, 6)) == 81_920
     assert window_from_buffer(131_072, (6, 6), payload_bytes=0) == 65_536
-    assert window_from_buffer(131_072, (6, 6), adv_win_scale=2) == 81_920
 
 
 @given(st.integers(10_000, 10_000_000))
 def test_a_request_for_a_window_gets_it(window: int) -> None:
-    granted = receive_buffer_grant(request_for_window(window), 1 << 30).granted_bytes
+    granted = receive_buffer_grant(request_for_window(window), 1 << 30)
     assert window - 2 <= window_from_buffer(granted) <= window * 1.001 + 2
 
 
@@ -82,11 +73,6 @@ def test_copies_of_each_way_to_send() -> None:
 def test_zerocopy_to_the_same_machine_copies_after_all() -> None:
     assert copies_per_byte("zerocopy", path="same machine").transit == 1
     assert copies_per_byte("sendfile", path="same machine").transit == 0
-
-
-def test_without_scatter_gather_nothing_is_free() -> None:
-    for name in each(SENDERS):
-        assert copies_per_byte(name, scatter_gather=False).sender >= 1
 
 
 def test_chen_shuos_pipelines() -> None:
@@ -139,9 +125,3 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
         call()  # type: ignore[operator]
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_every_name_has_a_note() -> None:
-    for cost in each([*SENDERS.values(), *RECEIVERS.values(), *STAGES.values()]):
-        assert cost.note
-        assert 0 <= cost.copies <= 2

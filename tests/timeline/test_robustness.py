@@ -114,6 +114,6 @@ def check(timeline: Timeline) -> None:
         assert hold.reason is not Reason.UNKNOWN or hold.missing
     assert all(total >= 0 for total in timeline.waited_ms().values())
     for message in range(1, timeline.messages + 1):
-        start, end = timeline.message_span_ns(message)
+        start, end = timeline.message_spans_ns()[message]
         assert start <= end
         assert len(timeline.only([message]).segments) <= len(timeline.segments)

@@ -81,7 +81,7 @@ def q1(submission: Submission) -> Verdict:
 def q2(submission: Submission) -> Verdict:
     """Datagrams that a receive buffer holds, and the size it needs."""
     asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
-    granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30).granted_bytes
+    granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30)
     burst = submission.numbers["burst"]
     kept = number(
         submission.answers["q2_kept"],

@@ -60,7 +60,7 @@ def q1(submission: Submission) -> Verdict:
 def q2(submission: Submission) -> Verdict:
     """Doubled, raised, cut."""
     requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
-    granted = [receive_buffer_grant(each, most).granted_bytes for each in requests]
+    granted = [receive_buffer_grant(each, most) for each in requests]
     return counts(
         submission.answers["q2_granted"],
         granted,

@@ -227,7 +227,7 @@ def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
     last = len(pipeline.stages) - 1
     commands = (*pipeline.sending, *pipeline.receiving)
     for number, (stage, words) in enumerate(zip(pipeline.stages, commands, strict=True)):
-        copies = STAGES[stage].copies
+        copies = STAGES[stage]
         # With one copy the first program only gives, and the last only takes.
         takes = copies == 2 or (copies == 1 and number == last)
         gives = copies == 2 or (copies == 1 and number == 0 and last > 0)

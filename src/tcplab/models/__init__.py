@@ -11,14 +11,8 @@ from tcplab.models.acks import (
     ClassicReceiver,
     DelayedAckReceiver,
     Receiver,
-    ReceiverState,
-    SimulatedAck,
 )
 from tcplab.models.buffers import (
-    MIN_RCVBUF_BYTES,
-    MIN_SNDBUF_BYTES,
-    BufferGrant,
-    ReceiveWindow,
     receive_buffer_grant,
     receive_window,
     request_for_window,
@@ -29,7 +23,6 @@ from tcplab.models.conversation import (
     Call,
     NetworkPath,
     Peer,
-    SimulatedPacket,
     Simulation,
     simulate,
 )
@@ -37,15 +30,12 @@ from tcplab.models.copies import (
     RECEIVERS,
     SENDERS,
     STAGES,
-    Batching,
     ChainCost,
-    CopyCount,
-    Cost,
     chain_cost,
     copies_per_byte,
     udp_batching,
 )
-from tcplab.models.kernel import DEFAULT_HZ, Clock, RttEstimator
+from tcplab.models.kernel import Clock, RttEstimator
 from tcplab.models.links import (
     ETHERNET_FRAMING_BYTES,
     MATHIS_CONSTANTS,
@@ -65,49 +55,33 @@ from tcplab.models.links import (
 )
 from tcplab.models.messages import (
     OPTIONS,
-    MessageCost,
     message_calls,
     message_cost,
     segment_sizes,
 )
-from tcplab.models.nagle import NagleSender, SenderState, SimulatedSegment
+from tcplab.models.nagle import NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
-from tcplab.models.window import OfferedWindow
 
 __all__ = [
-    "DEFAULT_HZ",
     "ETHERNET_FRAMING_BYTES",
     "MATHIS_CONSTANTS",
-    "MIN_RCVBUF_BYTES",
-    "MIN_SNDBUF_BYTES",
     "OPTIONS",
     "RECEIVERS",
     "SENDERS",
     "STAGES",
     "TCP_ON_ETHERNET",
-    "Batching",
-    "BufferGrant",
     "Call",
     "ChainCost",
     "ClassicReceiver",
     "Clock",
-    "CopyCount",
-    "Cost",
     "DelayedAckReceiver",
     "Encapsulation",
-    "MessageCost",
     "NagleSender",
     "NetworkPath",
-    "OfferedWindow",
     "Peer",
     "Reason",
-    "ReceiveWindow",
     "Receiver",
-    "ReceiverState",
     "RttEstimator",
-    "SenderState",
-    "SimulatedAck",
-    "SimulatedPacket",
     "SimulatedSegment",
     "Simulation",
     "announced_mss_bytes",

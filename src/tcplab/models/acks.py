@@ -18,6 +18,7 @@ MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at full segments
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 TCP_HEADER_BYTES: Final = 32  # with timestamps
+_CLASSIC_SEGMENTS: Final = 2  # the most without an ACK (RFC 9293)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +32,6 @@ class SimulatedAck:
     delayed_ms: float
     #: The rule that sent it.
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverState:
-    """The inside of a receiver between two events."""
-
-    #: Arrived, not yet acknowledged.
-    unacked_bytes: int
-    #: Arrived, not yet read by the application.
-    unread_bytes: int
-    #: Linux's "pingpong" mode: data have gone the other way, so an ACK may ride.
-    interactive: bool
-    #: Segments that will still be acknowledged at once.
-    quick_acks_left: int
-    #: The estimate of the time between segments that sets the delay.
-    ato_ms: float
-    #: The receiver's idea of a full segment.
-    full_segment_bytes: int
-    #: When a delayed ACK is due, or None.
-    timer_ms: float | None
 
 
 class Receiver(Protocol):
@@ -154,16 +135,14 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """A data segment arrives, and nothing leaves the other way; the ACK, if it leaves at once.
-        """
+        """A data segment arrives, nothing leaves the other way; the ACK, if it leaves at once."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """A segment has arrived; no decision yet, since data may leave first and carry the ACK.
-        """
+        """A segment has arrived; no decision yet, since data may leave first and carry the ACK."""
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
@@ -233,8 +212,7 @@ class DelayedAckReceiver:
             self._interactive = True
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7)).
-        """
+        """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7))."""
         self._advance(at_ms)
         self._interactive = not on
         if not on or not self._scheduled:
@@ -270,19 +248,6 @@ class DelayedAckReceiver:
     def window_bytes(self) -> int:
         """The window in the last packet that left."""
         return self._window.offered_bytes
-
-    @property
-    def state(self) -> ReceiverState:
-        """All that decides what happens next."""
-        return ReceiverState(
-            unacked_bytes=self.next_seq - self._acked,
-            unread_bytes=self._unread,
-            interactive=self._interactive,
-            quick_acks_left=self._quick,
-            ato_ms=(self._ato or 0) * self.clock.tick_ms,
-            full_segment_bytes=self._full,
-            timer_ms=self._timer_ms,
-        )
 
     # ---- the rules ----
 
@@ -393,12 +358,10 @@ class ClassicReceiver:
 
     Args:
         delay_ms: the timer.
-        segments_per_ack: the most unacknowledged segments without an ACK; RFC 9293 demands 2.
     """
 
-    def __init__(self, *, delay_ms: float = 200.0, segments_per_ack: int = 2) -> None:
+    def __init__(self, *, delay_ms: float = 200.0) -> None:
         self._delay_ms = number("delay_ms", delay_ms, 0, 500, fix="RFC 1122 forbids 0.5 s and more")
-        self._every = whole("segments_per_ack", segments_per_ack, 1, fix="2 is the standard")
         self.next_seq = 0
         self._waiting = 0
         self._since = 0.0
@@ -413,18 +376,18 @@ class ClassicReceiver:
         if not payload_bytes and not fin:
             return
         if seq < self.next_seq:
-            self._waiting = self._every  # a duplicate is acknowledged at once
+            self._waiting = _CLASSIC_SEGMENTS  # a duplicate is acknowledged at once
             return
         if not self._waiting:
             self._since = at_ms
-        self._waiting += self._every if fin else 1
+        self._waiting += _CLASSIC_SEGMENTS if fin else 1
         self.next_seq += payload_bytes + fin
 
     def check(self, at_ms: float) -> SimulatedAck | None:
         """At once if it is the second segment; else the timer runs."""
-        if self._waiting < self._every:
+        if self._waiting < _CLASSIC_SEGMENTS:
             return None
-        return self._send(at_ms, f"{self._every} segments are unacknowledged")
+        return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
 
     def read(self, at_ms: float) -> SimulatedAck | None:
         """Changes nothing."""

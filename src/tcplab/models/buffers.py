@@ -25,36 +25,20 @@ MAX_UNSCALED_WINDOW: Final = 65535
 TRUESIZE_1500: Final = 2304
 
 
-@dataclass(frozen=True, slots=True)
-class BufferGrant:
-    """The kernel's answer to a setsockopt(SO_SNDBUF or SO_RCVBUF)."""
-
-    requested_bytes: int
-    #: What getsockopt returns: twice the request within the limits.
-    granted_bytes: int
-    #: The request was above net.core.wmem_max or rmem_max, and silently cut.
-    capped: bool
-    #: The request was below the minimum, and silently raised.
-    raised: bool
-    #: Always False: setting a size switches autotuning off for that socket.
-    autotuned: bool = False
-
-
-def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> BufferGrant:
-    """SO_SNDBUF: doubled, at most twice net.core.wmem_max, at least 4608 (socket(7))."""
+def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
+    """SO_SNDBUF as granted: doubled, at most twice net.core.wmem_max, at least 4608 (socket(7))."""
     return _grant(requested_bytes, wmem_max_bytes, MIN_SNDBUF_BYTES)
 
 
-def receive_buffer_grant(requested_bytes: int, rmem_max_bytes: int) -> BufferGrant:
-    """SO_RCVBUF: doubled, at most twice net.core.rmem_max, at least 2304 (socket(7))."""
+def receive_buffer_grant(requested_bytes: int, rmem_max_bytes: int) -> int:
+    """SO_RCVBUF as granted: doubled, at most twice net.core.rmem_max, at least 2304 (socket(7))."""
     return _grant(requested_bytes, rmem_max_bytes, MIN_RCVBUF_BYTES)
 
 
-def _grant(requested: int, limit: int, minimum: int) -> BufferGrant:
+def _grant(requested: int, limit: int, minimum: int) -> int:
     whole("requested_bytes", requested, 0, MAX_INT, fix="setsockopt takes a positive int")
     whole("limit", limit, 0, MAX_INT, fix="read it from net.core.wmem_max or rmem_max")
-    doubled = min(min(requested, limit) * 2, MAX_INT)
-    return BufferGrant(requested, max(doubled, minimum), requested > limit, doubled < minimum)
+    return max(min(min(requested, limit) * 2, MAX_INT), minimum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +59,24 @@ def window_from_buffer(
     buffer_bytes: int,
     kernel: tuple[int, int] = (6, 18),
     payload_bytes: int = 1448,
-    truesize_bytes: int = TRUESIZE_1500,
-    adv_win_scale: int = 1,
 ) -> int:
     """The part of a receive buffer that may be offered as window.
 
     Since Linux 6.6 it is the measured share of payload in what packets really take, in 1/256
     (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
-    2304. Before that, and until the first full segment, a fixed share: half, or by the sysctl
-    tcp_adv_win_scale, which newer kernels ignore.
+    2304. Before that, and until the first full segment, a fixed share: half, unless somebody set
+    the sysctl tcp_adv_win_scale, which newer kernels ignore.
 
     Args:
         buffer_bytes: SO_RCVBUF as getsockopt reports it.
         kernel: version, such as (6, 18).
         payload_bytes: data in each packet; 0 before any has been received.
-        truesize_bytes: what the kernel charges for each packet.
-        adv_win_scale: net.ipv4.tcp_adv_win_scale, for kernels before 6.6.
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
-    whole("truesize_bytes", truesize_bytes, 1, fix="a packet of 1500 bytes takes 2304")
-    whole("payload_bytes", payload_bytes, 0, truesize_bytes, fix="a packet takes more than it has")
-    if kernel < (6, 6):
-        whole("adv_win_scale", adv_win_scale, -31, 31, fix="read net.ipv4.tcp_adv_win_scale")
-        if adv_win_scale <= 0:
-            return buffer_bytes >> -adv_win_scale
-        return buffer_bytes - (buffer_bytes >> adv_win_scale)
-    ratio = max((payload_bytes << 8) // truesize_bytes, 1) if payload_bytes else 128
+    whole("payload_bytes", payload_bytes, 0, TRUESIZE_1500, fix="a packet takes more than it has")
+    if kernel < (6, 6) or not payload_bytes:
+        return buffer_bytes // 2
+    ratio = max((payload_bytes << 8) // TRUESIZE_1500, 1)
     return buffer_bytes * ratio >> 8
 
 
@@ -111,7 +87,6 @@ def receive_window(
     tcp_rmem_max_bytes: int,
     rmem_max_bytes: int,
     mss: int = 1448,
-    truesize_bytes: int = TRUESIZE_1500,
     kernel: tuple[int, int] = (6, 18),
 ) -> ReceiveWindow:
     """The window in the SYN, its scale, and the largest usable window of a receive buffer.
@@ -127,7 +102,6 @@ def receive_window(
         rmem_max_bytes: net.core.rmem_max.
         mss: full segments; the window in the SYN is a multiple of it (of 1460 in the client's
             SYN, when timestamps are not agreed yet).
-        truesize_bytes: what the kernel charges for each packet.
         kernel: version, such as (6, 18).
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
@@ -135,7 +109,7 @@ def receive_window(
     rounded = first // mss * mss if first > mss else first
     largest = max(first, tcp_rmem_max_bytes, rmem_max_bytes) if autotuned else first
     scale = min(max(largest.bit_length() - 16, 0), MAX_WINDOW_SCALE)
-    usable = window_from_buffer(buffer_bytes, kernel, min(mss, truesize_bytes), truesize_bytes)
+    usable = window_from_buffer(buffer_bytes, kernel, min(mss, TRUESIZE_1500))
     return ReceiveWindow(
         buffer_bytes,
         min(rounded, MAX_UNSCALED_WINDOW),

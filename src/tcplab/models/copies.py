@@ -15,36 +15,24 @@ from typing import Final
 
 from tcplab.checks import choice, whole
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The work for each byte at one end."""
-
-    #: Times that the CPU copies or produces each byte.
-    copies: int
-    #: System calls for each block.
-    calls_per_block: int
-    note: str = ""
-
-
-#: How a file or memory gets into a TCP socket.
+#: How a file or memory gets into a TCP socket, and how often the CPU copies each byte for it.
 SENDERS: Final = {
-    "read+send": Cost(2, 2, "page cache to program, program to socket"),
-    "mmap+send": Cost(1, 1, "no copy out of the page cache, but a page fault now and then"),
-    "sendfile": Cost(0, 1, "the socket holds the page cache's own pages"),
-    "splice": Cost(0, 2, "pages pass through a pipe"),
-    "vmsplice": Cost(0, 2, "the program's pages pass through a pipe; it must not touch them"),
-    "zerocopy": Cost(0, 1, "MSG_ZEROCOPY pins the program's pages; a completion to read later"),
-    "write": Cost(1, 1, "memory that is there already, no file to read"),
+    "read+send": 2,  # page cache to program, program to socket
+    "mmap+send": 1,  # no copy out of the page cache, but a page fault now and then
+    "sendfile": 0,  # the socket holds the page cache's own pages
+    "splice": 0,  # pages pass through a pipe
+    "vmsplice": 0,  # the program's pages pass through a pipe; it must not touch them
+    "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages; a completion to read later
+    "write": 1,  # memory that is there already, no file to read
 }
 
-#: What a receiver does with the bytes.
+#: What a receiver does with the bytes, and how often the CPU copies each for it.
 RECEIVERS: Final = {
-    "recv": Cost(1, 1, "socket to program"),
-    "recv+write": Cost(2, 2, "socket to program, program to page cache"),
-    "recv+/dev/null": Cost(1, 2, "writing to /dev/null copies nothing"),
-    "discard": Cost(0, 1, "recv with MSG_TRUNC throws the bytes away in the kernel"),
-    "splice": Cost(0, 2, "socket to pipe to file; moves pages where it can"),
+    "recv": 1,  # socket to program
+    "recv+write": 2,  # socket to program, program to page cache
+    "recv+/dev/null": 1,  # writing to /dev/null copies nothing
+    "discard": 0,  # recv with MSG_TRUNC throws the bytes away in the kernel
+    "splice": 0,  # socket to pipe to file; moves pages where it can
 }
 
 PATHS: Final = ("network", "same machine")
@@ -65,52 +53,44 @@ class CopyCount:
         return self.sender + self.transit + self.receiver
 
 
-def copies_per_byte(
-    sender: str, receiver: str = "recv", path: str = "network", *, scatter_gather: bool = True
-) -> CopyCount:
+def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
     """The copies of each byte by the CPUs.
 
     With MSG_ZEROCOPY to the same machine (loopback, veth) the kernel makes a private copy after
-    all, and says so in the completion (msg_zerocopy.rst, "Loopback"). Without scatter-gather, the
-    interface's feature that sends from several places of memory, every zero-copy way falls back to
-    copying once.
+    all, and says so in the completion (msg_zerocopy.rst, "Loopback").
 
     Args:
         sender: one of SENDERS.
         receiver: one of RECEIVERS.
         path: "network" or "same machine".
-        scatter_gather: the sending interface has it (`ethtool -k`).
     """
     choice("sender", sender, tuple(SENDERS))
     choice("receiver", receiver, tuple(RECEIVERS))
     choice("path", path, PATHS)
-    copies = SENDERS[sender].copies
-    if not scatter_gather:
-        copies = max(copies, 1)
-    transit = int(sender == "zerocopy" and path == "same machine" and scatter_gather)
-    return CopyCount(copies, transit, RECEIVERS[receiver].copies)
+    transit = int(sender == "zerocopy" and path == "same machine")
+    return CopyCount(SENDERS[sender], transit, RECEIVERS[receiver])
 
 
 #: The stages of a shell pipeline, by what they do to each byte. A pipe is written and read: the
 #: copies are counted at the program that makes them.
 STAGES: Final = {
-    "dd /dev/zero": Cost(2, 2, "the kernel writes zeros, dd writes them to a pipe"),
-    "dd file": Cost(2, 2, "page cache to dd, dd to a pipe"),
-    "cat file": Cost(2, 2, "page cache to cat, cat to a pipe"),
-    "pv": Cost(2, 2, "pipe to pv, pv to a pipe (pv 1.6 and newer may splice: then none)"),
-    "nc from pipe": Cost(2, 2, "pipe to nc, nc to the socket"),
-    "nc < file": Cost(2, 2, "page cache to nc, nc to the socket"),
-    "nc to pipe": Cost(2, 2, "socket to nc, nc to a pipe"),
-    "nc > /dev/null": Cost(1, 2, "socket to nc; /dev/null takes it without a copy"),
-    "nc > file": Cost(2, 2, "socket to nc, nc to page cache"),
-    "pv > /dev/null": Cost(1, 2, "pipe to pv; /dev/null takes it without a copy"),
-    "pv > /dev/null, splicing": Cost(0, 1, "splice() hands the pipe's pages on, and drops them"),
-    "dd > /dev/null": Cost(1, 2, "pipe to dd; /dev/null takes it without a copy"),
-    "netcat --splice < file": Cost(0, 1, "sendfile(): the socket holds the page cache's own pages"),
-    "netcat --splice from pipe": Cost(0, 1, "splice(): the pipe's pages become the socket's"),
-    "discard": Cost(0, 1, "recv with MSG_TRUNC throws the bytes away in the kernel"),
-    "tcpsource": Cost(1, 1, "memory to the socket"),
-    "tcpsink": Cost(1, 1, "socket to memory"),
+    "dd /dev/zero": 2,  # the kernel writes zeros, dd writes them to a pipe
+    "dd file": 2,  # page cache to dd, dd to a pipe
+    "cat file": 2,  # page cache to cat, cat to a pipe
+    "pv": 2,  # pipe to pv, pv to a pipe (pv 1.6 and newer may splice: then none)
+    "nc from pipe": 2,  # pipe to nc, nc to the socket
+    "nc < file": 2,  # page cache to nc, nc to the socket
+    "nc to pipe": 2,  # socket to nc, nc to a pipe
+    "nc > /dev/null": 1,  # socket to nc; /dev/null takes it without a copy
+    "nc > file": 2,  # socket to nc, nc to page cache
+    "pv > /dev/null": 1,  # pipe to pv; /dev/null takes it without a copy
+    "pv > /dev/null, splicing": 0,  # splice() hands the pipe's pages on, and drops them
+    "dd > /dev/null": 1,  # pipe to dd; /dev/null takes it without a copy
+    "netcat --splice < file": 0,  # sendfile(): the socket holds the page cache's own pages
+    "netcat --splice from pipe": 0,  # splice(): the pipe's pages become the socket's
+    "discard": 0,  # recv with MSG_TRUNC throws the bytes away in the kernel
+    "tcpsource": 1,  # memory to the socket
+    "tcpsink": 1,  # socket to memory
 }
 
 
@@ -120,8 +100,6 @@ class ChainCost:
 
     #: By the CPU, over all stages.
     copies: int
-    #: System calls for each block, over all stages.
-    calls_per_block: int
     #: They share the CPUs.
     processes: int
 
@@ -140,12 +118,7 @@ def chain_cost(*stages: str) -> ChainCost:
         raise ValueError("stages=() must name at least one; use names from STAGES")
     for stage in stages:
         choice("stage", stage, tuple(STAGES))
-    costs = [STAGES[stage] for stage in stages]
-    return ChainCost(
-        sum(cost.copies for cost in costs),
-        sum(cost.calls_per_block for cost in costs),
-        len(costs),
-    )
+    return ChainCost(sum(STAGES[stage] for stage in stages), len(stages))
 
 
 # ---- system calls --------------------------------------------------------------------------------
@@ -157,23 +130,17 @@ SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The data that one system call, and one trip through the network stack, carries.
+    """The data that one system call, and one trip through the network stack, carries."""
 
-    Attributes:
-        bytes_per_call: data that one system call hands over.
-        packets_per_call: packets on the wire that come of it.
-        trips_per_call: times that the whole stack is walked for it; with segmentation left to the
-            end of the stack (GSO), one trip carries many packets.
-        bytes_per_trip: data on each trip: the figure that decides the throughput of small writes.
-    """
-
-    bytes_per_call: float
-    packets_per_call: float
+    bytes_per_call: float  #: Data that one system call hands over
+    packets_per_call: float  #: Packets on the wire that come of it
+    #: Times that the whole stack is walked for it; with segmentation left to the end of the stack
+    #: (GSO), one trip carries many packets
     trips_per_call: float
 
     @property
     def bytes_per_trip(self) -> float:
-        """Data on each trip through the stack."""
+        """Data on each trip: the figure that decides the throughput of small writes."""
         return self.bytes_per_call / self.trips_per_call
 
 

@@ -96,8 +96,7 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
 
 def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
-    """The MSS option of the SYN: the MTU less the fixed headers, no options (RFC 6691, RFC 9293).
-    """
+    """The MSS option of the SYN: the MTU less the fixed headers, no options (RFC 6691, 9293)."""
     bare = Encapsulation(ip_version=ip_version, timestamps=False)
     return min(mss_bytes(mtu_bytes, bare), 65535)
 

@@ -8,7 +8,7 @@ tests/models compares it with the running kernel.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import choice, number, whole
@@ -217,8 +217,7 @@ class NagleSender:
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """TCP_NODELAY; setting it, even again, sends all that waits, through a cork too (tcp(7)).
-        """
+        """TCP_NODELAY; setting it, or again, sends all that waits, even if corked (tcp(7))."""
         self._advance(at_ms)
         self._nodelay = on
         if not on:
@@ -227,8 +226,7 @@ class NagleSender:
         return self._push(Reason.NODELAY_SET, self._rules())
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it.
-        """
+        """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it."""
         self._advance(at_ms)
         self._cork = on
         if on:
@@ -238,8 +236,7 @@ class NagleSender:
         return self._push(Reason.UNCORKED, self._rules())
 
     def close(self, at_ms: float) -> list[SimulatedSegment]:
-        """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle.
-        """
+        """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle."""
         self._advance(at_ms)
         if self._closed:
             return []
@@ -462,19 +459,8 @@ class NagleSender:
             return [
                 SimulatedSegment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)
             ]
-        last = segments[-1]
         self._in_flight[-1].end_seq = self._nxt
-        fin = SimulatedSegment(
-            last.time_ms,
-            last.seq,
-            last.payload_bytes,
-            last.reason,
-            last.waited_for,
-            last.waited_ms,
-            last.push,
-            fin=True,
-        )
-        return [*segments[:-1], fin]
+        return [*segments[:-1], replace(segments[-1], fin=True)]
 
     # ---- acknowledgements ----
 

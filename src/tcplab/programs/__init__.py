@@ -6,6 +6,19 @@ network is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
 :class:`~tcplab.lab.Pair`. What a program measures, and why, stands at the top of its source in
 ``src/programs/``.
 
+Arguments that several functions share:
+
+network
+    The two hosts; the client connects and sends, the server listens and answers.
+run
+    CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
+    CPU unless it is given.
+log, peer_log
+    Files for the events of the client and of the server, see :func:`read_log`.
+quickack
+    When the server acknowledges: "on" as its kernel likes, "off" as late as it may, "always" at
+    once.
+
 Every function raises :class:`~tcplab.errors.LabError` when a program fails; the message carries the
 line that the program wrote to standard error.
 """

@@ -97,7 +97,6 @@ def tcp_bulk(
     """Sends blocks as fast as the connection takes them (tcpsource, tcpsink).
 
     Args:
-        network: where; the client sends.
         write_bytes: size of a write, 1 to 2^30.
         count: number of writes.
         duration_s: write for so long instead of a number of times.
@@ -106,8 +105,7 @@ def tcp_bulk(
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767.
         interval_ms: sampling interval of the source's TCP_INFO; None for no samples.
         sink: how the sink reads.
-        run: CPU, congestion control, port and deadlines.
-a"""
+    """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
     receiver += long_options(mss=mss_bytes, discard=sink.discard, lowat=sink.rcvlowat_bytes)
@@ -136,14 +134,12 @@ def tcp_source(
     """Sends blocks to another receiver than tcpsink, which listens already (tcpsource).
 
     Args:
-        network: where; the client sends.
         port: where the receiver listens.
         write_bytes: size of a write, 1 to 2^30.
         count: number of writes.
         sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel.
         nodelay: TCP_NODELAY.
-        run: CPU, congestion control and deadlines.
-the"""
+    """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
     argv += [*short_options(c=count), *long_options(nodelay=nodelay)]
@@ -183,9 +179,7 @@ def tcp_transfer(
     """Sends blocks until the with statement ends, with buffers that the kernel sizes.
 
     Args:
-        network: where; the client sends.
         interval_ms: sampling interval of the source's TCP_INFO.
-        run: CPU, congestion control, port and deadlines.
     """
     run = run or RunOptions()
     with ExitStack() as stack:
@@ -273,7 +267,6 @@ def udp_bulk(
     """Sends numbered datagrams and counts what becomes of them (udpsource, udpsink).
 
     Args:
-        network: where; the client sends.
         datagram_bytes: payload of a datagram, 16 to 65507.
         count: number of datagrams, 1 to 10^8.
         sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel.
@@ -282,8 +275,7 @@ def udp_bulk(
         gso: hand the kernel up to 64 datagrams at a time (UDP_SEGMENT).
         gro: take many datagrams at a time (UDP_GRO).
         spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
-        run: CPU, port and deadlines.
-a"""
+    """
     run = replace(run or RunOptions(), congestion="system")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
     sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]

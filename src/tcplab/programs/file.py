@@ -97,7 +97,6 @@ def send_file(
     """Sends a file (sendfile_client, sendfile_server).
 
     Args:
-        network: where; the client sends.
         path: the file.
         method: how it gets from the page cache to the socket.
         block_bytes: the most that one call takes; None for the method's usual.
@@ -105,7 +104,6 @@ def send_file(
         cache: "cold" drops the file from the page cache first, "warm" reads it in; both verified.
         header: what is sent before the file, and how.
         receiver: what becomes of it at the other end.
-        run: CPU, congestion control, port and deadlines.
 
     Raises:
         LabError: a program failed, or the cache could not be made as asked.

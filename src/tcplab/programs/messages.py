@@ -56,18 +56,12 @@ def small_writes(
     """Sends messages in several small writes each, and awaits each reply (tcp_nodelay_client).
 
     Args:
-        network: where; the client sends, the server answers.
         mode: how the client hands the writes to TCP.
         messages: how many, 1 to 10^7.
         writes: writes per message, 1 to 1024.
         write_bytes: bytes per write.
         reply_bytes: bytes per reply.
-        quickack: when the server acknowledges: "on" as its kernel likes, "off" as late as it may,
-            "always" at once.
-        log: file for the client's events, see read_log.
-        peer_log: file for the server's events.
-        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-a"""
+    """
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
@@ -118,17 +112,12 @@ def records(
     """Sends many small records, well or badly (recordsource, recordsink).
 
     Args:
-        network: where; the client sends.
         count: number of records, 1 to 10^7.
         unbuffered: wait after each send until it was acknowledged, as SO_SNDBUF=0 in Winsock.
         nodelay: TCP_NODELAY of the source.
         batch: records per send, each padded to 100 bytes; None sends each record by itself.
         read_bytes: size of the sink's reads.
-        quickack: when the sink acknowledges: "on" as its kernel likes, "off" as late as it may,
-            "always" at once.
-        log: file for the source's events, see read_log.
-        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-a"""
+    """
     run = run or RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
     sink += [*run.server_options(network), *long_options(quickack=quickack)]
@@ -185,18 +174,12 @@ def quotes(
     """Asks for stock quotes one after the other (quoteclient, quoteserver).
 
     Args:
-        network: where; the client asks, the server answers.
         count: number of quotes, 1 to 10^7.
         single: requests and quotes share one connection; otherwise each has its own.
         nodelay: TCP_NODELAY of both ends.
         batch: requests per send, 1 to 1000.
-        quickack: when the server acknowledges requests: "on" as its kernel likes, "off" as late as
-            it may, "always" at once.
         client_quickack: when the client acknowledges quotes.
-        log: file for the client's events, see read_log.
-        peer_log: file for the server's events.
-        run: CPU, congestion control, port and deadlines; both ends on one CPU unless given.
-a"""
+    """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", str(run.port), *both, *run.server_options(network)]

@@ -60,12 +60,8 @@ def writepattern_peer(
     """Receives on the server until the with statement ends.
 
     Args:
-        network: where.
-        quickack: when it acknowledges: "on" as its kernel likes, "off" as late as it may, "always"
-            at once.
         reply: (every_bytes, reply_bytes): the size of a reply, and of the data that it answers.
         read_at_end: reads nothing before the sender has shut down.
-        run: CPU, congestion control and port.
 
     Yields:
         The port on which it listens.
@@ -89,12 +85,10 @@ def write_patterns(
     """Makes the calls of each schedule on a connection of its own, all at the same time.
 
     Args:
-        network: where; the client sends.
         port: where the peer listens.
         schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c.
         stagger_us: time between the starts of two connections.
-        run: CPU, congestion control and deadlines.
-the"""
+    """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
     argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]

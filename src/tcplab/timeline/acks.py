@@ -18,7 +18,12 @@ DELAYED_NS: Final = 10_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
-    """Each acknowledging segment of the peer, with its delay where there is evidence."""
+    """Each acknowledging segment of the peer, with its delay where there is evidence.
+
+    Args:
+        evidence: what was recorded.
+        segments: as with_arrivals() returned them.
+    """
     inspector = _Inspector(evidence, segments)
     una, acks = 0, []
     for packet in evidence.into:
@@ -32,48 +37,40 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
 
 def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
     """The segments with their arrival at the peer and the arrival of their ACK."""
-    arrivals = _Arrivals(evidence.peer_into)
+    arrivals = _arrivals(evidence.peer_into or (), segments)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
-    arrivals.learn(segments)
     fates = []
     for segment in segments:
         i = bisect.bisect_left(highest, segment.end)
         acked_ns = evidence.into[i].time_ns if i < len(highest) else None
-        arrived_ns = arrivals.of(segment)
-        fates.append(replace(segment, acked_ns=acked_ns, arrived_ns=arrived_ns))
+        fates.append(replace(segment, acked_ns=acked_ns, arrived_ns=arrivals.get(segment.number)))
     return fates
 
 
-class _Arrivals:
-    """Times at which the peer's interface saw segments."""
+def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
+    """Number of a segment -> when the peer's interface saw it.
 
-    def __init__(self, peer_into: Sequence[Packet] | None) -> None:
-        self._times: dict[tuple[int, int], list[int]] = {}
-        self._arrived: dict[int, int] = {}  # number of a segment -> time
-        for packet in peer_into or ():
-            key = packet.offset, packet.payload_bytes
-            self._times.setdefault(key, []).append(packet.time_ns)
-
-    def learn(self, segments: Sequence[Segment]) -> None:
-        """Gives each arrival to the last copy that can have made it: an earlier one was lost."""
-        copies: dict[tuple[int, int], list[Segment]] = {}
-        for segment in segments:
-            copies.setdefault((segment.offset, segment.payload_bytes), []).append(segment)
-        only = [
-            self._times[key][0] - sent[0].time_ns
-            for key, sent in copies.items()
-            if len(sent) == 1 and len(self._times.get(key, ())) == 1
-        ]
-        fastest = min(only, default=0) * 3 // 4  # this one may have been faster still
-        for key, sent in copies.items():
-            for time_ns in self._times.get(key, ()):
-                possible = [each for each in sent if each.time_ns + fastest <= time_ns]
-                if possible:
-                    self._arrived.setdefault(possible[-1].number, time_ns)
-
-    def of(self, segment: Segment) -> int | None:
-        """Time of its arrival in ns; None if it did not arrive, or was not captured there."""
-        return self._arrived.get(segment.number)
+    Each arrival goes to the last copy that can have made it: an earlier one was lost.
+    """
+    times: dict[tuple[int, int], list[int]] = {}
+    for packet in peer_into:
+        times.setdefault((packet.offset, packet.payload_bytes), []).append(packet.time_ns)
+    copies: dict[tuple[int, int], list[Segment]] = {}
+    for segment in segments:
+        copies.setdefault((segment.offset, segment.payload_bytes), []).append(segment)
+    only = [
+        times[key][0] - sent[0].time_ns
+        for key, sent in copies.items()
+        if len(sent) == 1 and len(times.get(key, ())) == 1
+    ]
+    fastest = min(only, default=0) * 3 // 4  # this one may have been faster still
+    arrived: dict[int, int] = {}
+    for key, sent in copies.items():
+        for time_ns in times.get(key, ()):
+            possible = [each for each in sent if each.time_ns + fastest <= time_ns]
+            if possible:
+                arrived.setdefault(possible[-1].number, time_ns)
+    return arrived
 
 
 class _Inspector:
@@ -89,8 +86,6 @@ class _Inspector:
         self._departures = {
             (p.ack, p.offset, p.payload_bytes): p.time_ns for p in reversed(evidence.peer_out or ())
         }
-        self._arrivals = _Arrivals(evidence.peer_into)
-        self._arrivals.learn(segments)
         acks = [packet for packet in evidence.into if packet.has_ack]
         self._ack_times = [packet.time_ns for packet in acks]
         self._acked = list(accumulate((packet.ack for packet in acks), max))
@@ -128,9 +123,8 @@ class _Inspector:
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
         """Time in ns for which the ACK waited at the peer, and the evidence, or None."""
-        arrived_ns = self._arrivals.of(oldest)
-        if arrived_ns is not None:
-            return left_ns - arrived_ns, "by the capture at the peer"
+        if oldest.arrived_ns is not None:
+            return left_ns - oldest.arrived_ns, "by the capture at the peer"
         estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)
         i = bisect.bisect_left(self._read_ends, oldest.end)
         if i < len(self._read_times) and left_ns - self._read_times[i] >= DELAYED_NS:

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
-from tcplab.timeline.rules import Sender, Why, count_bytes
+from tcplab.timeline.parts import count_bytes
+from tcplab.timeline.rules import Sender, Why
 
 _TSO_WIN_DIVISOR: Final = 3
 

@@ -133,3 +133,8 @@ class Segment:
     def held_by(self) -> Hold | None:
         """The longest of its holds."""
         return max(self.holds, key=lambda hold: hold.duration_ms, default=None)
+
+
+def count_bytes(count: int) -> str:
+    """ "1 byte", "2 bytes"."""
+    return f"{count} byte" if count == 1 else f"{count} bytes"

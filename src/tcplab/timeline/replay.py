@@ -16,8 +16,8 @@ from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.segments import PSH
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.observations import Moment, Observations
-from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write
-from tcplab.timeline.rules import Sender, Why, count_bytes
+from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
+from tcplab.timeline.rules import Sender, Why
 
 NO_LOG: Final = "the application's log: when were these bytes written?"
 
@@ -52,9 +52,8 @@ Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 class _Open:
     """A hold that has not ended."""
 
-    start_ns: int  #: Since when
+    since: Moment  #: The event after which it began
     why: Why  #: For all that is known so far
-    opened_by: Moment  #: The event after which it began
     released_at: Moment | None = None  #: Since when nothing is in the way, or None
     mystery: bool = False  #: Nothing recorded was in the way from the start
     in_call: bool = False  #: The application's write had not returned
@@ -161,7 +160,7 @@ class Replay:
             self._open.why, self._open.released_at = why, None
             return
         self._close(moment.time_ns)
-        self._open = _Open(moment.time_ns, why, moment)
+        self._open = _Open(moment, why)
 
     def _let_go(self, moment: Moment) -> None:
         if self._open and self._open.released_at is None and not self._open.mystery:
@@ -182,13 +181,13 @@ class Replay:
         if self._open is None:
             return None
         opened, self._open = self._open, None
-        if time_ns <= opened.start_ns and ended:
+        if time_ns <= opened.since.time_ns and ended:
             return None
         why = opened.why
         if why.reason is Reason.UNKNOWN:
             why = self._sampled(opened, time_ns) or why
         hold = Hold(
-            opened.start_ns,
+            opened.since.time_ns,
             time_ns,
             why.reason,
             why.evidence,
@@ -201,9 +200,10 @@ class Replay:
         return hold
 
     def _sampled(self, opened: _Open, end_ns: int) -> Why | None:
-        segments = self._free.segments if self._free else 0
-        room = self._free.room_bytes if self._free else 0
-        return self._seen.sampled(opened.start_ns, end_ns, segments, room, in_call=opened.in_call)
+        segments, room = (self._free.segments, self._free.room_bytes) if self._free else (0, 0)
+        return self._seen.sampled(
+            opened.since.time_ns, end_ns, segments, room, in_call=opened.in_call
+        )
 
     # ---- the application ----
 
@@ -229,7 +229,7 @@ class Replay:
         if self._free is None or self._sender.queued <= 0 or self._open is not None:
             return
         since = self._free.since
-        self._open = _Open(since.time_ns, self._seen.mystery(), since, mystery=True)
+        self._open = _Open(since, self._seen.mystery(), mystery=True)
 
     def _write(self, moment: Moment, size: int, *, more: bool) -> None:
         if self._message_over:
@@ -405,8 +405,7 @@ class Replay:
         """It left within the call, or as a further segment of what an event let go."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
-            in_call = self._seen.in_call(moment)
-            self._open = _Open(since.time_ns, why, since, in_call=in_call)
+            self._open = _Open(since, why, in_call=self._seen.in_call(moment))
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
             return self._chain  # let go by the same event as the one before
@@ -428,8 +427,7 @@ class Replay:
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= CLOSE_NS:
             # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
-            in_call = self._seen.in_call(moment)
-            opened = _Open(since.time_ns, self._seen.mystery(), since, in_call=in_call)
+            opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
         in_flight = self._free.surely_bytes if self._free else 0
         why = self._seen.blocked_call(moment, in_flight)
@@ -441,7 +439,7 @@ class Replay:
         opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False
-        if not 0 <= opened.start_ns - ack.time_ns < RACE_NS:
+        if not 0 <= opened.since.time_ns - ack.time_ns < RACE_NS:
             return False
         if moment.time_ns - ack.time_ns > CLOSE_NS:
             return False
@@ -460,8 +458,7 @@ class Replay:
         if (why := self._still_kept(release, moment)) is not None:
             # Free to go since `release`; what kept it for the rest of the time is another matter.
             self._close(release.time_ns)
-            in_call = self._seen.in_call(moment)
-            self._open = _Open(release.time_ns, why, release, in_call=in_call)
+            self._open = _Open(release, why, in_call=self._seen.in_call(moment))
         hold = self._close(moment.time_ns)
         if release.kind == "in":
             return self._seen.by_ack(release, packet), hold, release.number
@@ -501,7 +498,7 @@ class Replay:
         if why is not None:
             return why, self._close(moment.time_ns), None
         previous = self._seen.previous()
-        if opened.opened_by == previous or opened.start_ns > previous.time_ns:
+        if opened.since == previous or opened.since.time_ns > previous.time_ns:
             # Nothing happened meanwhile, so it never waited: what seemed in the way was not.
             self._open = None
             if opened.why.reason is Reason.CWND_LIMITED:

@@ -12,6 +12,7 @@ from typing import Final
 from tcplab.models import Reason
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
+from tcplab.timeline.parts import count_bytes
 
 NO_MSS: Final = "the MSS: no SYN in the capture, no options of the socket"
 NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
@@ -207,8 +208,3 @@ class Sender:
         if mss and packet.payload_bytes % mss and not by_timer:
             self._small_end = packet.end
         self.cwnd.sent(packet.offset, packet.end, packet.gso_count, self.una)
-
-
-def count_bytes(count: int) -> str:
-    """ "1 byte", "2 bytes"."""
-    return f"{count} byte" if count == 1 else f"{count} bytes"

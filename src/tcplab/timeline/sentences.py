@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tcplab.models import Reason
-from tcplab.timeline.parts import Ack, Hold, Segment
+from tcplab.timeline.parts import Ack, Hold, Segment, count_bytes
 
 if TYPE_CHECKING:
     from tcplab.timeline.timeline import Timeline
@@ -57,7 +57,7 @@ def sentences(timeline: Timeline) -> list[str]:
     """One sentence per data segment, then one for what was still waiting at the end."""
     result = [_sentence(timeline, segment) for segment in timeline.segments]
     result += [
-        f"at the end {_count(hold.waiting_bytes)} still {_waited(hold)}"
+        f"at the end {count_bytes(hold.waiting_bytes)} still {_waited(hold)}"
         for hold in timeline.holds
         if not hold.ended
     ]
@@ -89,7 +89,7 @@ def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
 
 
 def _subject(timeline: Timeline, segment: Segment) -> str:
-    what = _count(segment.payload_bytes)
+    what = count_bytes(segment.payload_bytes)
     if segment.gso_count > 1:
         what += f" ({segment.gso_count} segments in one)"
     if segment.writes:
@@ -164,9 +164,11 @@ def _release(timeline: Timeline, segment: Segment) -> str:
 
 
 def _ack(timeline: Timeline, ack: Ack) -> str:
-    carrier = f", which came with {_count(ack.payload_bytes)} of its own" * bool(ack.payload_bytes)
+    carrier = f", which came with {count_bytes(ack.payload_bytes)} of its own" * bool(
+        ack.payload_bytes
+    )
     if not ack.newly_acked_bytes:
-        return f"the peer's window update to {_count(ack.window)}"
+        return f"the peer's window update to {count_bytes(ack.window)}"
     if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
         return f"the peer's delayed ACK ({_ms(ack.delay_ms)} late{carrier}{_slow(timeline, ack)})"
     if ack.reason is Reason.UNKNOWN:
@@ -204,10 +206,6 @@ def missing_evidence(timeline: Timeline) -> list[str]:
     found += [each.missing for each in timeline.holds]
     found += [each.missing for each in timeline.acks]
     return list(dict.fromkeys(each for each in found if each))
-
-
-def _count(count: int) -> str:
-    return f"{count} byte" if count == 1 else f"{count} bytes"
 
 
 def _ms(value: float) -> str:

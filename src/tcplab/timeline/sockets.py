@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from tcplab.programs import SocketOptions
 
@@ -54,7 +54,8 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
 def read_options(sock: socket.socket) -> SocketOptions:
     """Options of a connected TCP socket, as in the reports of the C programs."""
     congestion = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    local, peer = (" port ".join(map(str, end[:2])) for end in _ends(sock))
+    ends = sock.getsockname(), sock.getpeername()
+    local, peer = (" port ".join(map(str, end[:2])) for end in ends)
     return SocketOptions(
         sndbuf_bytes=sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
         rcvbuf_bytes=sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
@@ -66,10 +67,6 @@ def read_options(sock: socket.socket) -> SocketOptions:
         mss_bytes=sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG),
         nodelay=bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)),
     )
-
-
-def _ends(sock: socket.socket) -> tuple[Any, Any]:
-    return sock.getsockname(), sock.getpeername()
 
 
 @contextmanager

@@ -79,16 +79,6 @@ class Timeline:
                     widen(segment.message, segment.acked_ns)
         return spans
 
-    def message_span_ns(self, message: int) -> tuple[int, int]:
-        """The span of one message.
-
-        Raises:
-            ValueError: there is no such message.
-        """
-        if not 1 <= message <= self.messages:
-            raise ValueError(f"message={message} is not among 1 to {self.messages}")
-        return self.message_spans_ns()[message]
-
     def only(self, messages: Iterable[int]) -> Timeline:
         """The same timeline with only what belongs to some of its messages."""
         chosen = set(messages)

@@ -37,10 +37,10 @@ def _requests(values: Values) -> list[int]:
 
 def _model_mbit(request_bytes: int, values: Values) -> float:
     if values["side"] == "receive":
-        granted = receive_buffer_grant(request_bytes, core_limit("rmem_max")).granted_bytes
+        granted = receive_buffer_grant(request_bytes, core_limit("rmem_max"))
         window = window_from_buffer(granted, kernel_version())
     else:
-        window = send_window(send_buffer_grant(request_bytes, core_limit("wmem_max")).granted_bytes)
+        window = send_window(send_buffer_grant(request_bytes, core_limit("wmem_max")))
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
 
 
