@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcplab import Lab, Loopback
-from tcplab.experiments.exchange import record_exchange, total_drops
+from tcplab.experiments.exchange import record_exchange
 from tcplab.programs import quotes, records, small_writes
-from tcplab.timeline import Exchange
 
 
 @pytest.mark.needs_lab
@@ -23,7 +22,7 @@ def test_both_ends_and_both_logs_are_recorded() -> None:
     left = exchange.captured.data("client")["time_ns"][0]
     arrived = exchange.peer_segments.data("client")["time_ns"][0]
     assert arrived - left >= 10_000_000  # half of the round trip
-    assert exchange.drops == total_drops([exchange]) == 0
+    assert exchange.drops == lab.capture_drops == 0
     assert len(exchange.timeline().writes) == 6
 
 
@@ -41,10 +40,6 @@ def test_loopback_has_logs_and_no_segments() -> None:
         silent = record_exchange(network, records, count=2, log=None)
     assert [event.name for event in exchange.log or ()] == ["write", "acknowledged"] * 2
     assert (exchange.peer_log, silent.log, exchange.segments) == (None, None, None)
-    assert total_drops([exchange, silent]) is None
+    assert exchange.drops is network.capture_drops is None
     with pytest.raises(ValueError, match="no segments were recorded on plain loopback"):
         exchange.timeline()
-
-
-def test_drops_are_added_up() -> None:
-    assert total_drops([Exchange(None, drops=2), Exchange(None), Exchange(None, drops=1)]) == 3

@@ -18,9 +18,8 @@ def row(mtu_bytes: int, offload: bool) -> LoopbackMtu:
     sizes[-1] = 1_000_000 - int(sizes[:-1].sum())
     rate = 6000.0 if offload else 500 + mtu_bytes / 10
     cost = 0.2 if offload else 1000 / mtu_bytes
-    return LoopbackMtu(
-        mtu_bytes, offload, mss, mss + 12, [rate, rate / 2], [cost], 10**6, [700], sizes, 0
-    )
+    rates = [rate, rate / 2]
+    return LoopbackMtu(mtu_bytes, offload, mss, mss + 12, rates, [cost], 10**6, [700], sizes)
 
 
 def sweep() -> Mtu:

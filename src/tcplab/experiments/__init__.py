@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tcplab.experiments.declaration import Between, every, experiment
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant, as_json, spread, table
+from tcplab.experiments.result import Result, Variant, as_json, spread_columns, table
 
 __all__ = [
     "Between",
@@ -18,6 +18,6 @@ __all__ = [
     "every",
     "experiment",
     "provenance",
-    "spread",
+    "spread_columns",
     "table",
 ]

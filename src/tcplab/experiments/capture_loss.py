@@ -34,19 +34,17 @@ class Watched(Variant):
     sent_s: float  #: How long the sending took
     warning: str  #: What tcplab says of the loss; empty without
 
+    @property
+    def label(self) -> str:
+        """The rate that was asked for."""
+        return f"{self.packets_per_s:,}" if self.packets_per_s else "no limit"
+
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        return {
-            "variant": f"{self.packets_per_s:,}" if self.packets_per_s else "no limit",
-            "sent": self.sent,
+        """The fields, the rate that was reached, and the packets kept."""
+        return Variant.row(self) | {
             "sent_per_s": self.sent / self.sent_s,
-            "passed": self.passed,
-            "scapy_kept": self.scapy_kept,
-            "scapy_drops": self.scapy_drops,
             "scapy_share": self.scapy_kept / self.passed,
             "recorder_kept": self.passed - self.recorder_drops,
-            "recorder_drops": self.recorder_drops,
-            "scapy_s": self.scapy_s,
         }
 
 
@@ -87,9 +85,7 @@ def measure(
         watched, done = one_by_one(
             "capture-loss", packets_per_s, lambda rate: _watch(lab, rate, min(rate or count, count))
         )
-        drops = sum(each.recorder_drops for each in watched)
-        details = {"datagram_bytes": _DATAGRAM_BYTES, "capture_drops": drops}
-        return CaptureLoss(watched, provenance(lab, **details, **done))
+        return CaptureLoss(watched, provenance(lab, datagram_bytes=_DATAGRAM_BYTES, **done))
 
 
 def _watch(lab: Lab, rate: int | None, count: int) -> Watched:

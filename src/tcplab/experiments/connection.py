@@ -139,14 +139,7 @@ def measure(
                 sniffed=live.received,
                 sniff_drops=live.drops,
                 exchange=Exchange(
-                    None,
-                    log,
-                    near.segments,
-                    peer_segments=far.segments,
-                    tcp_info=info,
-                    nodelay=False,
+                    None, log, near.segments, None, far.segments, tcp_info=info, nodelay=False
                 ),
-                provenance=provenance(
-                    lab, capture_drops=(near.drops or 0) + (far.drops or 0), snaplen=2048
-                ),
+                provenance=provenance(lab, snaplen=2048),
             )

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
-from tcplab.lab import Lab, Network
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between
+from tcplab.experiments.mode import at_network
+from tcplab.experiments.result import Variant
+from tcplab.lab import Lab, Loopback, Network
 from tcplab.programs import SocketOptions, TcpInfo, read_log
-from tcplab.timeline import Exchange
+from tcplab.timeline import Exchange, Timeline
+
+if TYPE_CHECKING:
+    from tcplab.capture import Capture
+    from tcplab.segments import SegmentArray
+
+#: Round-trip time of the laboratory that an experiment makes when it is given no network.
+OwnRtt: TypeAlias = Annotated[float, Between(0, 4000, "ms")]
 
 
 class _Report(Protocol):
@@ -29,6 +50,46 @@ class _Report(Protocol):
 N = TypeVar("N", bound=Network)
 P = ParamSpec("P")
 R = TypeVar("R", bound=_Report)
+
+
+class ExchangeVariant(Variant, Generic[R]):
+    """A variant that is one exchange."""
+
+    __slots__ = ()
+
+    exchange: Exchange[R]
+
+    @property
+    def result(self) -> R:
+        """The programs' report."""
+        return self.exchange.result
+
+    def timeline(self) -> Timeline:
+        """Writes, segments and ACKs on one clock, with the reason for each wait.
+
+        Raises:
+            ValueError: nothing was recorded (plain loopback).
+        """
+        return self.exchange.timeline()
+
+
+def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
+    """Whether plain loopback can do it: without a wire's delay, and without recording."""
+    return rtt_ms == 0 and not segments
+
+
+@contextmanager
+def exchange_network(given: Network | None, rtt_ms: float, *, segments: bool) -> Iterator[Network]:
+    """The network that was given, else one of our own.
+
+    Raises:
+        ParameterError: segments are to be kept, of a network that records none.
+        LabError: no laboratory can be made here.
+    """
+    if segments and isinstance(given, Loopback):
+        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
+    with at_network(given, rtt_ms=rtt_ms) as network:
+        yield network
 
 
 def record_exchange(
@@ -58,12 +119,6 @@ def record_exchange(
     return Exchange(result, options=result.options, tcp_info=result.tcp_info, **recorded)
 
 
-def total_drops(exchanges: Iterable[Exchange[Any]]) -> int | None:
-    """Packets that the recorders lost in all exchanges; None where nothing was recorded."""
-    counted = [each.drops for each in exchanges if each.drops is not None]
-    return sum(counted) if counted else None
-
-
 @contextmanager
 def _both_ends(network: Network) -> Iterator[dict[str, Any]]:
     """Segments and drops, under the names of an Exchange's fields; complete after the statement."""
@@ -76,3 +131,9 @@ def _both_ends(network: Network) -> Iterator[dict[str, Any]]:
     with near, far:
         recorded["segments"], recorded["peer_segments"] = near.segments, far.segments
         recorded["drops"] = (near.drops or 0) + (far.drops or 0)
+
+
+def segments_of(capture: Capture) -> SegmentArray:
+    """The segments of a capture, whose file is closed."""
+    with capture:
+        return capture.segments

@@ -33,12 +33,14 @@ class FullLink(Variant):
         """Measured over predicted."""
         return self.mb_per_s / self.model_mb_per_s
 
+    @property
+    def label(self) -> str:
+        """The rate."""
+        return f"{self.rate_mbit:g} Mbit/s"
+
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        return {
-            **Variant.row(self),
-            "variant": f"{self.rate_mbit:g} Mbit/s",
-            "rate_mbit": self.rate_mbit,
+        """The fields, the rate in MiB/s, and whether the machine carries it."""
+        return Variant.row(self) | {
             "mib_per_s": self.mb_per_s * 1e6 / 2**20,
             "share": self.share,
             "verdict": "carries it" if self.share >= 0.95 else "is too slow, or busy",

@@ -50,15 +50,22 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
     As `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY` does.
 
     Raises:
-        pyroute2.NetlinkError: the kernel refuses it, or has no sch_tbf.
+        LabError: the kernel refuses it, or has no sch_tbf.
     """
+    from pyroute2 import NetlinkError
 
     def replace(kernel: Any) -> None:
         index = kernel.link_lookup(ifname=host.interface)[0]
         bucket = {"rate": rate, "burst": burst, "latency": latency}
         kernel.tc("replace", "tbf", index=index, handle="1:", **bucket)
 
-    with_route_socket(host, replace)
+    try:
+        with_route_socket(host, replace)
+    except NetlinkError as error:
+        raise LabError(
+            f"this kernel has no queue of a given rate (sch_tbf: {error.args[-1]}); to load it:"
+            " sudo modprobe sch_tbf"
+        ) from None
 
 
 def set_mtu(host: Host, mtu_bytes: int) -> None:

@@ -29,6 +29,8 @@ _ARPHRD: Final = {772: "loopback", 1: "ethernet"}
 class Interface(Variant):
     """One network interface."""
 
+    key_fields = 2
+
     host: str  #: Whose: "client" or "server" of the laboratory, "the machine", "bsd (published)"
     name: str  #: As the kernel calls it
     mtu_bytes: int  #: Longest IP packet that it takes
@@ -37,9 +39,9 @@ class Interface(Variant):
     address: str | None = None  #: Its IPv4 address there
 
     @property
-    def key(self) -> tuple[str, str]:
+    def label(self) -> str:
         """Host and name."""
-        return self.host, self.name
+        return f"{self.host} {self.name}"
 
     @property
     def mss_bytes(self) -> int | None:
@@ -48,9 +50,8 @@ class Interface(Variant):
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        row = {"host": self.host, **Variant.row(self), "mss_bytes": self.mss_bytes}
-        return {**row, "variant": f"{self.host} {self.name}"}
+        """The fields, and the size of a full segment."""
+        return Variant.row(self) | {"mss_bytes": self.mss_bytes}
 
 
 #: The text's two lines of `netstat -i`.

@@ -8,13 +8,13 @@ before the window has grown, and too high before the path is known.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.sockets import read_all, sending
 from tcplab.lab import Host, Lab, Network
 from tcplab.tables import Column
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from tcplab.segments import Sender
 
 _JUMBO_MTU: Final = 9000
+_DATA_BYTES: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class MaxSegVariant(Variant):
-    """What TCP_MAXSEG said, and what was sent."""
+    """Answers of TCP_MAXSEG over one connection, beside the segments that were sent."""
 
     name: str  #: What was special
     set_bytes: int | None  #: Given to setsockopt(TCP_MAXSEG) before connect(); None for not at all
@@ -47,12 +48,12 @@ class MaxSegVariant(Variant):
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        return {**Variant.row(self), "verdict": self.verdict}
+        """The fields and the verdict."""
+        return Variant.row(self) | {"verdict": self.verdict}
 
 
 class MaxSeg(Result[MaxSegVariant]):
-    """What TCP_MAXSEG says in all variants; the key is the name."""
+    """Answers of TCP_MAXSEG in all variants; the key is the name."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "variant"),
@@ -66,9 +67,6 @@ class MaxSeg(Result[MaxSegVariant]):
         Column("arrived_bytes", "largest arrived", "d"),
         Column("verdict", "what 'connected' said"),
     )
-
-
-_MAXSEG_DATA_BYTES: Final = 2_000_000
 
 
 @experiment("maxseg")
@@ -111,8 +109,8 @@ def ask_maxseg(
     """TCP_MAXSEG of a client: before connect(), right after it, and when data has passed.
 
     Args:
-        client: who connects and sends.
-        server: who listens and reads.
+        client: connects and sends.
+        server: listens and reads.
         wish: the client sets TCP_MAXSEG to this before connect().
         peer_wish: the server does so before listen().
     """
@@ -129,18 +127,10 @@ def ask_maxseg(
         connected = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         receiver, _address = listener.accept()
         with receiver:
-            _send_through(sender, receiver, _MAXSEG_DATA_BYTES)
+            receiver.settimeout(30)
+            with sending(sender, _DATA_BYTES):
+                read_all(receiver)
             return before, connected, sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-
-
-def _send_through(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:
-    """Returns when the receiver has read it all."""
-    receiver.settimeout(30)
-    writing = threading.Thread(target=sender.sendall, args=(bytes(size_bytes),), daemon=True)
-    writing.start()
-    while size_bytes:
-        size_bytes -= len(receiver.recv(min(size_bytes, 1 << 20)))
-    writing.join()
 
 
 def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    experiment,
+    provenance,
+    spread_columns,
+)
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.progress import in_rounds
@@ -52,6 +60,8 @@ _WIRE_BYTES: Final = 2_500_000
 class LoopbackMtu(Variant):
     """Bulk TCP on one host, through a loopback interface of some MTU."""
 
+    key_fields = 2
+
     mtu_bytes: int  #: Of the interface
     offload: bool  #: TSO, GSO and GRO were on
     mss_bytes: int  #: Of the connection at the end (TCP_INFO)
@@ -63,12 +73,6 @@ class LoopbackMtu(Variant):
     #: Data in each packet of a shorter run, in order, as a capture shows them; without what was
     #: sent again
     captured_bytes: npt.NDArray[np.int32]
-    capture_drops: int  #: Packets that the recorder lost
-
-    @property
-    def key(self) -> tuple[int, bool]:
-        """MTU and offload."""
-        return self.mtu_bytes, self.offload
 
     @property
     def derived_mss_bytes(self) -> int:
@@ -87,23 +91,19 @@ class LoopbackMtu(Variant):
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data; rates and CPU time are medians."""
-        return {
-            "variant": f"loopback {self.mtu_bytes}, offload {'on' if self.offload else 'off'}",
+        """The plain fields, and of the others the medians."""
+        offload = "on" if self.offload else "off"
+        return Variant.row(self) | {
+            "variant": f"loopback {self.mtu_bytes}, offload {offload}",
             "link": "loopback",
-            "mtu_bytes": self.mtu_bytes,
-            "offload": "on" if self.offload else "off",
+            "offload": offload,
             "derived_mss_bytes": self.derived_mss_bytes,
-            "mss_bytes": self.mss_bytes,
-            "syn_mss_bytes": self.syn_mss_bytes,
             "largest_captured_bytes": self.largest_captured_bytes,
             "header_percent": self.header_percent,
             "segments_per_mb": 1e6 * statistics.median(self.data_segments) / self.bytes,
             "captured_packets": len(self.captured_bytes),
             "captured_payload_bytes": int(self.captured_bytes.sum()),
-            "mb_per_s": statistics.median(self.mb_per_s),
-            "mb_per_s_min": min(self.mb_per_s),
-            "mb_per_s_max": max(self.mb_per_s),
+            **spread_columns("mb_per_s", self.mb_per_s),
             "cpu_s_per_gb": statistics.median(self.cpu_s_per_gb),
         }
 
@@ -135,9 +135,7 @@ class WireMtu(Variant):
             "offload": "off",
             "derived_mss_bytes": full_segment_bytes(self.mtu_bytes),
             "header_percent": self.header_percent,
-            "mb_per_s": statistics.median(self.goodput_mb_per_s),
-            "mb_per_s_min": min(self.goodput_mb_per_s),
-            "mb_per_s_max": max(self.goodput_mb_per_s),
+            **spread_columns("mb_per_s", self.goodput_mb_per_s),
             "model_mb_per_s": self.model_mb_per_s,
         }
 
@@ -242,8 +240,6 @@ def measure(
                 bytes_per_run=_WRITE_BYTES * _BULK_WRITES,
                 wire_bytes_per_run=_WIRE_BYTES,
                 wire_buffer_bytes=_WIRE_BUFFER_BYTES,
-                congestion=lab.congestion,
-                capture_drops=sum(each.capture_drops for each in loopback),
                 **done,
             ),
         )
@@ -281,8 +277,7 @@ def _loopback_mtu(
 
     with localhost.client.capture() as capture:
         _loopback_run(localhost, mtu_bytes, offload, _CAPTURED_WRITES)
-    with capture:
-        segments, drops = capture.segments, capture.drops or 0
+    segments = segments_of(capture)
     # A busy machine makes TCP send a segment again now and then, which is not of the data's size.
     data = segments.data("client", retransmissions=False)
     return LoopbackMtu(
@@ -298,5 +293,4 @@ def _loopback_mtu(
         bytes=results[0].source.bytes,
         data_segments=[int(each.source.tcp_info["data_segs_out"]) for each in results],
         captured_bytes=np.asarray(data["payload_bytes"], dtype=np.int32),
-        capture_drops=drops,
     )

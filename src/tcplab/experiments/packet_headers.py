@@ -84,7 +84,7 @@ def measure(mtu_bytes: Annotated[int, Between(128, 9000, "bytes")] = 1500) -> Pa
             syn = next(each for each in packets if each["TCP"].flags == "S")
             full = max(packets, key=lambda each: int(each["IP"].len))
             parts = take_apart(syn), take_apart(full)
-        return PacketHeaders(mtu_bytes, *parts, provenance(lab, capture_drops=capture.drops))
+        return PacketHeaders(mtu_bytes, *parts, provenance(lab))
 
 
 #: Of the options whose value scapy has decoded (RFC 9293, 3.1; RFC 2018; RFC 7323).

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.files import file_of
@@ -23,21 +23,13 @@ class CacheStep(Variant):
     cached_share: float  #: 0 to 1, by mincore(2)
     mb_per_s: float | None = None  #: How fast it was read in this step; None when it was not
 
-    def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        return {
-            "variant": self.action,
-            "cached_percent": self.cached_share * 100,
-            "mb_per_s": self.mb_per_s,
-        }
-
 
 class CacheSteps(Result[CacheStep]):
     """A file's way into the page cache and out of it, step by step."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "step"),
-        Column("cached_percent", "in the page cache (%)", ".0f"),
+        Column("cached_share", "in the page cache", ".0%"),
         Column("mb_per_s", "read at (MB/s)", ".0f"),
     )
 

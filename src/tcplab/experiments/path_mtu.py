@@ -69,20 +69,14 @@ class PathMtuVariant(Variant):
         return max(each.packet_bytes for each in self.sent)
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        return {
-            "variant": self.name,
+        """The plain fields, and what is counted of the others."""
+        return Variant.row(self) | {
             "outcome": "all arrived" if self.finished else "gave up",
-            "ms": self.ms,
             "first_bytes": self.sent[0].bytes if self.sent else None,
             "largest_arrived_bytes": self.largest_arrived_bytes,
             "icmp": len(self.icmp_ms),
-            "icmp_mtu_bytes": self.icmp_mtu_bytes,
-            "dropped": self.dropped,
             "again": sum(segment.again for segment in self.sent),
-            "acked_bytes": self.acked_bytes,
             "cure": self.cure or None,
-            "complaint": self.complaint or None,
         }
 
 
@@ -111,7 +105,7 @@ Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is special about a variant."""
+    """The settings of a variant."""
 
     icmp: bool = False
     probing: int = 0
@@ -152,21 +146,19 @@ def measure(
     plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)
     origin: dict[str, Any] = {}
 
-    def run(name: Name) -> tuple[PathMtuVariant, int]:
+    def run(name: Name) -> PathMtuVariant:
         # A laboratory each: the kernel remembers what it has learned of a path.
         with Lab(sysctls={"net.ipv4.tcp_mtu_probing": str(plans[name].probing)}) as lab:
             result = _run(lab, name, plans[name], path_mtu)
-            details = {"congestion": lab.congestion, "path_mtu_bytes": path_mtu}
-            origin.update(provenance(lab, **details))
+            drops = (origin.get("capture_drops") or 0) + (lab.capture_drops or 0)
+            origin.update(provenance(lab, path_mtu_bytes=path_mtu, capture_drops=drops))
         return result
 
     measured, done = one_by_one("path-mtu", variants, run)
-    drops = {"capture_drops": sum(lost for _variant, lost in measured)}
-    return PathMtu([variant for variant, _lost in measured], origin | drops | done, path_mtu)
+    return PathMtu(measured, origin | done, path_mtu)
 
 
-def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> tuple[PathMtuVariant, int]:
-    """The variant, and how many packets the recorder lost."""
+def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
     lab.link.update("client->server", mtu=path_mtu, icmp="on" if plan.icmp else "off")
     complaint = ""
     with lab.client.capture() as capture:
@@ -190,7 +182,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> tuple[PathMtuVaria
     total = _PATH_WRITES * _PATH_WRITE_BYTES
     if complaint and acked >= total:
         raise LabError(complaint)  # this experiment is about another failure
-    variant = PathMtuVariant(
+    return PathMtuVariant(
         name=name,
         cure=plan.cure,
         finished=not complaint,
@@ -203,7 +195,6 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> tuple[PathMtuVaria
         icmp_mtu_bytes=icmp[0][1] if icmp else None,
         dropped=lab.link.counters()["client->server"]["dropped"]["mtu"],
     )
-    return variant, capture.drops or 0
 
 
 def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:

@@ -3,7 +3,7 @@
 Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock". A
 client asks for stock quotes on one connection and gets them on another. Nothing flows back over the
 connection for requests that an ACK could travel with; so the second request waits, by Nagle's
-algorithm, for the ACK of the first, and that for a timer: 5 quotes a second. The cures that the
+algorithm, for the ACK of the first, and that for a timer: 5 quotes per second. The cures that the
 article names stand beside it: one connection, TCP_NODELAY, several requests at a time.
 """
 
@@ -14,19 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.exchange import record_exchange, total_drops
-from tcplab.experiments.mode import at_network
+from tcplab.experiments.exchange import (
+    ExchangeVariant,
+    OwnRtt,
+    exchange_network,
+    exchange_on_loopback,
+    record_exchange,
+)
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Loopback, Network
+from tcplab.experiments.result import Result
+from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult
 from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
@@ -43,8 +47,10 @@ _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
 
 
 @dataclass(frozen=True, slots=True)
-class QuotesVariant(Variant):
+class QuotesVariant(ExchangeVariant[QuotesResult]):
     """One mode of asking, with one server."""
+
+    key_fields = 2
 
     mode: QuoteMode  #: over two connections or one, and the cure
     #: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may
@@ -52,35 +58,18 @@ class QuotesVariant(Variant):
     exchange: Exchange[QuotesResult]  #: the connection of the requests is the client's
 
     @property
-    def result(self) -> QuotesResult:
-        """The programs' report."""
-        return self.exchange.result
-
-    @property
     def name(self) -> str:
         """The mode, with the batch's size if there is one."""
         return self.mode.replace("batch", f"batch {self.result.batch}")
 
-    @property
-    def key(self) -> tuple[QuoteMode, Server]:
-        """Mode and server."""
-        return self.mode, self.server
-
     def exchange_ms(self) -> list[float]:
         """Time of each request in order, from its send to the last of its quotes, in ms."""
-        times: list[float] = []
-        start_ns: int | None = None
-        end_ns = 0
+        spans: list[list[int]] = []
         for event in self.exchange.log or ():
             if event.name == "request":
-                if start_ns is not None:
-                    times.append((end_ns - start_ns) / 1e6)
-                start_ns = event.time_ns
-            else:
-                end_ns = event.time_ns
-        if start_ns is not None:
-            times.append((end_ns - start_ns) / 1e6)
-        return times
+                spans.append([])
+            spans[-1].append(event.time_ns)
+        return [(each[-1] - each[0]) / 1e6 for each in spans]
 
     @property
     def stalled_share(self) -> float:
@@ -104,14 +93,6 @@ class QuotesVariant(Variant):
             return None
         return len(self.exchange.segments.acks()) / self.result.quotes
 
-    def timeline(self) -> Timeline:
-        """The connection of the requests: writes, segments and ACKs, with the reason for each wait.
-
-        Raises:
-            ValueError: nothing was recorded (plain loopback).
-        """
-        return self.exchange.timeline()
-
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
         published = self.mode == "two" and self.server == "delaying"
@@ -133,7 +114,6 @@ class QuotesVariant(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Quotes(Result[QuotesVariant]):
     """The modes of asking, each with both servers."""
 
@@ -184,11 +164,11 @@ def model_per_s(
     return several * 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
 
 
-@experiment("quotes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+@experiment("quotes", on_loopback=exchange_on_loopback)
 def measure(
     count: Annotated[int, Between(2, 10_000)] = 100,
     batch: Annotated[int, Between(1, 1000)] = 20,
-    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
+    rtt_ms: OwnRtt = 0.0,
     variants: Sequence[QuoteMode] = MODES,
     servers: Sequence[Server] = ("linux", "delaying"),
     segments: bool = False,
@@ -206,25 +186,14 @@ def measure(
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
     """
-    if segments and isinstance(network, Loopback):
-        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
-    with at_network(network, rtt_ms=rtt_ms) as network:
+    with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, server) for server in servers for mode in variants]
         measured, done = one_by_one(
             "quotes", cases, lambda case: _measure_one(network, *case, count, batch)
         )
-        options = measured[0].result.options
+        cpu = measured[0].result.options.cpu
         return Quotes(
-            measured,
-            provenance(
-                network,
-                count=count,
-                batch=batch,
-                pinned_to_cpu=options.cpu,
-                congestion=options.congestion,
-                capture_drops=total_drops(each.exchange for each in measured),
-                **done,
-            ),
+            measured, provenance(network, count=count, batch=batch, pinned_to_cpu=cpu, **done)
         )
 
 

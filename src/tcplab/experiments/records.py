@@ -14,14 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.exchange import record_exchange, total_drops
-from tcplab.experiments.mode import at_network
+from tcplab.experiments.exchange import (
+    ExchangeVariant,
+    OwnRtt,
+    exchange_network,
+    exchange_on_loopback,
+    record_exchange,
+)
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Loopback, Network
+from tcplab.experiments.result import Result
+from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
@@ -49,8 +53,10 @@ _RECORD_BYTES: Final = 60  # the mean of 20 to 100
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsVariant(Variant):
+class RecordsVariant(ExchangeVariant[RecordsResult]):
     """One mode of sending, with one receiver."""
+
+    key_fields = 2
 
     mode: RecordMode  #: how the records were handed to TCP
     receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
@@ -61,19 +67,9 @@ class RecordsVariant(Variant):
     exchange: Exchange[RecordsResult]
 
     @property
-    def result(self) -> RecordsResult:
-        """The programs' report."""
-        return self.exchange.result
-
-    @property
     def name(self) -> str:
         """The mode, and the batch's size if it is one."""
         return f"batch {self.result.batch}" if self.mode == "batch" else self.mode
-
-    @property
-    def key(self) -> tuple[RecordMode, Receiver]:
-        """Mode and receiver."""
-        return self.mode, self.receiver
 
     @property
     def segments_per_record(self) -> float:
@@ -97,7 +93,7 @@ class RecordsVariant(Variant):
                 f"the segments of {self.name!r} were only counted; those of unbuffered modes"
                 " are kept, when measured in a Lab"
             )
-        return self.exchange.timeline()
+        return ExchangeVariant.timeline(self)
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""
@@ -123,7 +119,6 @@ class RecordsVariant(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Records(Result[RecordsVariant]):
     """The modes of sending, each with both receivers."""
 
@@ -154,12 +149,12 @@ def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> fl
     return 1000 / cost.ms_per_message
 
 
-@experiment("records", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+@experiment("records", on_loopback=exchange_on_loopback)
 def measure(
     count: Annotated[int, Between(1, 10_000_000)] = 10_000,
     unbuffered_count: Annotated[int, Between(2, 10_000)] = 100,
     batch: Annotated[int, Between(1, 1000)] = 80,
-    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
+    rtt_ms: OwnRtt = 0.0,
     variants: Sequence[RecordMode] = MODES,
     receivers: Sequence[Receiver] = ("linux", "delaying"),
     segments: bool = False,
@@ -178,9 +173,7 @@ def measure(
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
     """
-    if segments and isinstance(network, Loopback):
-        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
-    with at_network(network, rtt_ms=rtt_ms) as network:
+    with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, receiver) for receiver in receivers for mode in variants]
 
         def run(case: tuple[RecordMode, Receiver]) -> RecordsVariant:
@@ -188,20 +181,9 @@ def measure(
             return _measure_one(network, *case, records, batch)
 
         measured, done = one_by_one("records", cases, run)
-        options = measured[0].result.options
-        return Records(
-            measured,
-            provenance(
-                network,
-                count=count,
-                unbuffered_count=unbuffered_count,
-                batch=batch,
-                pinned_to_cpu=options.cpu,
-                congestion=options.congestion,
-                capture_drops=total_drops(each.exchange for each in measured),
-                **done,
-            ),
-        )
+        counts = {"count": count, "unbuffered_count": unbuffered_count, "batch": batch}
+        cpu = measured[0].result.options.cpu
+        return Records(measured, provenance(network, **counts, pinned_to_cpu=cpu, **done))
 
 
 def _measure_one(

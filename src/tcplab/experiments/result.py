@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -16,14 +17,17 @@ _PLAIN: Final = (bool, int, float, str, NoneType)
 
 
 class Variant:
-    """One of the compared cases: base of frozen dataclasses whose first field is their key."""
+    """One of the compared cases: base of frozen dataclasses whose first fields are their key."""
 
     __slots__ = ()
 
+    key_fields: ClassVar[int] = 1  #: how many of the fields
+
     @property
     def key(self) -> Any:
-        """The key under which the result finds it."""
-        return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
+        """The key under which the result finds it: one field, or a tuple of several."""
+        names = [each.name for each in fields(self)[: self.key_fields]]  # type: ignore[arg-type]
+        return operator.attrgetter(*names)(self)
 
     @property
     def label(self) -> str:
@@ -92,7 +96,10 @@ def table(result: Tabular) -> Table:
     return Table(result.columns, result.rows(), recorded_note(result.provenance))
 
 
-def spread(values: Iterable[float]) -> dict[str, float]:
-    """Minimum, median and maximum, the three that a table of repeated measurements shows."""
-    ordered = sorted(values)
-    return {"min": ordered[0], "median": statistics.median(ordered), "max": ordered[-1]}
+def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
+    """The columns of a repeated measurement: the median by its name, NAME_min and NAME_max."""
+    return {
+        name: statistics.median(values),
+        f"{name}_min": min(values),
+        f"{name}_max": max(values),
+    }

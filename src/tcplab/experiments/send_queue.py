@@ -37,7 +37,7 @@ NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own ove
 
 @dataclass(frozen=True, slots=True)
 class Queue(Variant):
-    """What was queued by one method, and the memory that it took."""
+    """Data that was queued by one method, and the memory that it took."""
 
     method: Method  #: How it got into the queues
     clients: int  #: Connections
@@ -53,10 +53,8 @@ class Queue(Variant):
         return statistics.median(memory / queued for memory, queued in pairs)
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data; medians over the runs."""
-        return {
-            "variant": self.method,
-            "clients": self.clients,
+        """The plain fields, and of the runs the medians."""
+        return Variant.row(self) | {
             "queued_mb": statistics.median(self.queued_bytes) / 1e6,
             "memory_mb": statistics.median(self.memory_bytes) / 1e6,
             "memory_per_byte": self.memory_per_byte,

@@ -13,17 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.exchange import record_exchange, total_drops
-from tcplab.experiments.mode import at_network
+from tcplab.experiments.exchange import (
+    ExchangeVariant,
+    OwnRtt,
+    exchange_network,
+    exchange_on_loopback,
+    record_exchange,
+)
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Loopback, Network
+from tcplab.experiments.result import Result
+from tcplab.lab import Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
@@ -37,16 +41,11 @@ PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SmallWritesVariant(Variant):
+class SmallWritesVariant(ExchangeVariant[SmallWritesResult]):
     """One mode of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
     exchange: Exchange[SmallWritesResult]
-
-    @property
-    def result(self) -> SmallWritesResult:
-        """The programs' report."""
-        return self.exchange.result
 
     @property
     def ms_per_message(self) -> float:
@@ -97,14 +96,6 @@ class SmallWritesVariant(Variant):
                 start_ns = event.time_ns
         return times
 
-    def timeline(self) -> Timeline:
-        """Writes, segments and ACKs on one clock, with the reason for each wait.
-
-        Raises:
-            ValueError: nothing was recorded (plain loopback).
-        """
-        return self.exchange.timeline()
-
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data.
 
@@ -129,7 +120,6 @@ class SmallWritesVariant(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class SmallWrites(Result[SmallWritesVariant]):
     """The variants, measured in one laboratory, one after the other."""
 
@@ -145,12 +135,12 @@ class SmallWrites(Result[SmallWritesVariant]):
     )
 
 
-@experiment("small-writes", on_loopback=lambda rtt_ms, segments, **_: rtt_ms == 0 and not segments)
+@experiment("small-writes", on_loopback=exchange_on_loopback)
 def measure(
     messages: Annotated[int, Between(1, 100_000)] = 20,
     writes: Annotated[int, Between(1, 1024)] = 15,
     write_bytes: Annotated[int, Between(1, 1 << 20, "bytes")] = 2,
-    rtt_ms: Annotated[float, Between(0, 4000, "ms")] = 0.0,
+    rtt_ms: OwnRtt = 0.0,
     quickack: QuickAck = "on",
     variants: Sequence[SmallWritesMode] = VARIANTS,
     segments: bool = False,
@@ -170,25 +160,13 @@ def measure(
             shipped recording is shown. In a Lab they are recorded always.
         network: a Lab of its own unless given; on Loopback nothing is recorded.
     """
-    if segments and isinstance(network, Loopback):
-        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
-    with at_network(network, rtt_ms=rtt_ms) as network:
+    with exchange_network(network, rtt_ms, segments=segments) as network:
         shape: Any = {"writes": writes, "write_bytes": write_bytes, "quickack": quickack}
         measured = [
             SmallWritesVariant(mode, record_exchange(network, run_program, mode, messages, **shape))
             for mode in variants
         ]
-        options = measured[0].result.options
+        cpu = measured[0].result.options.cpu
         return SmallWrites(
-            measured,
-            provenance(
-                network,
-                messages=messages,
-                writes=writes,
-                write_bytes=write_bytes,
-                quickack=quickack,
-                pinned_to_cpu=options.cpu,
-                congestion=options.congestion,
-                capture_drops=total_drops(each.exchange for each in measured),
-            ),
+            measured, provenance(network, messages=messages, **shape, pinned_to_cpu=cpu)
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
@@ -36,13 +36,9 @@ class BatchingVariant(Variant):
     lost_percent: Sequence[float]  #: Of the datagrams, run by run; empty for TCP
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
-        rates = spread(self.mb_per_s)
-        return {
-            **Variant.row(self),
-            "mb_per_s": rates["median"],
-            "mb_per_s_min": rates["min"],
-            "mb_per_s_max": rates["max"],
+        """The plain fields, and of the others the medians."""
+        return Variant.row(self) | {
+            **spread_columns("mb_per_s", self.mb_per_s),
             "cpu_s_per_gb": statistics.median(self.cpu_s_per_gb),
             "lost_percent": statistics.median(self.lost_percent) if self.lost_percent else None,
         }
@@ -104,7 +100,6 @@ def measure(
                 count=count,
                 datagram_bytes=datagram_bytes,
                 rcvbuf_bytes=_LARGE_BUFFER_BYTES,
-                congestion=network.congestion,
                 **done,
             ),
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Host
@@ -34,19 +34,12 @@ class ReceiveBuffer(Variant):
     drops: Sequence[int]
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data."""
+        """The plain fields, and of the runs the medians."""
         # The end markers take the same path and may be dropped as well, so more drops than losses
         # is no contradiction.
         elsewhere = [lost - drops for lost, drops in zip(self.lost, self.drops, strict=True)]
-        return {
-            "variant": str(self.requested_bytes),
-            "requested_bytes": self.requested_bytes,
-            "granted_bytes": self.granted_bytes,
-            "room_datagrams": self.room_datagrams,
-            "sent": self.sent,
-            "lost": statistics.median(self.lost),
-            "lost_min": min(self.lost),
-            "lost_max": max(self.lost),
+        return Variant.row(self) | {
+            **spread_columns("lost", self.lost),
             "drops": statistics.median(self.drops),
             "lost_elsewhere": max(0, *elsewhere),
         }
@@ -89,15 +82,12 @@ def measure(
         datagram_bytes: size of a datagram.
     """
     with open_loopback() as network:
+        work: dict[str, Any] = {"datagram_bytes": datagram_bytes, "count": count}
         results, done = in_rounds(
             "udp-receive-buffers",
             runs,
             requests,
-            lambda request: (
-                udp_bulk(
-                    network, datagram_bytes=datagram_bytes, count=count, rcvbuf_bytes=request
-                ).sink
-            ),
+            lambda request: udp_bulk(network, **work, rcvbuf_bytes=request).sink,
         )
         buffers = []
         for request, sinks in results.items():
@@ -105,8 +95,7 @@ def measure(
             lost, drops = [each.lost for each in sinks], [each.drops for each in sinks]
             buffers.append(ReceiveBuffer(request, granted, room, count, lost, drops))
         rmem_max = int(network.client.read("/proc/sys/net/core/rmem_max"))
-        details = {"count": count, "datagram_bytes": datagram_bytes, "rmem_max_bytes": rmem_max}
-        return ReceiveBuffers(buffers, provenance(network, **details, **done))
+        return ReceiveBuffers(buffers, provenance(network, **work, rmem_max_bytes=rmem_max, **done))
 
 
 def fill_receive_buffer(

@@ -12,14 +12,16 @@ import socket
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Spelled, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
@@ -52,7 +54,7 @@ class Pattern(Variant):
     arrivals_ms: tuple[float, ...]
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """The writes in a few characters: "4 + 100", "15 × 2"."""
         first = self.writes[0]
         if len(self.writes) > 2 and set(self.writes) == {first}:
@@ -65,16 +67,14 @@ class Pattern(Variant):
         return statistics.median(self.arrivals_ms)
 
     def row(self) -> dict[str, Any]:
-        """The median of the messages, under the writes as a name."""
-        return {
-            "variant": self.name,
+        """The plain fields; of the messages the median."""
+        return Variant.row(self) | {
             "segments": " + ".join(map(str, self.segments)),
             "arrival_ms": self.arrival_ms,
             "messages": len(self.arrivals_ms),
         }
 
 
-@dataclass(frozen=True, slots=True)
 class WritePatterns(Result[Pattern]):
     """All patterns, measured over one connection each."""
 
@@ -104,16 +104,10 @@ class Cell(Pattern):
         return self.arrival_ms > STALL_MS
 
     def row(self) -> dict[str, Any]:
-        """The row of the pattern, with option and receiver."""
-        return {
-            **Pattern.row(self),
-            "option": self.option,
-            "receiver": self.receiver,
-            "stalled": "yes" if self.stalled else "no",
-        }
+        """The row of the pattern, and whether it stalled."""
+        return Pattern.row(self) | {"stalled": "yes" if self.stalled else "no"}
 
 
-@dataclass(frozen=True, slots=True)
 class WriteMatrix(Result[Cell]):
     """Patterns by options by receivers, over one connection each."""
 
@@ -156,8 +150,7 @@ def measure(
     """
     _check(patterns)
     option: Option = "no_delay" if nodelay else "default"
-    with ExitStack() as stack:
-        lab = network or stack.enter_context(Lab())
+    with nullcontext(network) if network else Lab() as lab:
         measured = [_measure_one(lab, tuple(each), messages, option) for each in patterns]
         return WritePatterns(measured, provenance(lab, messages=messages, nodelay=nodelay))
 
@@ -177,19 +170,16 @@ def measure_matrix(
         options: how the sender hands the writes to TCP.
         receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK anew
             after every read, since it does not last (tcp(7)).
-        messages: messages per cell, after three that do not count.
+        messages: messages per variant, after three that do not count.
         network: a laboratory of its own unless given.
     """
     _check(patterns)
-    with ExitStack() as stack:
-        lab = network or stack.enter_context(Lab())
+    cases = [(tuple(each), to, by) for each in patterns for to in receivers for by in options]
+    with nullcontext(network) if network else Lab() as lab:
         cells: list[Cell] = []
-        for writes in patterns:
-            for receiver in receivers:
-                for option in options:
-                    found = _measure_one(lab, tuple(writes), messages, option, receiver)
-                    measured = found.writes, found.segments, found.arrivals_ms
-                    cells.append(Cell(*measured, option, receiver))
+        for writes, receiver, option in cases:
+            found = _measure_one(lab, writes, messages, option, receiver)
+            cells.append(Cell(writes, found.segments, found.arrivals_ms, option, receiver))
         return WriteMatrix(cells, provenance(lab, messages=messages))
 
 
@@ -208,51 +198,15 @@ def _measure_one(
     option: Option,
     receiver: Receiver = "linux",
 ) -> Pattern:
-    nodelay = option == "no_delay"
-    with lab.client.capture() as capture, _connection(lab, nodelay) as (client, server):
+    with lab.client.capture() as capture, connection(lab) as (client, server):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, option == "no_delay")
         times = [
             _send_message(client, server, writes, option, receiver)
             for _ in range(WARM_UP + messages)
         ]
-    with capture:
-        sizes = capture.segments.data("client")["payload_bytes"]
+    sizes = segments_of(capture).data("client")["payload_bytes"]
     segments = _last_message(sizes.tolist(), sum(writes))
     return Pattern(writes, segments, tuple(times[WARM_UP:]))
-
-
-def _connection(lab: Lab, nodelay: bool) -> _Pair:
-    listener = lab.server.socket()
-    with listener:
-        _pin_congestion(listener)
-        listener.bind((lab.server.address, 0))
-        listener.listen(1)
-        client = lab.client.socket()
-        _pin_congestion(client)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
-        client.connect(listener.getsockname())
-        server, _address = listener.accept()
-    return _Pair(client, server)
-
-
-def _pin_congestion(end: socket.socket) -> None:
-    end.settimeout(30)
-    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-
-
-class _Pair(tuple[socket.socket, socket.socket]):
-    """Both ends of a connection, closed together."""
-
-    __slots__ = ()
-
-    def __new__(cls, client: socket.socket, server: socket.socket) -> _Pair:
-        return super().__new__(cls, (client, server))
-
-    def __enter__(self) -> _Pair:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for end in self:
-            end.close()
 
 
 def _send_message(

@@ -127,14 +127,14 @@ def write_matrix(result: WriteMatrix) -> Picture:
     axes.set(xlim=(0, len(columns)), ylim=(len(patterns), 0))
     axes.axis("off")
     for row, writes in enumerate(patterns):
-        name = cells[(writes, columns[0][1], columns[0][0])].name
+        name = cells[(writes, columns[0][1], columns[0][0])].label
         axes.text(-0.1, row + 0.5, name, ha="right", va="center", fontsize=TEXT)
         for column, (receiver, option) in enumerate(columns):
             cell = cells[(writes, option, receiver)]
             _cell(axes, column, row, cell.arrival_ms, len(cell.segments), stalled=cell.stalled)
     _headings(axes, columns)
     listed = "; ".join(
-        f"{each.name} with {each.option}, receiver {each.receiver}: {each.arrival_ms:.0f} ms"
+        f"{each.label} with {each.option}, receiver {each.receiver}: {each.arrival_ms:.0f} ms"
         for each in stalled
     )
     alt = (

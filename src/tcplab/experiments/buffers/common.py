@@ -1,20 +1,15 @@
-"""Connections, grants and readings of TCP_INFO, for the experiments with socket buffers."""
+"""Limits, grants and readings of TCP_INFO, for the experiments with socket buffers."""
 
 from __future__ import annotations
 
 import platform
 import re
-import socket
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.errors import LabError
-from tcplab.lab import Lab
 from tcplab.programs import TcpBulkResult, TcpSource
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
@@ -33,56 +28,6 @@ def kernel_version() -> tuple[int, int]:
     """Major and minor number of the running kernel."""
     major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()  # type: ignore[union-attr]
     return int(major), int(minor)
-
-
-# ---- a connection of our own ---------------------------------------------------------------------
-
-
-@contextmanager
-def connection(
-    lab: Lab, *, before: int | None = None, after: int | None = None
-) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A sender on the client and a receiver on the server, whose SO_RCVBUF is set before listen()
-    or after accept()."""
-    with lab.server.socket() as listener, lab.client.socket() as sender:
-        for end in (listener, sender):
-            end.settimeout(30)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.congestion.encode())
-        if before is not None:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, before)
-        listener.bind((lab.server.address, 0))
-        listener.listen()
-        sender.connect(listener.getsockname())
-        receiver, _address = listener.accept()
-        with receiver:
-            receiver.settimeout(30)
-            if after is not None:
-                receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
-            yield sender, receiver
-        # What is still in flight reaches the recorders.
-        time.sleep(lab.rtt_ms / 1e3 + 0.02)
-
-
-@contextmanager
-def sending(sender: socket.socket, size: int) -> Iterator[None]:
-    """Sends so many bytes and the end of the stream, in a thread, during a with statement."""
-
-    def send() -> None:
-        sender.sendall(bytes(size))
-        sender.shutdown(socket.SHUT_WR)
-
-    thread = threading.Thread(target=send, daemon=True)
-    thread.start()
-    yield
-    thread.join()
-
-
-def read_all(receiver: socket.socket) -> int:
-    """Reads to the end of the stream; how many bytes that was."""
-    total = 0
-    while got := len(receiver.recv(1 << 16)):
-        total += got
-    return total
 
 
 # ---- what TCP_INFO says of a transfer ------------------------------------------------------------

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments.buffers.common import MSS_BYTES, connection, read_all, steady_mbit
+from tcplab.experiments.buffers.common import MSS_BYTES, steady_mbit
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import connection, read_all
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
@@ -55,7 +56,6 @@ class Limit(Variant):
         return Variant.row(self) | {"verdict": self.verdict}
 
 
-@dataclass(frozen=True, slots=True)
 class Limits(Result[Limit]):
     """Four slow transfers."""
 

@@ -32,6 +32,8 @@ from tcplab.tables import Column
 class Queue(Variant):
     """A transfer through a queue of one length."""
 
+    key_fields = 2
+
     queue_packets: int  #: the queue before the bottleneck
     rcvbuf_bytes: int | None  #: SO_RCVBUF asked for; None for not set
     mbit: float  #: throughput of the second half
@@ -48,11 +50,6 @@ class Queue(Variant):
         """The queue, and the receive buffer if one was set."""
         name = f"queue of {self.queue_packets}"
         return name if self.rcvbuf_bytes is None else f"{name}, SO_RCVBUF {self.rcvbuf_bytes:,}"
-
-    @property
-    def key(self) -> tuple[int, int | None]:
-        """Queue in packets and SO_RCVBUF in bytes."""
-        return self.queue_packets, self.rcvbuf_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tcplab.experiments.buffers.common import (
     steady_mbit,
 )
 from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
@@ -45,7 +46,6 @@ class Holding(Variant):
         return Variant.row(self) | {"segments": segments, "times": times}
 
 
-@dataclass(frozen=True, slots=True)
 class Held(Result[Holding]):
     """One send buffer, filled by writes of different sizes."""
 
@@ -106,22 +106,18 @@ _LARGE_MSS: Final = 8948
 class SmallBuffer(Variant):
     """Writes of one MSS through one send buffer."""
 
+    key_fields = 3
+
     requested_bytes: int  #: SO_SNDBUF asked for
-    granted_bytes: int  #: as granted
-    segments: int  #: how many full segments it holds, by the model
     receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
     nodelay: bool  #: TCP_NODELAY of the sender
+    granted_bytes: int  #: SO_SNDBUF as granted
+    segments: int  #: how many full segments it holds, by the model
     writes: int  #: how many
     stalls: int  #: how often the sender waited 20 ms or more for an ACK
     ms_per_write: float  #: wall time over writes
 
-    @property
-    def key(self) -> tuple[int, Receiver, bool]:
-        """Requested bytes, receiver and TCP_NODELAY."""
-        return self.requested_bytes, self.receiver, self.nodelay
 
-
-@dataclass(frozen=True, slots=True)
 class SmallBuffers(Result[SmallBuffer]):
     """Send buffer × Nagle × delayed ACK."""
 
@@ -177,10 +173,7 @@ def measure_one_segment(
             for receiver in receivers
             for nodelay in (False, True)
         ]
-        return SmallBuffers(
-            measured,
-            provenance(lab, writes=writes),
-        )
+        return SmallBuffers(measured, provenance(lab, writes=writes))
 
 
 def _small_buffer(
@@ -196,9 +189,7 @@ def _small_buffer(
             sndbuf_bytes=request,
             nodelay=nodelay,
         )
-    with capture:
-        rows = capture.segments
-    sent = rows.data("client")["time_ns"]
+    sent = segments_of(capture).data("client")["time_ns"]
     waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
     granted = source.sndbuf_granted_bytes
     return SmallBuffer(

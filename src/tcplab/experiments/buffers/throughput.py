@@ -42,6 +42,8 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 class Transfer(Variant):
     """One transfer."""
 
+    key_fields = 2
+
     rtt_ms: float  #: of the wire
     requested_bytes: int  #: SO_RCVBUF or SO_SNDBUF as asked for
     granted_bytes: int  #: as granted
@@ -55,11 +57,6 @@ class Transfer(Variant):
     sndbuf_share: float  #: the same of the send buffer, as far as TCP_INFO notices
 
     @property
-    def key(self) -> tuple[float, int]:
-        """Round-trip time in ms and requested bytes."""
-        return self.rtt_ms, self.requested_bytes
-
-    @property
     def label(self) -> str:
         """Round-trip time and request."""
         return f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
@@ -67,13 +64,7 @@ class Transfer(Variant):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Result[Transfer]):
-    """Throughput against the size of one buffer.
-
-    Attributes:
-        variants: in order of round-trip time and size.
-        side: which buffer.
-        rate_mbit: of the wire.
-    """
+    """Throughput against the size of one buffer, in order of round-trip time and size."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
@@ -181,17 +172,14 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 class Tuned(Variant):
     """A transfer over a path, with a receive buffer that is fixed or left to the kernel."""
 
+    key_fields = 2
+
     rtt_ms: float  #: of the wire
     requested_bytes: int | None  #: SO_RCVBUF asked for; None for not set
     start_bytes: int  #: SO_RCVBUF at the start
     end_bytes: int  #: SO_RCVBUF at the end
     mbit: float  #: throughput of the second half
     samples: Sequence[Sample]  #: over time
-
-    @property
-    def key(self) -> tuple[float, int | None]:
-        """Round-trip time in ms and requested bytes."""
-        return self.rtt_ms, self.requested_bytes
 
     @property
     def asked(self) -> str:

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tcplab.checks import whole
-from tcplab.experiments.buffers.common import (
-    MOST_BYTES,
-    connection,
-    core_limit,
-    kernel_version,
-    read_all,
-    sending,
-)
+from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
 from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
 from tcplab.tables import Column
@@ -57,7 +52,6 @@ class Grant(Variant):
         return Variant.row(self) | {"share": self.largest_window_bytes / self.rcvbuf_end_bytes}
 
 
-@dataclass(frozen=True, slots=True)
 class Grants(Result[Grant]):
     """Requests, grants and windows."""
 
@@ -95,14 +89,8 @@ def measure_grants(
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
         measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
-        return Grants(
-            measured,
-            provenance(
-                lab,
-                rmem_max_bytes=rmem_max,
-                wmem_max_bytes=wmem_max,
-            ),
-        )
+        limits = {"rmem_max_bytes": rmem_max, "wmem_max_bytes": wmem_max}
+        return Grants(measured, provenance(lab, **limits))
 
 
 def _grant(
@@ -118,8 +106,7 @@ def _grant(
         with sending(sender, size):
             read_all(receiver)
         rcvbuf_end = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    with capture:
-        rows = capture.segments
+    rows = segments_of(capture)
     syn_ack, largest = _windows(rows)
     tcp_rmem_max = int(lab.server.sysctl("net.ipv4.tcp_rmem").split()[2])
     model = receive_window(
@@ -156,6 +143,8 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 class Ordered(Variant):
     """One transfer, with the receive buffer set at one moment or another."""
 
+    key_fields = 2
+
     before: int | None  #: SO_RCVBUF asked for before listen(); None for not set
     after: int | None  #: asked for after accept(); None for not set
     rcvbuf_bytes: int  #: SO_RCVBUF at the end
@@ -167,17 +156,11 @@ class Ordered(Variant):
     zero_windows: int  #: segments that said that there is no room
 
     @property
-    def key(self) -> tuple[int | None, int | None]:
-        """The sizes set before and after."""
-        return self.before, self.after
-
-    @property
     def label(self) -> str:
         """Both sizes."""
         return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
 
 
-@dataclass(frozen=True, slots=True)
 class Order(Result[Ordered]):
     """The same sizes, set before listen() and after accept()."""
 
@@ -218,10 +201,7 @@ def measure_order(
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
-        return Order(
-            measured,
-            provenance(lab, rmem_max_bytes=core_limit("rmem_max")),
-        )
+        return Order(measured, provenance(lab, rmem_max_bytes=core_limit("rmem_max")))
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
@@ -237,8 +217,7 @@ def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: in
             total = read_all(receiver)
         seconds = time.perf_counter() - start
         granted = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    with capture:
-        rows = capture.segments
+    rows = segments_of(capture)
     syn_ack, largest = _windows(rows)
     return Ordered(
         before=before,

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tcplab.experiments.buffers.common import connection, read_all, sending
 from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
+from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions
 from tcplab.segments import FROM_SERVER
@@ -136,8 +137,7 @@ def measure_zero_window(
                 time.sleep(pause_ms / 1e3)
                 read_at_ns = time.time_ns()
                 read_all(receiver)
-        with capture:
-            rows = capture.segments
+        rows = segments_of(capture)
         return ZeroWindow(
             pause_ms=pause_ms,
             rcvbuf_bytes=granted,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments.cork.scripts import run_lengths, segments_of
+from tcplab.experiments.cork.scripts import run_lengths
 from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
@@ -27,6 +28,13 @@ class Headers(Variant):
     mode: HeaderMode  #: how they are sent
     sizes: tuple[int, ...]  #: payload bytes of the data segments
     system_calls: int  #: of the sender
+
+    def row(self) -> dict[str, Any]:
+        """The plain fields, and the sizes in a few characters."""
+        return Variant.row(self) | {
+            "segments": len(self.sizes),
+            "sizes": run_lengths(self.sizes),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +57,9 @@ class HeaderAndFile(Result[Headers]):
         return self[mode].sizes[0] == self.header_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per variant."""
+        """One row per variant; whether the header was alone in its segment."""
         return [
-            {
-                "variant": each.mode,
-                "segments": len(each.sizes),
-                "sizes": run_lengths(each.sizes),
-                "alone": "yes" if self.is_alone(each.mode) else "no",
-                "system_calls": each.system_calls,
-            }
+            each.row() | {"alone": "yes" if self.is_alone(each.mode) else "no"}
             for each in self.variants
         ]
 
@@ -77,12 +79,7 @@ def measure_header_and_file(
         path = File(directory) / "file"
         path.write_bytes(bytes(file_bytes))
         measured = [_send(lab, path, mode, header_bytes) for mode in HEADER_MODES]
-        return HeaderAndFile(
-            measured,
-            provenance(lab),
-            header_bytes,
-            file_bytes,
-        )
+        return HeaderAndFile(measured, provenance(lab), header_bytes, file_bytes)
 
 
 def _send(lab: Lab, path: File, mode: HeaderMode, header_bytes: int) -> Headers:

@@ -15,20 +15,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tcplab.errors import LabError
-from tcplab.experiments.cork.scripts import (
-    MSS_BYTES,
-    SETTLE_MS,
-    Played,
-    play,
-    run_lengths,
-    segments_of,
-)
+from tcplab.experiments.cork.scripts import MSS_BYTES, SETTLE_MS, Played, play, run_lengths
 from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Host, Lab
+from tcplab.lab import Lab
 from tcplab.tables import Column
 
 # ---- autocorking ---------------------------------------------------------------------------------
@@ -44,19 +37,20 @@ class Autocorks(Variant):
     sizes: tuple[int, ...]  #: payload bytes of the data segments
     played: Played  #: calls and segments
 
+    @property
+    def label(self) -> str:
+        """The setting."""
+        return "on" if self.autocorking else "off"
+
     def row(self) -> dict[str, Any]:
-        """The counts of the segments in place of the segments."""
-        return {
-            "variant": "on" if self.autocorking else "off",
-            "writes": self.writes,
+        """The plain fields, and the sizes of the segments as counts."""
+        return Variant.row(self) | {
             "segments": len(self.sizes),
             "mean_bytes": statistics.fmean(self.sizes),
-            "counted": self.counted,
             "sizes": run_lengths(self.sizes),
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Autocorking(Result[Autocorks]):
     """The same writes with autocorking on and off."""
 
@@ -88,30 +82,14 @@ def measure_autocorking(
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
     variants = []
     with Lab() as lab:
-        _slow_interface(lab.client)
+        put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="500ms")
         for on in (True, False):
             lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
             before = _autocorked(lab)
             (played,) = play(lab, [script])
             counted = _autocorked(lab) - before
             variants.append(Autocorks(on, writes, counted, tuple(played.sizes[2:]), played))
-        return Autocorking(
-            variants,
-            provenance(lab, interface_mbit=1, write_bytes=write_bytes),
-        )
-
-
-def _slow_interface(host: Host) -> None:
-    """A token bucket on the host's own interface: packets wait there before they leave."""
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        put_token_bucket(host, rate="1mbit", burst=1600, latency="500ms")
-    except NetlinkError as error:
-        raise LabError(
-            f"this kernel has no token bucket (sch_tbf: {error.args[-1]}); to load it:"
-            " sudo modprobe sch_tbf"
-        ) from None
+        return Autocorking(variants, provenance(lab, interface_mbit=1, write_bytes=write_bytes))
 
 
 def _autocorked(lab: Lab) -> int:
@@ -135,12 +113,10 @@ class Corked(Variant):
     sizes: tuple[int, ...]  #: payload bytes of the segments
 
     def row(self) -> dict[str, Any]:
-        """The sizes as a sum."""
-        sizes = " + ".join(map(str, self.sizes))
-        return {"variant": self.name, "writes": self.writes, "sizes": sizes}
+        """The fields, the sizes as a sum."""
+        return Variant.row(self) | {"sizes": " + ".join(map(str, self.sizes))}
 
 
-@dataclass(frozen=True, slots=True)
 class Leak(Result[Corked]):
     """Corked writes of one thread, to one socket, and alternating between two."""
 

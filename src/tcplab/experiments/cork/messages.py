@@ -57,14 +57,13 @@ class Message(Variant):
         return statistics.mode(self.message_sizes())
 
     def timeline(self) -> Timeline:
-        """Why each segment left when it did: see tcplab.timeline."""
+        """See :func:`tcplab.timeline.explain`."""
         return self.played.timeline()
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data; times and counts are medians over the messages."""
+        """The plain fields; times and counts are medians over the messages."""
         counts = [len(sizes) for sizes in self.message_sizes()]
-        return {
-            "variant": self.mode,
+        return Variant.row(self) | {
             "ms_per_message": statistics.median(self.message_ms),
             "published_ms_per_message": PUBLISHED_MS_PER_MESSAGE.get(self.mode)
             if self.writes_bytes == PUBLISHED_WRITES_BYTES
@@ -72,7 +71,6 @@ class Message(Variant):
             "data_segments_per_message": statistics.median(counts),
             "sizes": run_lengths(self.usual_sizes()),
             "calls_per_message": self.played.calls // self.messages,
-            "messages": self.messages,
         }
 
 
@@ -114,21 +112,14 @@ def measure(
         raise ParameterError(f"writes_bytes={sizes} must be 2 to 64 writes, 65536 bytes in all")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_send(lab, mode, sizes, messages) for mode in variants]
-        return Cork(
-            measured,
-            provenance(
-                lab,
-                writes_bytes=sizes,
-                messages=messages,
-                pinned_to_cpu=min(os.sched_getaffinity(0)),
-            ),
-            sizes,
-            rtt_ms,
-        )
+        cpu = min(os.sched_getaffinity(0))
+        details = {"writes_bytes": sizes, "messages": messages, "pinned_to_cpu": cpu}
+        return Cork(measured, provenance(lab, **details), sizes, rtt_ms)
 
 
 def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
-    script = " ".join([_first_calls(mode), *[_message_script(mode, writes_bytes)] * messages])
+    first = f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
+    script = " ".join([first, *[_message_script(mode, writes_bytes)] * messages])
     # Connections of their own take turns: a busy neighbour would be a cause of its own.
     (played,) = play(lab, [script], reply=(sum(writes_bytes), 2))
     times, start_ns = [], None
@@ -141,10 +132,6 @@ def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int
         elif start_ns is None:
             start_ns = event.time_ns
     return Message(mode, writes_bytes, messages, played, tuple(times))
-
-
-def _first_calls(mode: SendMode) -> str:
-    return f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
 
 
 def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:

@@ -30,18 +30,14 @@ _ATTEMPTS: Final = 4
 class Waited(Variant):
     """A write that nothing followed, and how long it waited."""
 
+    key_fields = 2
+
     rtt_ms: float  #: of the wire
     call: str  #: "cork" or "MSG_MORE"
     waited_ms: float  #: from the write until its segment left
     model_ms: float  #: what the model expects: the retransmission timeout, by the kernel's tick
 
-    @property
-    def key(self) -> tuple[float, str]:
-        """Round-trip time in ms and call."""
-        return self.rtt_ms, self.call
 
-
-@dataclass(frozen=True, slots=True)
 class Forgotten(Result[Waited]):
     """A write of 100 bytes into a cork that is never pulled, by round-trip time."""
 
@@ -161,11 +157,10 @@ class Scenario(Variant):
         return [each for each in self.timeline().segments if each.reason != Reason.RETRANSMISSION]
 
     def timeline(self) -> Timeline:
-        """Why each segment left when it did: see tcplab.timeline."""
+        """See :func:`tcplab.timeline.explain`."""
         return self.played.timeline()
 
 
-@dataclass(frozen=True, slots=True)
 class Scenarios(Result[Scenario]):
     """Scripts of calls, and the segments that left."""
 
@@ -228,10 +223,8 @@ def measure_scenarios(
             ]
             if not best or _lateness_ms(found) < _lateness_ms(best):
                 best = found
-        return Scenarios(
-            best,
-            provenance(lab, attempts=attempts, calls_late_ms=_lateness_ms(best)),
-        )
+        details = {"attempts": attempts, "calls_late_ms": _lateness_ms(best)}
+        return Scenarios(best, provenance(lab, **details))
 
 
 def _lateness_ms(scenarios: Sequence[Scenario]) -> float:

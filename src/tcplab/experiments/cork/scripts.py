@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tcplab.experiments.exchange import segments_of
 from tcplab.lab import Lab
 from tcplab.models import Call
 from tcplab.programs import (
@@ -21,7 +22,6 @@ from tcplab.programs import (
 from tcplab.timeline import Exchange, Timeline
 
 if TYPE_CHECKING:
-    from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
@@ -63,7 +63,7 @@ class Played:
         return [(int(when) - self.start_ns) / 1e6 for when in self.data["time_ns"]]
 
     def timeline(self) -> Timeline:
-        """Why each segment left when it did: see tcplab.timeline."""
+        """See :func:`tcplab.timeline.explain`."""
         return self.exchange.timeline()
 
 
@@ -83,12 +83,6 @@ def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None)
         results = write_patterns(lab, port, scripts, stagger_us=20_000, run=run)
     rows, peer_rows = segments_of(near), segments_of(far)
     return [_played(lab, each, rows, peer_rows) for each in results]
-
-
-def segments_of(capture: Capture) -> SegmentArray:
-    """The segments, and the file is let go of."""
-    with capture:
-        return capture.segments
 
 
 def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray) -> Played:

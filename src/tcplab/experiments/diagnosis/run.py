@@ -118,8 +118,6 @@ def record(
         source=source,
         count=units,
         rtt_ms=link.get("rtt_ms", 0.0),
-        congestion=lab.congestion,
-        capture_drops=exchange.drops,
     )
     return case(source, *reports, exchange, origin), stream
 

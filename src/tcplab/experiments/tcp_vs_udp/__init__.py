@@ -112,7 +112,6 @@ def measure(
                 lo_offload=offload,
                 wire_mbit=WIRE_MBIT,
                 router_queue_packets=ROUTER_QUEUE_PACKETS,
-                congestion=networks.any.congestion,
                 **done,
             ),
         )

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from tcplab.experiments import Result, Variant, spread
+from tcplab.experiments import Result, Variant, spread_columns
 from tcplab.experiments.tcp_vs_udp.networks import Run
 from tcplab.experiments.tcp_vs_udp.published import (
     CLAIMS,
     PUBLISHED,
     PUBLISHED_COUNT,
-    Key,
     Protocol,
     Server,
     published_ratio,
@@ -25,16 +24,13 @@ from tcplab.tables import Column, Table
 class TableRow(Variant):
     """All runs of one row of the tables."""
 
+    key_fields = 3
+
     server: Server  #: The name by which the sink is reached
     protocol: Protocol  #: "tcp" or "udp"
     write_bytes: int  #: Of a block: a write or a datagram
     count: int  #: Blocks in a run
     runs: Sequence[Run]  #: In order of time
-
-    @property
-    def key(self) -> Key:
-        """Server, protocol and bytes per block."""
-        return self.server, self.protocol, self.write_bytes
 
     @property
     def mb_per_s(self) -> float:
@@ -75,7 +71,6 @@ class TableRow(Variant):
 
         Times are of a run; those that end in _5000 are scaled to the published 5000 blocks.
         """
-        rates = spread(each.sent_mb_per_s for each in self.runs)
         lost = self.lost_percent
         published = PUBLISHED.get(self.key)
         seconds = {
@@ -99,18 +94,14 @@ class TableRow(Variant):
             "published_wall_s": published and published.wall_s,
             "published_user_s": published and published.user_s,
             "published_system_s": published and published.system_s,
-            "mb_per_s": rates["median"],
-            "mb_per_s_min": rates["min"],
-            "mb_per_s_max": rates["max"],
+            **spread_columns("mb_per_s", [each.sent_mb_per_s for each in self.runs]),
             "published_mb_per_s": published and published.mb_per_s,
             "blocks_per_s": self.blocks_per_s,
             "cpu_us_per_block": self.cpu_us_per_block,
             "published_blocks_per_s": published and published.mb_per_s * 1e6 / self.write_bytes,
             "arrived_mb_per_s": self.arrived_mb_per_s,
             "bytes_per_segment": self.bytes_per_segment,
-            "lost_percent": statistics.median(lost) if lost else None,
-            "lost_percent_min": min(lost) if lost else None,
-            "lost_percent_max": max(lost) if lost else None,
+            **(spread_columns("lost_percent", lost) if lost else {}),
             "published_lost_percent": published and published.lost_percent,
             "published_lost": published and published.lost,
         }

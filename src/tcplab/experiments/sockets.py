@@ -1,0 +1,58 @@
+"""Connections between the hosts of a network, of Python's own sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tcplab.lab import Network
+
+
+@contextmanager
+def connection(
+    network: Network, *, before: int | None = None, after: int | None = None
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A sender on the client and a receiver on the server, whose SO_RCVBUF is set before listen()
+    or after accept()."""
+    with network.server.socket() as listener, network.client.socket() as sender:
+        for end in (listener, sender):
+            end.settimeout(30)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, network.congestion.encode())
+        if before is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, before)
+        listener.bind((network.server.address, 0))
+        listener.listen()
+        sender.connect(listener.getsockname())
+        receiver, _address = listener.accept()
+        with receiver:
+            receiver.settimeout(30)
+            if after is not None:
+                receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
+            yield sender, receiver
+        # What is still in flight reaches the recorders.
+        time.sleep(network.rtt_ms / 1e3 + 0.02)
+
+
+@contextmanager
+def sending(sender: socket.socket, size: int) -> Iterator[None]:
+    """Sends so many bytes and the end of the stream, in a thread, during a with statement."""
+
+    def send() -> None:
+        sender.sendall(bytes(size))
+        sender.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+def read_all(receiver: socket.socket) -> int:
+    """Reads to the end of the stream; how many bytes that was."""
+    total = 0
+    while got := len(receiver.recv(1 << 16)):
+        total += got
+    return total
