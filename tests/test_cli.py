@@ -65,8 +65,12 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
             2,
             "pattern '4+x': give bytes joined by +",
         ),
-        (["explain", "cork", "--figure", "x.doc"], 2, "tcplab: --figure x.doc: the name must end"),
-        (["explain", "cork", "--figure", "/no/such/x.svg"], 1, "/no/such/x.svg: No such file"),
+        (["explain", "cork", "--figure", "x.doc"], 2, "--figure: x.doc: the name must end"),
+        (
+            ["explain", "cork", "--figure", "/no/such/x.svg"],
+            2,
+            "x.svg: there is no such dir",
+        ),
         (
             ["explain", "cork", "--messages", "0"],
             2,

@@ -5,24 +5,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
+from tcplab import explain
 from tcplab.errors import TcplabError
 from tcplab.experiments import as_json, every, table
 from tcplab.experiments.command import add_options
 from tcplab.experiments.command import run as run_experiment
 from tcplab.grading.command import add_commands as add_grading
-
-if TYPE_CHECKING:
-    from tcplab.figures import Picture
-    from tcplab.timeline import Timeline
+from tcplab.segments import command as segments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -110,97 +107,21 @@ def _demo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-#: Option -> function of tcplab.figures, and what it draws.
-_FIGURES: Final = {
-    "--figure": ("timeline", "lanes of application, kernel, wire and peer"),
-    "--sequence": ("sequence", "arrows between sender and peer"),
-    "--time-sequence": ("time_sequence", "which byte left when, of the whole connection"),
-    "--in-flight": ("in_flight", "what was sent and not acknowledged, of the whole connection"),
-}
-_OF_A_MESSAGE: Final = {"--figure", "--sequence"}
-_KINDS: Final = (".png", ".svg", ".pdf")
-
-
 def _add_explain(commands: Any) -> None:
-    from tcplab import explain as command
-
-    drawing = argparse.ArgumentParser(add_help=False)
-    figures = drawing.add_argument_group(f"figures, as {_one_of(_KINDS)}")
-    for option, (_name, words) in _FIGURES.items():
-        figures.add_argument(option, metavar="FILE", help=words)
-    figures.add_argument(
-        "--between",
-        nargs=2,
-        type=float,
-        metavar="MS",
-        help="draw the whole connection's only from one time to another",
-    )
-    figures.add_argument(
-        "--message", type=int, metavar="N", help="which one to draw (default: a typical one)"
-    )
-    explain = commands.add_parser("explain", help=command.SUMMARY, description=command.SUMMARY)
-    command.add_arguments(explain, [drawing])
-    explain.set_defaults(action=_explain)
-
-
-def _one_of(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _explain(arguments: argparse.Namespace) -> int:
-    from tcplab import explain as command
-
-    wanted = {
-        option: file
-        for option in _FIGURES
-        if (file := getattr(arguments, option.strip("-").replace("-", "_")))
-    }
-    for option, file in wanted.items():
-        if Path(file).suffix.lower() not in _KINDS:
-            raise ValueError(f"{option} {file}: the name must end in {_one_of(_KINDS)}")
-        if not Path(file).parent.is_dir():  # to be said before the run, not after it
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
-    if arguments.message is not None and not _OF_A_MESSAGE & set(wanted):
-        raise ValueError("--message says which message --figure and --sequence draw: give one")
-    if arguments.between is not None and not set(wanted) - _OF_A_MESSAGE:
-        raise ValueError("--between says which time --time-sequence and --in-flight draw: give one")
-    name, timeline = command.find(arguments)
-    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
-    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
-    if arguments.json:
-        print(command.as_json(name, timeline))
-    else:
-        print(command.report(timeline, recorded=arguments.what == "file"))
-    for picture, file in pictures:
-        picture.save(file)
-    return 0
-
-
-def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:
-    from tcplab import figures
-
-    name, _words = _FIGURES[option]
-    draw = getattr(figures, name)
-    between = tuple(arguments.between) if arguments.between else None
-    try:
-        picture: Picture = draw(timeline, arguments.message if option in _OF_A_MESSAGE else between)
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-    return picture
+    parser = commands.add_parser("explain", help=explain.SUMMARY, description=explain.SUMMARY)
+    explain.add_arguments(parser)
+    parser.set_defaults(action=explain.run)
 
 
 def _add_segments(commands: Any) -> None:
-    from tcplab.segments import command
-
-    segments = commands.add_parser("segments", help=command.SUMMARY, description=command.SUMMARY)
-    command.add_arguments(segments)
-    segments.set_defaults(action=_segments)
+    summary = segments.SUMMARY
+    parser = commands.add_parser("segments", help=summary, description=summary)
+    segments.add_arguments(parser)
+    parser.set_defaults(action=_segments)
 
 
 def _segments(arguments: argparse.Namespace) -> int:
-    from tcplab.segments import command
-
-    command.print_segments(arguments, sys.stdout)
+    segments.print_segments(arguments, sys.stdout)
     return 0
 
 

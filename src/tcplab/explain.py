@@ -1,7 +1,7 @@
 """`tcplab explain`: why each segment left when it did, of a live run or of recorded files.
 
-For the command line: add_arguments declares the options, find does the work, report and as_json
-print it. Live runs are recorded as experiments record theirs.
+For the command line: add_arguments declares the options, run does what they say. Live runs are
+recorded as experiments record theirs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import argparse
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tcplab.checks import whole
 from tcplab.errors import LabError
@@ -29,6 +30,9 @@ from tcplab.programs import (
 from tcplab.segments import from_file
 from tcplab.timeline import Exchange, Timeline, explain
 from tcplab.timeline.sentences import missing_evidence, waiting
+
+if TYPE_CHECKING:
+    from tcplab.figures import Picture
 
 SUMMARY: Final = "why each segment left when it did: of a live run, or of a capture and a log"
 
@@ -53,22 +57,16 @@ _MOST: Final = {
 # ---- the options ---------------------------------------------------------------------------------
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, parents: Sequence[argparse.ArgumentParser] = ()
-) -> None:
-    """The options of `tcplab explain`: a command of its own for each thing to explain.
-
-    Args:
-        parser: of `tcplab explain`.
-        parents: options that all of the commands have.
-    """
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `tcplab explain`: a command of its own for each thing to explain."""
     kinds = parser.add_subparsers(
         title="what to explain", dest="what", required=True, metavar="WHAT"
     )
 
     def add(name: str, summary: str, program: Callable[..., Any] | None) -> Any:
-        command = kinds.add_parser(name, help=summary, description=summary, parents=list(parents))
+        command = kinds.add_parser(name, help=summary, description=summary)
         command.add_argument("--json", action="store_true", help="segments, waits, ACKs as JSON")
+        _add_figures(command)
         command.set_defaults(program=program)
         return command
 
@@ -127,6 +125,68 @@ def _add_recorded(command: Any) -> None:
     )
     command.add_argument("--connection", type=int, metavar="N", help="if there are several")
     command.add_argument("--rate-mbit", type=float, metavar="R", help="of the wire, if known")
+
+
+#: Option -> function of tcplab.figures, the option that says which part of the run it draws, help.
+_FIGURES: Final = {
+    "--figure": ("timeline", "message", "lanes of application, kernel, wire and peer"),
+    "--sequence": ("sequence", "message", "arrows between sender and peer"),
+    "--time-sequence": ("time_sequence", "between", "byte by time, of the whole connection"),
+    "--in-flight": ("in_flight", "between", "data in flight by time, of the whole connection"),
+}
+_KINDS: Final = (".png", ".svg", ".pdf")
+
+
+def _add_figures(command: Any) -> None:
+    figures = command.add_argument_group("figures, as .png, .svg or .pdf")
+    for option, (name, _part, text) in _FIGURES.items():
+        figures.add_argument(option, dest=name, metavar="FILE", type=_figure_file, help=text)
+    text = "start and end of --time-sequence and --in-flight (default: the whole connection)"
+    figures.add_argument("--between", nargs=2, type=float, metavar="MS", help=text)
+    text = "number of the message for --figure and --sequence (default: a typical one)"
+    figures.add_argument("--message", type=int, metavar="N", help=text)
+
+
+def _figure_file(word: str) -> str:
+    """Refuses before the run what could not be saved after it."""
+    if Path(word).suffix.lower() not in _KINDS:
+        raise argparse.ArgumentTypeError(f"{word}: the name must end in .png, .svg or .pdf")
+    if not Path(word).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{word}: there is no such directory")
+    return word
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explains, prints and draws what the command line asks for; returns the exit status."""
+    wanted = {each: file for each in _FIGURES if (file := getattr(arguments, _FIGURES[each][0]))}
+    for part, what in (("message", "message"), ("between", "time")):
+        options = [option for option, (_name, its, _text) in _FIGURES.items() if its == part]
+        if getattr(arguments, part) is not None and not wanted.keys() & options:
+            raise ValueError(f"--{part} says which {what} {' and '.join(options)} draw: give one")
+    name, timeline = find(arguments)
+    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
+    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
+    if arguments.json:
+        print(as_json(name, timeline))
+    else:
+        print(report(timeline, recorded=arguments.program is None))
+    for picture, file in pictures:
+        picture.save(file)
+    return 0
+
+
+def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:
+    from tcplab import figures
+
+    name, part, _text = _FIGURES[option]
+    try:
+        picture: Picture = getattr(figures, name)(timeline, getattr(arguments, part))
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    return picture
 
 
 def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
