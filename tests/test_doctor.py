@@ -35,7 +35,7 @@ def test_modes_of_lessons() -> None:
 
 
 def test_the_versions_here_are_those_that_were_asked_for() -> None:
-    rows = {row["name"]: row for row in version_table().rows}
+    rows = {row["package"]: row for row in version_table().rows}
     assert {"tcplab", "python", "linux", "numpy", "scapy", "nbgrader"} <= rows.keys()
     assert {row["fits"] for row in rows.values()} == {"yes"}
     assert "pytest" not in rows  # an extra is not the course

@@ -9,13 +9,13 @@ import json
 import os
 import platform
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tcplab.errors import LabError
 from tcplab.lab import has_net_raw, program_path, why_no_lab
-from tcplab.tables import Column, Table
+from tcplab.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +85,17 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 def capability_table(found: list[Capability]) -> Table:
     """The capabilities as the doctor prints them."""
     words = {True: "yes", False: "NO", None: "–"}
-    return Table(
-        [Column("name", "capability"), Column("ok", "usable"), Column("finding", "here")],
-        [{"name": each.name, "ok": words[each.ok], "finding": each.finding} for each in found],
-    )
+    rows = [(each.name, words[each.ok], each.finding) for each in found]
+    return Table.of(["capability", "usable", "here"], rows)
 
 
 def lesson_table() -> Table:
     """The mode of each lesson here."""
     blocked = why_no_lab()
-    rows = []
-    for lesson in lessons():
-        runs, meaning = mode_of(lesson, blocked)
-        rows.append(
-            {"number": lesson.number, "title": lesson.title, "runs": runs, "meaning": meaning}
-        )
-    return Table(
-        [
-            Column("number", "lesson"),
-            Column("title", "title"),
-            Column("runs", "runs"),
-            Column("meaning", "what that means here"),
-        ],
-        rows,
-        "" if rows else f"The lessons are in the course's folder: none in {_LESSONS}",
+    rows = [(each.number, each.title, *mode_of(each, blocked)) for each in lessons()]
+    caption = "" if rows else f"The lessons are in the course's folder: none in {_LESSONS}"
+    return replace(
+        Table.of(["lesson", "title", "mode", "what that means here"], rows), caption=caption
     )
 
 
@@ -118,10 +105,10 @@ def version_table() -> Table:
 
     from packaging.requirements import Requirement
 
-    rows: list[dict[str, str]] = [
-        {"name": "tcplab", "asked": "", "here": version("tcplab"), "fits": "yes"},
-        {"name": "python", "asked": "", "here": platform.python_version(), "fits": "yes"},
-        {"name": "linux", "asked": ">=5.6", "here": platform.release(), "fits": "yes"},
+    rows = [
+        ("tcplab", "", version("tcplab"), "yes"),
+        ("python", "", platform.python_version(), "yes"),
+        ("linux", ">=5.6", platform.release(), "yes"),
     ]
     for text in requires("tcplab") or ():
         wanted = Requirement(text)
@@ -132,20 +119,15 @@ def version_table() -> Table:
             fits = "yes" if wanted.specifier.contains(here, prereleases=True) else "NO"
         except PackageNotFoundError:
             here, fits = "not installed", "NO"
-        asked = str(wanted.specifier)
-        rows.append({"name": wanted.name, "asked": asked, "here": here, "fits": fits})
-    headings = ("name", "package"), ("asked", "asked for"), ("here", "here"), ("fits", "fits")
-    return Table([Column(key, heading) for key, heading in headings], rows)
+        rows.append((wanted.name, str(wanted.specifier), here, fits))
+    return Table.of(["package", "asked for", "here", "fits"], rows)
 
 
 def _kernel() -> Capability:
-    release = platform.release()
-    major, minor = (int(part) for part in release.split(".")[:2])
-    if platform.system() != "Linux":
-        return Capability("kernel", False, platform.system(), "the course needs Linux 5.6 or later")
-    new_enough = (major, minor) >= (5, 6)
+    system, release = platform.system(), platform.release()
+    new_enough = system == "Linux" and tuple(map(int, release.split(".")[:2])) >= (5, 6)
     advice = "" if new_enough else "use a Linux kernel of version 5.6 or later"
-    return Capability("kernel", new_enough, f"Linux {release}", advice)
+    return Capability("kernel", new_enough, f"{system} {release}", advice)
 
 
 def _cores() -> Capability:

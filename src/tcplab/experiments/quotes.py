@@ -80,18 +80,15 @@ class QuotesVariant(ExchangeVariant[QuotesResult]):
     @property
     def segments_per_quote(self) -> float | None:
         """All segments of both directions and connections, from the first data on, over quotes."""
-        rows = self.exchange.segments
-        if rows is None:
+        if (rows := self.exchange.segments) is None:
             return None
-        first = int(rows.carries_data.argmax())
-        return (len(rows) - first) / self.result.quotes
+        return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
 
     @property
     def pure_acks_per_quote(self) -> float | None:
         """Segments with neither data nor SYN or FIN, over quotes; None on plain loopback."""
-        if self.exchange.segments is None:
-            return None
-        return len(self.exchange.segments.acks()) / self.result.quotes
+        rows = self.exchange.segments
+        return None if rows is None else len(rows.acks()) / self.result.quotes
 
     def row(self) -> dict[str, Any]:
         """The variant as one row of plain data."""

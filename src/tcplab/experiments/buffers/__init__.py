@@ -19,13 +19,11 @@ set them before listen() and connect(). Each part of that is an experiment of it
 Sources: socket(7), tcp(7), RFC 7323, RFC 9293; each module names its own.
 """
 
-from tcplab.experiments.buffers.common import MSS_BYTES, SEND_OVERHEAD_BYTES, Sample
-from tcplab.experiments.buffers.limits import CASES, Limit, Limits, measure_limits
+from tcplab.experiments.buffers.common import MSS_BYTES, Sample
+from tcplab.experiments.buffers.limits import Limit, Limits, measure_limits
 from tcplab.experiments.buffers.queues import Queue, Queues, measure_queues
 from tcplab.experiments.buffers.send_buffer import (
     Held,
-    Holding,
-    SmallBuffer,
     SmallBuffers,
     measure_held,
     measure_one_segment,
@@ -39,34 +37,21 @@ from tcplab.experiments.buffers.throughput import (
     measure,
     measure_autotuning,
 )
-from tcplab.experiments.buffers.windows import (
-    Grant,
-    Grants,
-    Order,
-    Ordered,
-    measure_grants,
-    measure_order,
-)
+from tcplab.experiments.buffers.windows import Grants, Order, measure_grants, measure_order
 from tcplab.experiments.buffers.zero_window import ZeroWindow, measure_zero_window
 
 __all__ = [
-    "CASES",
     "MSS_BYTES",
     "REQUESTS",
-    "SEND_OVERHEAD_BYTES",
     "Autotuning",
-    "Grant",
     "Grants",
     "Held",
-    "Holding",
     "Limit",
     "Limits",
     "Order",
-    "Ordered",
     "Queue",
     "Queues",
     "Sample",
-    "SmallBuffer",
     "SmallBuffers",
     "Sweep",
     "Transfer",

@@ -18,28 +18,9 @@ Hat Enterprise Linux for Real Time; and what a ChinaUnix author reports of sendf
 Sources: tcp(7); net/ipv4/tcp_output.c of Linux 6.18 (tcp_nagle_check, tcp_write_xmit).
 """
 
-from tcplab.experiments.cork.header_and_file import (
-    HEADER_MODES,
-    HeaderAndFile,
-    Headers,
-    measure_header_and_file,
-)
-from tcplab.experiments.cork.kernel import (
-    Autocorking,
-    Autocorks,
-    Corked,
-    Leak,
-    measure_autocorking,
-    measure_two_sockets,
-)
-from tcplab.experiments.cork.messages import (
-    MODES,
-    PUBLISHED_MS_PER_MESSAGE,
-    PUBLISHED_WRITES_BYTES,
-    Cork,
-    Message,
-    measure,
-)
+from tcplab.experiments.cork.header_and_file import HEADER_MODES, measure_header_and_file
+from tcplab.experiments.cork.kernel import Leak, measure_autocorking, measure_two_sockets
+from tcplab.experiments.cork.messages import MODES, Cork, Message, measure
 from tcplab.experiments.cork.scenarios import (
     SCENARIOS,
     Forgotten,
@@ -55,16 +36,9 @@ __all__ = [
     "HEADER_MODES",
     "MODES",
     "MSS_BYTES",
-    "PUBLISHED_MS_PER_MESSAGE",
-    "PUBLISHED_WRITES_BYTES",
     "SCENARIOS",
-    "Autocorking",
-    "Autocorks",
     "Cork",
-    "Corked",
     "Forgotten",
-    "HeaderAndFile",
-    "Headers",
     "Leak",
     "Message",
     "Played",

@@ -14,14 +14,12 @@ from tcplab.experiments.diagnosis.cases import (
     REQUESTS,
     Backup,
     Diagnosis,
-    Excess,
     Program,
     Requests,
-    Ticker,
     checksum,
     line_of,
 )
-from tcplab.experiments.diagnosis.repair import Verdict, check, copy
+from tcplab.experiments.diagnosis.repair import check, copy
 from tcplab.experiments.diagnosis.run import measure
 
 __all__ = [
@@ -33,11 +31,8 @@ __all__ = [
     "REQUEST_BYTES",
     "Backup",
     "Diagnosis",
-    "Excess",
     "Program",
     "Requests",
-    "Ticker",
-    "Verdict",
     "check",
     "checksum",
     "copy",

@@ -243,7 +243,6 @@ class Diagnosis(ABC):
                 "data_segments": len(self.sent),
                 "segments_per_unit": self.segments_per_unit,
                 "median_segment_bytes": statistics.median(map(int, self.sent["payload_bytes"])),
-                "first_segment_bytes": int(self.sent["payload_bytes"][0]),
                 "held": self.held_requests,
                 "window_bytes": self.window_bytes if self.bdp_bytes else None,
                 "bdp_bytes": self.bdp_bytes,
