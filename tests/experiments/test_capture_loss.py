@@ -1,4 +1,4 @@
-"""What scapy misses: the picture, and mistakes."""
+"""Packets that scapy misses: the picture, and mistakes."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from tcplab.models import goodput_mbyte_s
 A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"
 MEASURE: Mapping[str, Callable[[], SendFiles]] = {
     "loopback": lambda: sendfile.loopback.measure([3, 8], runs=1),
-    "offload": lambda: sendfile.offload.measure(8, runs=1),
-    "cold_cache": lambda: sendfile.cold_cache.measure(8, runs=1),
-    "clients": lambda: sendfile.clients.measure(size_mb=3, runs=1),
-    "memory": lambda: sendfile.memory.measure(runs=1),
+    "offload": lambda: sendfile.measure_offload(8, runs=1),
+    "cold_cache": lambda: sendfile.measure_cold_cache(8, runs=1),
+    "clients": lambda: sendfile.measure_clients(size_mb=3, runs=1),
+    "memory": lambda: sendfile.measure_memory(runs=1),
     "header": lambda: sendfile.header.measure(runs=1),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.figures.test_pipes import inside
 
@@ -14,8 +16,8 @@ from tcplab.programs import HeaderOptions
 NAMES = {"A": "A: read 4096 + send", "B": "B: sendfile", "C": "C: cork, sendfile"}
 
 
-def cost(size: int, wall_s: float, cpu_s_per_gb: float) -> Cost:
-    return Cost(wall_s, cpu_s_per_gb * size / 1e9, 0.2 * size / 1e9, size, 7, 3, 1, 0, 0, 1.0)
+def cost(size: int, wall_s: float, cpu_s_per_gb: float, segments: Sequence[int] = ()) -> Cost:
+    return Cost(size, wall_s, size / wall_s / 1e6, cpu_s_per_gb, 0.2, 7, 3, 1, segments=segments)
 
 
 def transfer(name: str, size_mb: int, wall_s: float, cpu: float) -> Transfer:
@@ -47,8 +49,7 @@ def with_header() -> WithHeader:
     transfers = [
         Transfer(
             Plan(name, "sendfile", 1948, header=HeaderOptions(100)),
-            [cost(2048, 0.02, 1)],
-            segments=segments,
+            [cost(2048, 0.02, 1, segments)],
         )
         for name, segments in sizes.items()
     ]

@@ -20,7 +20,7 @@ def result() -> tcp_vs_udp.TcpVsUdp:
 
 @pytest.fixture(scope="module")
 def long_runs() -> tcp_vs_udp.TcpVsUdp:
-    """72 MB a run, where the text sends 7.2."""
+    """72 MB per run, where the text sends 7.2."""
     rows: list[tcp_vs_udp.Server] = ["bsd", "localhost"]
     return tcp_vs_udp.measure(
         runs=4, servers=rows, write_bytes=[1440], protocols=["tcp"], count=50_000

@@ -13,9 +13,12 @@ from typing import Final
 
 from tcplab.errors import LabError
 from tcplab.lab import Loopback
-from tcplab.programs import AnyNetwork, page_cache
+from tcplab.programs import page_cache
 
-_PIECE_BYTES: Final = 1 << 20
+#: Why a file cannot be cold here.
+NO_DISK: Final = "no disk: the file lies on a tmpfs, always in memory; set TMPDIR"
+
+_BLOCK_BYTES: Final = 1 << 20
 # Where files may lie. The first is often a tmpfs, whose files are always in memory.
 _ELSEWHERE: Final = ("/var/tmp", ".")
 
@@ -38,26 +41,25 @@ def file_of(size_bytes: int) -> Iterator[Path]:
             f"a file of {size_bytes / 1e6:.0f} MB needs more than the {free / 1e6:.0f} MB that are"
             f" free in {directory}; choose a smaller size, or set TMPDIR"
         )
-    with _removed_at_the_end(directory) as path:
+    handle, name = tempfile.mkstemp(prefix="tcplab-", dir=directory)
+    os.close(handle)
+    path = Path(name).absolute()
+    with removed_on_exit(path):
         with path.open("wb") as file:
-            piece = os.urandom(_PIECE_BYTES)
-            for start in range(0, size_bytes, _PIECE_BYTES):
-                file.write(piece[: size_bytes - start])
+            block = os.urandom(_BLOCK_BYTES)
+            for start in range(0, size_bytes, _BLOCK_BYTES):
+                file.write(block[: size_bytes - start])
         yield path
 
 
 def can_be_cold(path: Path) -> bool:
     """Whether the page cache gives up the file's pages, as for a file on a disk."""
     with Loopback() as machine:
-        return _can_be_cold(machine, path)
-
-
-def _can_be_cold(network: AnyNetwork, path: Path) -> bool:
-    try:
-        page_cache(network, path, "cold")
-    except LabError:
-        return False
-    return True
+        try:
+            page_cache(machine, path, "cold")
+        except LabError:
+            return False
+        return True
 
 
 def _choose_directory() -> str:
@@ -72,15 +74,6 @@ def _choose_directory() -> str:
         except OSError:
             continue
     return usual
-
-
-@contextmanager
-def _removed_at_the_end(directory: str) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix="tcplab-", dir=directory)
-    os.close(handle)
-    path = Path(name).absolute()
-    with removed_on_exit(path):
-        yield path
 
 
 @contextmanager

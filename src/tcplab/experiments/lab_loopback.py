@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
 
 from tcplab.errors import LabError
 from tcplab.experiments.mode import open_network
 from tcplab.lab import Host, Lab, Loopback
-
-#: Best first. The kernel lets an ordinary user's namespace choose reno always, and cubic where the
-#: administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
-CONGESTION_CONTROLS: Final = ("cubic", "reno")
 
 
 class LabLoopback(Loopback):
@@ -37,16 +32,14 @@ class LabLoopback(Loopback):
 
 
 def pin_default_congestion(*hosts: Host) -> str:
-    """Sets what programs use that do not choose, such as nc; the best that is allowed everywhere.
+    """Sets what programs use that do not choose, such as nc: cubic where all hosts allow it.
 
-    Raises:
-        LabError: none is allowed, which no kernel does.
+    The kernel lets an ordinary user's namespace choose reno always, and cubic where the
+    administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
     """
-    *rest, last = CONGESTION_CONTROLS
-    for name in rest:
-        with contextlib.suppress(LabError):
-            return _set_all(hosts, name)
-    return _set_all(hosts, last)
+    with contextlib.suppress(LabError):
+        return _set_all(hosts, "cubic")
+    return _set_all(hosts, "reno")
 
 
 def _set_all(hosts: tuple[Host, ...], name: str) -> str:

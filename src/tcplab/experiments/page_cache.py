@@ -50,11 +50,11 @@ def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheStep
         return CacheSteps(steps, provenance(network, size_mb=size_mb))
 
 
-def _read(path: Path, size_bytes: int) -> float:
+def _read(path: Path, file_bytes: int) -> float:
     """Reads the first bytes of a file; MB/s."""
     buffer = bytearray(1 << 17)
-    start, left = time.perf_counter(), size_bytes
+    start, left = time.perf_counter(), file_bytes
     with path.open("rb", buffering=0) as file:
         while left > 0 and (got := file.readinto(memoryview(buffer)[:left])):
             left -= got
-    return (size_bytes - left) / 1e6 / (time.perf_counter() - start)
+    return (file_bytes - left) / 1e6 / (time.perf_counter() - start)

@@ -94,7 +94,7 @@ def file_methods(result: SendFiles) -> Picture:
         rates.barh(y, each.mb_per_s or 0, 0.6, **look_of(_RATE))
         beside(rates, f"{each.mb_per_s:,.0f}", each.mb_per_s or 0, y)
         sender = each.cpu_s_per_gb or 0
-        receiver = each.median(lambda cost: cost.receiver_cpu_s_per_gb) or 0
+        receiver = each.median("receiver_cpu_s_per_gb") or 0
         for left, share, look in ((0.0, sender, _SENDER), (sender, receiver, _RECEIVER)):
             work.barh(y, share, 0.6, left=left, **look_of(look), label=None if y else look.name)
         beside(work, f"{sender:.2f} + {receiver:.2f}", sender + receiver, y)

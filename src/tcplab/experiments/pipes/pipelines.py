@@ -26,18 +26,16 @@ class _Source(NamedTuple):
     words: Words  #: Of the program before the sender; none where the sender reads by itself
     stage: str  #: That program to tcplab.models.chain_cost
     shown: str  #: With the sender in the place of "{}"
-    input: str  #: Appended to the sender's own stage
-    cache: Literal["made", "cold", "warm"]  #: State of the file that is read; "made" without one
+    cache: Literal["made", "cold", "warm"] = "made"  #: State of the file; "made" without one
 
 
 class _Sender(NamedTuple):
     """A program that sends, and the one that usually listens at the other end."""
 
     words: Words
-    stage: str
+    stage: str  #: To tcplab.models.chain_cost
     shown: str
     listener: Words
-    listener_shown: str
 
 
 class _Receiver(NamedTuple):
@@ -51,32 +49,31 @@ class _Receiver(NamedTuple):
 
 _NC_IN: Final = ("NC", "-l", "{host}", "{port}")
 _NETCAT_IN: Final = ("netcat", "-l", "{port}")
+_TCPSINK: Final = ("tcpsink", "-p", "{port}", "-b", "auto")
 _DD: Final = ("DD", "bs={block}", "status=none")
 _ZEROS: Final = (*_DD, "if=/dev/zero", "iflag=count_bytes", "count={size}MB")
 
 _SOURCES: Final[Mapping[str, _Source]] = {
-    "zeros": _Source(_ZEROS, "dd /dev/zero", "dd{bs} | {}", " from pipe", "made"),
-    "piped": _Source(_DD, "dd file", "dd{bs} < file | {}", " from pipe", "warm"),
-    "warm": _Source((), "", "{} < file", " < file", "warm"),
-    "cold": _Source((), "", "{} < file", " < file", "cold"),
-    "memory": _Source((), "", "{}", "", "made"),
+    "zeros": _Source(_ZEROS, "dd /dev/zero", "dd{bs} | {}"),
+    "piped": _Source(_DD, "dd file", "dd{bs} < file | {}", "warm"),
+    "warm": _Source((), "", "{} < file", "warm"),
+    "cold": _Source((), "", "{} < file", "cold"),
+    "memory": _Source((), "", "{}"),
 }
 _SENDERS: Final[Mapping[str, _Sender]] = {
-    "nc": _Sender(("NC", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN, "nc"),
-    "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN, "netcat"),
+    "nc": _Sender(("NC", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN),
+    "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN),
     "splice": _Sender(
         ("netcat", "--splice", "{host}", "{port}"),
         "netcat --splice",
         "netcat --splice",
         _NETCAT_IN,
-        "netcat",
     ),
     "tcpsource": _Sender(
         ("tcpsource", "-p", "{port}", "-b", "auto", "-s", "1000000", "-c", "{size}", "{host}"),
         "tcpsource",
         "tcpsource",
-        ("tcpsink", "-p", "{port}", "-b", "auto"),
-        "tcpsink",
+        _TCPSINK,
     ),
 }
 _RECEIVERS: Final[Mapping[str, _Receiver]] = {
@@ -92,9 +89,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
         "sendfile_server --discard",
         is_listener=True,
     ),
-    "tcpsink": _Receiver(
-        ("tcpsink", "-p", "{port}", "-b", "auto"), "tcpsink", "tcpsink", is_listener=True
-    ),
+    "tcpsink": _Receiver(_TCPSINK, "tcpsink", "tcpsink", is_listener=True),
 }
 
 #: The parts that :func:`compose` takes; nc and netcat also listen at the other end.
@@ -110,9 +105,9 @@ class Pipeline:
     """One path of bytes through pipes and a TCP connection."""
 
     key: str  #: Its name in a call and on the command line
-    source: str  #: Where the bytes come from
-    sender: str  #: The program that sends them
-    receiver: str  #: Where they go
+    source: str
+    sender: str
+    receiver: str
     #: Of each dd; None for 1 MB at the source and 128 KiB at the receiver
     block_bytes: int | None = None
     wire: bool = False  #: Over the wire between two hosts, not within one machine
@@ -138,8 +133,9 @@ class Pipeline:
         """The programs as tcplab.models.chain_cost knows them."""
         source, sender = _SOURCES[self.source], _SENDERS[self.sender]
         receiver = _RECEIVERS[self.receiver]
+        reads = " from pipe" if source.words else " < file" if source.cache != "made" else ""
         piped = "nc to pipe" if receiver.words and not receiver.is_listener else ""
-        stages = (source.stage, sender.stage + source.input, piped, receiver.stage)
+        stages = (source.stage, sender.stage + reads, piped, receiver.stage)
         return tuple(filter(None, stages))
 
     @property
@@ -149,7 +145,7 @@ class Pipeline:
         block = f" bs={self.block_bytes}" if self.block_bytes else ""
         sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)
         takes = receiver.shown.format(bs=block)
-        return f"{sends} → {takes if receiver.is_listener else sender.listener_shown + takes}"
+        return f"{sends} → {takes if receiver.is_listener else sender.listener[0].lower() + takes}"
 
     @property
     def cache(self) -> Literal["made", "cold", "warm"]:

@@ -17,7 +17,7 @@ from tcplab.tables import Column
 class Chain(Variant):
     """One pipeline, measured several times or not at all."""
 
-    pipeline: Pipeline  #: Which
+    pipeline: Pipeline
     size_mb: int  #: How much went through it each time, in 10^6 bytes
     runs: Sequence[ChainResult]  #: The results, in the order of the rounds
     #: Share of the file that was in the page cache before each run, 0 to 1; empty when no file was
@@ -50,20 +50,17 @@ class Chain(Variant):
     @property
     def cpu_shares(self) -> list[float]:
         """Share of one CPU that each program had during the run (1.0 is all of it), medians."""
-        return [
-            statistics.median(run.processes[n].cpu_s / run.wall_s for run in self.runs)
-            for n in range(len(self.pipeline.commands) if self.runs else 0)
-        ]
+        shares = ([each.cpu_s / run.wall_s for each in run.processes] for run in self.runs)
+        return [statistics.median(program) for program in zip(*shares, strict=True)]
 
     @property
     def bytes_per_read(self) -> list[float | None]:
         """Mean size of each program's reads, medians; None where /proc does not tell."""
-        seen = [
-            [run.processes[n].bytes_per_read for run in self.runs]
-            for n in range(len(self.pipeline.commands) if self.runs else 0)
+        sizes = ([each.bytes_per_read for each in run.processes] for run in self.runs)
+        known = [
+            [size for size in program if size is not None] for program in zip(*sizes, strict=True)
         ]
-        known = [[size for size in sizes if size is not None] for sizes in seen]
-        return [statistics.median(sizes) if sizes else None for sizes in known]
+        return [statistics.median(program) if program else None for program in known]
 
     def row(self) -> dict[str, Any]:
         """One row of plain data."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
 from typing import Final
 
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-_PACKAGES: Final = {
-    "DD": "dd (apt install coreutils)",
-    "NC": "nc, OpenBSD's (apt install netcat-openbsd)",
-    "PV": "pv (apt install pv)",
+#: The package of each, and its option that prints the version.
+_TOOLS: Final = {
+    "DD": ("dd (apt install coreutils)", "--version"),
+    "NC": ("nc, OpenBSD's (apt install netcat-openbsd)", "-h"),
+    "PV": ("pv (apt install pv)", "--version"),
 }
-_VERSION_FLAG: Final = {"DD": "--version", "NC": "-h", "PV": "--version"}
 
 
 class Tools:
-    """Which of dd, nc and pv are here, under which name."""
+    """Names of dd, nc and pv on this machine."""
 
     def __init__(self) -> None:
         names = {"DD": "dd", "NC": _openbsd_nc(), "PV": "pv"}
@@ -30,29 +29,26 @@ class Tools:
         return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
     def lacking(self, pipeline: Pipeline) -> str:
-        """What must be installed for a pipeline; empty for nothing."""
-        lacking = [
-            name for name in pipeline.commands if name in _PACKAGES and name not in self._found
-        ]
-        return f"missing: {_PACKAGES[lacking[0]]}" if lacking else ""
+        """The program that must be installed for a pipeline; empty for none."""
+        for name in pipeline.commands:
+            if name in _TOOLS and name not in self._found:
+                return f"missing: {_TOOLS[name][0]}"
+        return ""
 
     def versions(self) -> dict[str, str]:
         """The version that each of them reports."""
-        return {
-            key.lower(): _first_line([name, _VERSION_FLAG[key]])
-            for key, name in self._found.items()
-        }
+        return {key.lower(): _first_line(name, _TOOLS[key][1]) for key, name in self._found.items()}
 
 
 def _openbsd_nc() -> str | None:
     """The published netcat: of the several programs of this name, the one of OpenBSD."""
     for name in ("nc.openbsd", "nc"):
-        if shutil.which(name) and "OpenBSD" in _first_line([name, "-h"]):
+        if shutil.which(name) and "OpenBSD" in _first_line(name, _TOOLS["NC"][1]):
             return name
     return None
 
 
-def _first_line(command: Sequence[str]) -> str:
+def _first_line(*command: str) -> str:
     try:
         done = subprocess.run(
             command,

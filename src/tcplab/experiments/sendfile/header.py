@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment
-from tcplab.experiments.sendfile.bench import send_all
-from tcplab.experiments.sendfile.plans import Plan
-from tcplab.experiments.sendfile.transfers import NAME, NOTE, SendFiles, Transfer
+from tcplab.experiments.sendfile.send import send_all
+from tcplab.experiments.sendfile.transfers import NAME, NOTE, Plan, SendFiles, Transfer
 from tcplab.lab import Lab
 from tcplab.programs import HeaderOptions
 from tcplab.tables import Column
@@ -74,10 +74,5 @@ def header_alone(transfer: Transfer) -> bool | None:
 
 def _runs_of_sizes(sizes: Sequence[int]) -> str:
     """[100, 1448, 1448, 652] as "100 + 2 × 1448 + 652"."""
-    groups: list[tuple[int, int]] = []
-    for size in sizes:
-        if groups and groups[-1][1] == size:
-            groups[-1] = (groups[-1][0] + 1, size)
-        else:
-            groups.append((1, size))
-    return " + ".join(f"{count} × {size}" if count > 1 else f"{size}" for count, size in groups)
+    runs = [(len([*same]), size) for size, same in itertools.groupby(sizes)]
+    return " + ".join(f"{count} × {size}" if count > 1 else f"{size}" for count, size in runs)

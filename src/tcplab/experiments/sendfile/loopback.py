@@ -7,9 +7,15 @@ from typing import Annotated, ClassVar
 
 from tcplab.experiments import Between, experiment
 from tcplab.experiments.lab_loopback import open_loopback
-from tcplab.experiments.sendfile.bench import send_all
-from tcplab.experiments.sendfile.plans import Plan, published_plans, read_plans
-from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, SendFiles
+from tcplab.experiments.sendfile.send import send_all
+from tcplab.experiments.sendfile.transfers import (
+    METHOD_COLUMNS,
+    NOTE,
+    SendFiles,
+    other_plans,
+    published_plans,
+    read_plans,
+)
 from tcplab.tables import Column
 
 
@@ -17,10 +23,7 @@ class Methods(SendFiles):
     """Every method; some for one size of the file only."""
 
     columns: ClassVar[Sequence[Column]] = (
-        NAME,
-        FILE,
-        TIME,
-        *COST,
+        *METHOD_COLUMNS,
         Column("copied_after_all", "copied after all"),
         NOTE,
     )
@@ -42,10 +45,6 @@ def measure(
     largest = max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
     plans += read_plans(largest, dict.fromkeys((*block_bytes, 131_072)))
-    plans += [
-        Plan("mmap + send", "mmap", largest),
-        Plan("splice", "splice", largest),
-        Plan("MSG_ZEROCOPY", "zerocopy", largest),
-    ]
+    plans += other_plans(largest)
     with open_loopback() as network:
         return Methods(*send_all("sendfile", plans, runs, network))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,32 +10,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.errors import LabError
 from tcplab.experiments.files import removed_on_exit
-from tcplab.lab import Command, Host, Loopback, Network, program_path
+from tcplab.lab import Command, Host, Network, program_path
 
 # So that there is room for the program and none for the file.
 ADDRESS_SPACE_SHARE: Final = 0.75
 CGROUP_SHARE: Final = 0.25
 
 
-class NotAllowedError(Exception):
-    """The system does not allow it; in one line."""
-
-
-class Confined(Loopback):
-    """A network whose client's programs start under a limit.
+def confined(network: Network, script: str) -> Network:
+    """The network with a client whose programs start under a limit.
 
     Args:
-        network: the one that is limited.
+        network: stays as it is, and ends what is started here.
         script: shell commands that set the limit for the process that runs them.
     """
-
-    def __init__(self, network: Network, script: str) -> None:
-        super().__init__()
-        self.client = _ConfinedHost(network.client, script)
-        self.server = network.server
-        self.mtu = network.mtu
-        self.congestion = network.congestion
+    limited = copy.copy(network)
+    limited.client = _ConfinedHost(network.client, script)
+    return limited
 
 
 class _ConfinedHost(Host):
@@ -60,7 +54,7 @@ def control_group(file_bytes: int) -> Iterator[str]:
     Yields the command that joins it.
 
     Raises:
-        NotAllowedError: the system does not allow one.
+        LabError: the system does not allow one.
     """
     limit = str(round(file_bytes * CGROUP_SHARE) & ~0xFFFF)
     for parent, file in memory_groups():
@@ -76,7 +70,7 @@ def control_group(file_bytes: int) -> Iterator[str]:
                 continue
             yield f"echo 0 > '{group}/cgroup.procs'"
             return
-    raise NotAllowedError(
+    raise LabError(
         "this user may not make a control group with a memory limit here; try"
         " systemd-run --user --scope -p Delegate=yes tcplab run sendfile-memory"
     )

@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment
-from tcplab.experiments.sendfile.bench import send_all
-from tcplab.experiments.sendfile.plans import Plan, published_plans, read_plans
-from tcplab.experiments.sendfile.transfers import COST, FILE, NAME, NOTE, TIME, SendFiles
+from tcplab.experiments.sendfile.send import send_all
+from tcplab.experiments.sendfile.transfers import (
+    NOTE,
+    TIME_COLUMNS,
+    WORK_COLUMNS,
+    Plan,
+    SendFiles,
+    published_plans,
+    read_plans,
+)
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
@@ -37,11 +44,9 @@ class OverWire(SendFiles):
     """The published methods, and other sizes of a block."""
 
     columns: ClassVar[Sequence[Column]] = (
-        NAME,
-        FILE,
-        TIME,
+        *TIME_COLUMNS,
         Column("published_s", "published (s)"),
-        *COST[1:],
+        *WORK_COLUMNS,
         NOTE,
     )
 

@@ -1,0 +1,126 @@
+"""The published methods with late segmentation, from the disk, for many clients, in little memory.
+
+Many clients and little memory are the published author's guesses where sendfile() would show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from tcplab.errors import LabError
+from tcplab.experiments import Between, experiment
+from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.sendfile.memory_limits import address_space, confined, control_group
+from tcplab.experiments.sendfile.send import send_all
+from tcplab.experiments.sendfile.transfers import (
+    METHOD_COLUMNS,
+    NOTE,
+    Plan,
+    SendFiles,
+    other_plans,
+    published_plans,
+)
+from tcplab.lab import Lab, Network
+from tcplab.tables import Column
+
+
+@experiment("sendfile-offload")
+def measure_offload(
+    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64,
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> SendFiles:
+    """Sending a file between two hosts whose interfaces segment late (TSO, GSO).
+
+    Args:
+        size_mb: size of the file.
+        runs: rounds of both methods.
+    """
+    with Lab(offload=True) as lab:
+        return SendFiles(*send_all("sendfile-offload", _read_and_sendfile(size_mb), runs, lab))
+
+
+@experiment("sendfile-cold-cache", on_loopback=True)
+def measure_cold_cache(
+    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64,
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> SendFiles:
+    """Sending a file from the disk instead of the page cache.
+
+    Args:
+        size_mb: size of the file.
+        runs: rounds of all variants.
+    """
+    plans = []
+    for plan in _read_and_sendfile(size_mb):
+        plans += [replace(plan, cache="cold", special="cold"), replace(plan, special="warm")]
+    with open_loopback() as network:
+        return SendFiles(*send_all("sendfile-cold-cache", plans, runs, network))
+
+
+@experiment("sendfile-clients", on_loopback=True)
+def measure_clients(
+    clients: Annotated[Sequence[int], Between(1, 256)] = (1, 4, 16, 64),
+    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 9,
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> SendFiles:
+    """Sending a file to many clients at once.
+
+    Args:
+        clients: numbers of clients that get the file at the same time.
+        size_mb: size of the file.
+        runs: rounds of all variants.
+    """
+    plans = [
+        replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
+        for count in clients
+        for plan in _read_and_sendfile(size_mb)
+    ]
+    with open_loopback() as network:
+        return SendFiles(*send_all("sendfile-clients", plans, runs, network))
+
+
+class LittleMemory(SendFiles):
+    """Each method under each limit."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        *METHOD_COLUMNS,
+        Column("page_faults", "page faults", ".0f"),
+        NOTE,
+    )
+
+
+@experiment("sendfile-memory", on_loopback=True)
+def measure_memory(
+    # So large that a limit can leave room for the program and none for the file.
+    size_mb: Annotated[int, Between(64, 20_000, "MB")] = 64,
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> LittleMemory:
+    """Sending a file with less memory than it takes: ulimit -v, and a control group.
+
+    Args:
+        size_mb: size of the file.
+        runs: rounds of all variants.
+    """
+    file_bytes = size_mb * 1_000_000
+    methods = [*_read_and_sendfile(size_mb), *other_plans(file_bytes)]
+    plans = [replace(plan, special="ulimit -v") for plan in methods]
+    # A page that is in memory before is charged to whoever read it then: so from the disk.
+    plans += [replace(plan, special="cgroup", cache="cold") for plan in methods[:3]]
+    with ExitStack() as stack:
+        network = stack.enter_context(open_loopback())
+        limits: dict[str, Network | str] = {
+            "ulimit -v": confined(network, address_space(file_bytes))
+        }
+        try:
+            limits["cgroup"] = confined(network, stack.enter_context(control_group(file_bytes)))
+        except LabError as error:
+            limits["cgroup"] = str(error)
+        return LittleMemory(*send_all("sendfile-memory", plans, runs, network, limits=limits))
+
+
+def _read_and_sendfile(size_mb: int) -> list[Plan]:
+    """The published methods A and B."""
+    return published_plans(size_mb * 1_000_000)[:2]
