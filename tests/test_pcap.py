@@ -321,8 +321,8 @@ def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> 
     finally:
         tracemalloc.stop()
     assert len(packets) == 100_000
-    # 16 bytes per packet in the file; the index of them needs 27, and as much again while it is made.
-    # The rest is what looking for many at once takes, whatever the size of the file.
+    # 16 bytes per packet in the file; the index of them needs 27, and as much again while it is
+    # made. The rest is what looking for many at once takes, whatever the size of the file.
     assert peak < 16_000_000 + 8 * len(content)
 
 

@@ -17,7 +17,7 @@ from tcplab.models import goodput_mbyte_s
 
 A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"
 MEASURE: Mapping[str, Callable[[], SendFiles]] = {
-    "loopback": lambda: sendfile.loopback.measure([3, 8], runs=1),
+    "loopback": lambda: sendfile.measure([3, 8], runs=1),
     "offload": lambda: sendfile.measure_offload(8, runs=1),
     "cold_cache": lambda: sendfile.measure_cold_cache(8, runs=1),
     "clients": lambda: sendfile.measure_clients(size_mb=3, runs=1),
@@ -134,7 +134,7 @@ def test_published_seconds_stand_beside_ours() -> None:
 
 def test_without_a_laboratory_one_machine_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    result = sendfile.loopback.measure([1], runs=1)
+    result = sendfile.measure([1], runs=1)
     assert all(transfer.costs for transfer in each(result.variants))
     assert "recorded" in sendfile.header.measure(3).provenance
 
@@ -151,7 +151,7 @@ def test_without_a_laboratory_one_machine_is_enough(monkeypatch: pytest.MonkeyPa
 )
 def test_bad_values_are_named(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sendfile.loopback.measure(**arguments)  # type: ignore[arg-type]
+        sendfile.measure(**arguments)  # type: ignore[arg-type]
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,9 +35,8 @@ class WithHeader(SendFiles):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per option.
-
-        The start of the programs hides what a file of a few kilobytes costs, so that is left out.
+        """One row per option; without the work, in which the start of the programs hides a file
+        of a few kilobytes.
         """
         return [
             {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab.experiments import table
+from tcplab.experiments import sendfile, table
 from tcplab.experiments.declaration import declared
-from tcplab.experiments.sendfile import header, loopback, wire
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -15,7 +14,7 @@ PARTS: Final = {
     "wire": "read, sendfile and cork, over 100 Mbit/s",
     "header": "a header before the file: which segments",
 }
-MODULES: Final = {"loopback": loopback, "wire": wire, "header": header}
+MODULES: Final = {"loopback": sendfile, "wire": sendfile.wire, "header": sendfile.header}
 FIGURES: Final = {"loopback": "file_methods", "wire": "file_seconds", "header": "header_segments"}
 
 
@@ -43,11 +42,11 @@ def _headline(result: Any, part: str) -> float | None:
     """sendfile's rate over that of read and send; None where there is no such pair."""
     if part == "header":
         return None
-    read, sendfile = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
-    return None if read is None or sendfile is None else sendfile / read
+    read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
+    return None if read is None or fast is None else fast / read
 
 
-_PARAMETERS: Final = declared(loopback.measure).parameters
+_PARAMETERS: Final = declared(sendfile.measure).parameters
 
 PANEL = PanelSpec(
     title="Sending a file",

@@ -1,4 +1,4 @@
-"""The published methods with late segmentation, from the disk, for many clients, in little memory.
+"""Sending a file without a slow wire: every method, cold files, many clients, little memory.
 
 Many clients and little memory are the published author's guesses where sendfile() would show.
 """
@@ -22,9 +22,41 @@ from tcplab.experiments.sendfile.transfers import (
     SendFiles,
     other_plans,
     published_plans,
+    read_plans,
 )
 from tcplab.lab import Lab, Network
 from tcplab.tables import Column
+
+
+class Methods(SendFiles):
+    """Every method; some for one size of the file only."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        *METHOD_COLUMNS,
+        Column("copied_after_all", "copied after all"),
+        NOTE,
+    )
+
+
+@experiment("sendfile", on_loopback=True)
+def measure(
+    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
+    block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
+    runs: Annotated[int, Between(1, 1000)] = 3,
+) -> Methods:
+    """Sending a file within one machine: read and send, sendfile, splice, mmap, MSG_ZEROCOPY.
+
+    Args:
+        sizes_mb: sizes of the files; methods that need one file take the largest.
+        block_bytes: sizes of read().
+        runs: rounds of all methods.
+    """
+    largest = max(sizes_mb) * 1_000_000
+    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
+    plans += read_plans(largest, dict.fromkeys((*block_bytes, 131_072)))
+    plans += other_plans(largest)
+    with open_loopback() as network:
+        return Methods(*send_all("sendfile", plans, runs, network))
 
 
 @experiment("sendfile-offload")
