@@ -25,7 +25,6 @@ from tcplab.grading.checks import (
     one_of,
     score,
     sizes_in,
-    text,
 )
 from tcplab.grading.flags import suspicious_answers, suspicious_source
 from tcplab.grading.sandbox_runner import plain
@@ -45,7 +44,6 @@ def test_judging_checks_take_any_data(value: Any) -> None:
         count(value, 7, name="x"),
         counts(value, [1, 2, 3], name="x"),
         choice(value, "a", ["a", "b"], name="x"),
-        text(value, name="x"),
     ):
         assert verdict.share is not None
         assert 0 <= verdict.share <= 1

@@ -21,18 +21,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
+from tcplab.grading.sandbox_runner import plain, read_files
 
 if TYPE_CHECKING:
     from tcplab.grading.submission import Submission
 
 T = TypeVar("T")
-
-#: A file larger than this is no C source.
-MAX_FILE_BYTES: Final = 1 << 20
 
 
 class Numbers:
@@ -69,11 +67,6 @@ class Numbers:
 def normal_id(student: str) -> str:
     """A student's id as the numbers depend on it: outer spaces and case don't matter."""
     return student.strip().casefold()
-
-
-def default_student() -> str:
-    """The id under which nbgrader hands in: JupyterHub's user, or the login name."""
-    return os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
 
 
 def load_module(path: Path, name: str) -> ModuleType:
@@ -179,7 +172,6 @@ class Assignment:
             ParameterError: there is no such question.
             AssertionError: in `nbgrader validate`, with the message.
         """
-        from tcplab.grading.sandbox_runner import plain
         from tcplab.grading.submission import Submission
 
         if question not in self._task.answers:
@@ -218,16 +210,6 @@ def _answered(names: Sequence[str], found: Mapping[str, Any]) -> Verdict:
     return Verdict(1, f"answered: {given}. Whether it is right you learn from the grading.")
 
 
-def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Those of the files that are there and no larger than 1 MiB; links are not followed."""
-    found = {}
-    for name in names:
-        path = folder / name
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
-            found[name] = path.read_bytes()
-    return found
-
-
 def open_assignment(
     name: str, student: str | None = None, folder: str | os.PathLike[str] = "."
 ) -> Assignment:
@@ -242,7 +224,8 @@ def open_assignment(
     Raises:
         ParameterError: the id is empty, or there is no assignment in the folder.
     """
-    student = default_student() if student is None else student
+    if student is None:  # the id under which nbgrader hands in
+        student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
     if not isinstance(student, str) or not student.strip():
         raise ParameterError(f"student={student!r} must be your id, a text such as 'ada'")
     return Assignment(name, student, Path(folder))

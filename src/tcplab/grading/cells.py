@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.grading import sandbox
-from tcplab.grading.assignment import MAX_FILE_BYTES
 from tcplab.grading.flags import suspicious_answers
 from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.grading.sandbox_runner import KEPT_TYPES
@@ -69,7 +68,6 @@ def run_cells(
             "files": list(files),
             "cell_timeout_s": cell_timeout_s,
             "cell_output_bytes": 20_000,
-            "file_bytes": MAX_FILE_BYTES,
         }
         outcome = _run_inside(request, folder, student, limits, unsafe)
         killer = _take_over(ran, left, outcome)

@@ -20,7 +20,6 @@ _DIGITS: Final = 4
 class Verdict:
     """The result of a check.
 
-
     Raises:
         ValueError: share is not from 0 to 1.
     """
@@ -228,15 +227,6 @@ def choice(
         if given == str(hint.value).casefold():
             return Verdict(hint.share, f"{name}: {hint.message}")
     return Verdict(0, f"{name}: not {given!r}. {wrong}".strip())
-
-
-def text(value: Any, *, name: str, at_least_words: int = 1) -> Verdict:
-    """Whether something was written at all; a person decides what it is worth."""
-    if blank := _not_answered(value, name):
-        return blank
-    if not isinstance(value, str) or len(value.split()) < at_least_words:
-        return Verdict(0, f"{name}: write at least {at_least_words} words.")
-    return Verdict(1, f"{name}: received.")
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------

@@ -77,11 +77,22 @@ def _grade(arguments: argparse.Namespace) -> int:
 
 
 def _try(arguments: argparse.Namespace) -> int:
-    from tcplab.grading.trial import Trial, table
+    from tcplab.grading.trial import Trial
+    from tcplab.tables import Table
 
     trial = Trial(arguments.course.resolve() / "solutions" / arguments.assignment)
     tried = [trial.run(name, arguments.student) for name in arguments.names or trial.names()]
-    print(table(tried))
+    rows = [
+        (
+            each.name,
+            each.expected,
+            each.total,
+            "yes" if each.as_expected else "NO",
+            " ".join(f"{name}={value}" for name, value in each.scores.items()),
+        )
+        for each in tried
+    ]
+    print(Table.of(["tried", "expected", "got", "as expected", "by question"], rows))
     for each in tried:
         for question, message in each.messages.items():
             if not each.as_expected:

@@ -11,33 +11,30 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 #: Kind of flag -> what to look for in a cell or a C file.
-PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
-    kind: re.compile(pattern)
-    for kind, pattern in {
-        "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
-        "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
-        "patches-modules": (
-            r"(subprocess|scapy|checks|builtins|json|os|sys|tcplab[\w.]*)\.\w+\s*=(?!=)"
-            r"|sys\.modules\s*\[|monkeypatch|setattr\(\s*(subprocess|builtins|json|os|sys)\b"
-        ),
-        "reads-elsewhere": (
-            r"gradebook|solutions/|/hidden\b|hidden/|judge\.py|submitted/|autograded/|/etc/(passwd|shadow)"
-            r"|/home/|/root\b|\.\./\.\."
-        ),
-        "writes-result-channel": (
-            r"/proc/self/fd|/dev/fd/|os\.fdopen|os\.dup2?\(|os\.write\(\s*[3-9]"
-            r"|range\(3,\s*\d+\)|_getframe|gc\.get_objects"
-        ),
-        "leaves-the-process": (
-            r"os\._exit|os\.kill|\bos\.fork|setsid|daemon\s*=\s*True|start_new_session|nohup"
-        ),
-        "reaches-outside": (
-            r"urllib|requests\.(get|post)|http\.client|\bcurl\b|\bwget\b|smtplib|ftplib"
-        ),
-        "raw-packets": r"AF_PACKET|SOCK_RAW|sendp\(|wrpcap\(|L2Socket|PcapWriter",
-        "uses-native-code": r"\bctypes\b|\bcffi\b|LD_PRELOAD",
-        "runs-commands": r"\bsystem\s*\(|\bpopen\s*\(|\bexecl?[vpe]*\s*\(\s*\"/|posix_spawn",
-    }.items()
+PATTERNS: Final[Mapping[str, str]] = {
+    "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
+    "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
+    "patches-modules": (
+        r"(subprocess|scapy|checks|builtins|json|os|sys|tcplab[\w.]*)\.\w+\s*=(?!=)"
+        r"|sys\.modules\s*\[|monkeypatch|setattr\(\s*(subprocess|builtins|json|os|sys)\b"
+    ),
+    "reads-elsewhere": (
+        r"gradebook|solutions/|/hidden\b|hidden/|judge\.py|submitted/|autograded/|/etc/(passwd|shadow)"
+        r"|/home/|/root\b|\.\./\.\."
+    ),
+    "writes-result-channel": (
+        r"/proc/self/fd|/dev/fd/|os\.fdopen|os\.dup2?\(|os\.write\(\s*[3-9]"
+        r"|range\(3,\s*\d+\)|_getframe|gc\.get_objects"
+    ),
+    "leaves-the-process": (
+        r"os\._exit|os\.kill|\bos\.fork|setsid|daemon\s*=\s*True|start_new_session|nohup"
+    ),
+    "reaches-outside": (
+        r"urllib|requests\.(get|post)|http\.client|\bcurl\b|\bwget\b|smtplib|ftplib"
+    ),
+    "raw-packets": r"AF_PACKET|SOCK_RAW|sendp\(|wrpcap\(|L2Socket|PcapWriter",
+    "uses-native-code": r"\bctypes\b|\bcffi\b|LD_PRELOAD",
+    "runs-commands": r"\bsystem\s*\(|\bpopen\s*\(|\bexecl?[vpe]*\s*\(\s*\"/|posix_spawn",
 }
 
 
@@ -45,7 +42,7 @@ def suspicious_source(name: str, source: str) -> list[str]:
     """Flags for one cell or file: "kind: where it is"."""
     found = []
     for kind, pattern in PATTERNS.items():
-        if hit := pattern.search(source):
+        if hit := re.search(pattern, source):
             line = source.count("\n", 0, hit.start()) + 1
             found.append(f"{kind}: {name} line {line}, {hit.group(0).strip()[:40]!r}")
     return found

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.assignment import Task, load_module, normal_id, read_files
+from tcplab.grading.assignment import Task, load_module, normal_id
 from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.sandbox import Limits
+from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
 
 MAX_MESSAGE: Final = 2000

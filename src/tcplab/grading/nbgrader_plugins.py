@@ -13,7 +13,6 @@ release_files               `c.GenerateAssignment.post_convert_hook`: the learne
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -154,10 +153,10 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             verdict = verdicts[question]
             report.scores[question] = score(verdict, float(cell.metadata.nbgrader["points"]))
             report.messages[question] = verdict.message
-            _set_outputs(cell, [_stream(verdict.message + "\n")])
+            _set_outputs(cell, [v4.new_output("stream", text=verdict.message + "\n")])
         if ran.notes and tests:
             first = next(iter(tests.values()))
-            first.outputs.insert(0, nbformat.from_dict(_stream("\n".join(ran.notes) + "\n")))
+            first.outputs.insert(0, v4.new_output("stream", text="\n".join(ran.notes) + "\n"))
         report.flags += [each for each in ran.flags if each not in report.flags]
 
     def _run_whole(self, nb: Any, folder: Path, report: Report) -> None:
@@ -170,14 +169,10 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             cell_timeout_s=self.cell_timeout_s,
             unsafe=self.unsafe_no_sandbox,
         )
-        lost = {"output_type": "error", "ename": "Stopped", "evalue": "", "traceback": []}
+        lost = v4.new_output("error", ename="Stopped", evalue="", traceback=[])
         for index, _source in cells:
             _set_outputs(nb.cells[index], ran.outputs.get(index, [lost]))
         report.flags += ran.flags
-
-
-def _stream(text: str) -> dict[str, str]:
-    return {"output_type": "stream", "name": "stdout", "text": text}
 
 
 def _set_outputs(cell: Any, outputs: Any) -> None:
@@ -187,10 +182,8 @@ def _set_outputs(cell: Any, outputs: Any) -> None:
 
 def _make_readable(folder: Path) -> None:
     """Lets the sandbox's user, who may be another, read nbgrader's copy of the submission."""
-    for directory, _folders, names in os.walk(folder):
-        Path(directory).chmod(0o755)
-        for name in names:
-            (Path(directory) / name).chmod(0o644)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 # ---- saving --------------------------------------------------------------------------------------

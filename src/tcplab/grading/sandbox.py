@@ -165,7 +165,6 @@ class Started:
     result: IO[bytes] | None
     owned: ExitStack
     started_s: float = field(default_factory=time.monotonic)
-    _deadline_s: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -192,19 +191,17 @@ class Started:
                     stream.close()
         self.owned.close()
 
-    def finish_soon(self, grace_s: float = 2.0) -> Outcome:
-        """As finish, for a program that has nothing left to do: it is stopped after the grace."""
-        self._deadline_s = time.monotonic() + grace_s
-        return self.finish()
-
-    def finish(self) -> Outcome:
+    def finish(self, within_s: float | None = None) -> Outcome:
         """Waits for its end and reads its output; stops it when that is too much.
+
+        Args:
+            within_s: for a program that has nothing left to do: it is stopped after this time.
 
         Raises:
             SandboxError: the sandbox could not be made; the message says why.
         """
         try:
-            taken, stopped = self._read()
+            taken, stopped = self._read(within_s)
             streams = {name: bytes(data) for name, data in taken.items()}
             sandboxed = self.control is not None
             if stopped is not None:
@@ -221,7 +218,7 @@ class Started:
         finally:
             self.stop()
 
-    def _read(self) -> tuple[dict[str, bytearray], str | None]:
+    def _read(self, within_s: float | None) -> tuple[dict[str, bytearray], str | None]:
         """Reads until every stream has ended, or one has passed its limit."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -231,8 +228,7 @@ class Started:
             "result": self.limits.result_bytes,
         }
         taken: dict[str, bytearray] = {name: bytearray() for name in most}
-        # A little longer than the sandbox's own watch, which is the one that says why.
-        deadline_s = self._deadline_s or self.started_s + self.limits.wall_s + 5
+        deadline_s = self._deadline_s() if within_s is None else time.monotonic() + within_s
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ, "output")
             selector.register(self.process.stderr, selectors.EVENT_READ, "errors")
@@ -253,11 +249,14 @@ class Started:
                         return taken, "output"
         return taken, None
 
+    def _deadline_s(self) -> float:
+        """A little later than the sandbox's own watch ends it, which is the one that says why."""
+        return self.started_s + self.limits.wall_s + 5
+
     def _report(self, errors: bytes) -> dict[str, Any]:
-        """How it ended, as sandbox_run says it; without a sandbox, as its process does."""
+        """The end as sandbox_run reports it; without a sandbox, as the process itself shows it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            left_s = self.started_s + self.limits.wall_s + 5 - time.monotonic()
-            self.process.wait(timeout=max(left_s, 0.1))
+            self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
         if self.control is None:
             report = {"exit_status": -1, "signal": 0, "stopped_by": "", "left_behind": 0}
             if (code := self.process.returncode) is None:

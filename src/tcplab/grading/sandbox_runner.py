@@ -27,6 +27,8 @@ from typing import IO, Any, Final
 MAX_DEPTH: Final = 5
 MAX_ITEMS: Final = 10_000
 MAX_TEXT: Final = 100_000
+#: A file larger than this is no C source.
+MAX_FILE_BYTES: Final = 1 << 20
 #: Exit status of a cell that could not be interrupted.
 STUCK: Final = 97
 
@@ -76,13 +78,13 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     return {"unsupported": str(kind.__name__)[:80]}
 
 
-def files(names: Sequence[str], most_bytes: int) -> dict[str, str]:
-    """The files' bytes in base64."""
+def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Those of the files that are there and no larger than 1 MiB; links are not followed."""
     found = {}
     for name in names:
-        path = Path(name)
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= most_bytes:
-            found[name] = base64.b64encode(path.read_bytes()).decode()
+        path = folder / name
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
+            found[name] = path.read_bytes()
     return found
 
 
@@ -214,7 +216,11 @@ def main() -> None:
         say(cell=cell["index"], outputs=outputs)
     names = request["names"]
     answers = {name: plain(shell.user_ns.get(name)) for name in names}
-    say(answers=answers, files=files(request["files"], request["file_bytes"]))
+    files = read_files(Path(), request["files"])
+    say(
+        answers=answers,
+        files={name: base64.b64encode(data).decode() for name, data in files.items()},
+    )
     out.flush()
     # Threads and exit handlers of the cells must not delay the end.
     os._exit(0)

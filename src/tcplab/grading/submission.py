@@ -31,6 +31,8 @@ _COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
+#: A server has nothing left to do when its peer has gone.
+_GRACE_S: Final = 2.0
 NOBODY_LISTENED: Final = "nobody listened"
 
 
@@ -236,10 +238,10 @@ def _as_server(
     with start(_with_port(arguments, port), host=network.server) as started:
         ended = started.process.poll
         if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
-            return started.finish_soon(), None, NOBODY_LISTENED
+            return started.finish(_GRACE_S), None, NOBODY_LISTENED
         with Running(network.client, _with_port(peer, port)) as connector:
             report = _report(connector, timeout_s=float(started.limits.wall_s))
-        return started.finish_soon(), *report
+        return started.finish(_GRACE_S), *report
 
 
 def _with_port(words: Sequence[str], port: int) -> list[str]:

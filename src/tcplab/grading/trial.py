@@ -16,15 +16,15 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import load_module
 from tcplab.grading.checks import score
-from tcplab.grading.judging import Judge
+from tcplab.grading.judging import Judge, parts_of
 from tcplab.grading.release import released_files
 from tcplab.grading.staging import stage
 
@@ -80,11 +80,8 @@ class Trial:
             raise ParameterError(f"{path}: no such file; the notebook has its folder's name")
         self._notebook = nbformat.read(path, as_version=4)
         self._judge = Judge(source)
-        self.points = {
-            own["grade_id"]: float(own["points"])
-            for cell in self._notebook.cells
-            if (own := cell.metadata.get("nbgrader", {})).get("grade") and not own.get("solution")
-        }
+        tests, self._cells = parts_of(self._notebook)
+        self.points = {name: float(cell.metadata.nbgrader.points) for name, cell in tests.items()}
         self.mutants: Mapping[str, Mutant] = {}
         if (path := source / "hidden" / "mutants.py").is_file():
             self.mutants = load_module(path, f"tcplab_mutants_{self.name}").MUTANTS
@@ -97,12 +94,8 @@ class Trial:
     @property
     def all_points(self) -> float:
         """The same with those that a person gives."""
-        tasks = [cell.metadata.get("nbgrader", {}) for cell in self._notebook.cells]
-        return self.full + sum(
-            float(own["points"])
-            for own in tasks
-            if own.get("task") or (own.get("grade") and own.get("solution"))
-        )
+        cells = self._notebook.cells
+        return sum(float(cell.metadata.get("nbgrader", {}).get("points", 0)) for cell in cells)
 
     def names(self) -> list[str]:
         """The names of everything that can be tried."""
@@ -123,7 +116,7 @@ class Trial:
         if name not in self.names():
             raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
-        cells = list(self._cells(name, mutant))
+        cells = self._changed_cells(name, mutant)
         with tempfile.TemporaryDirectory(prefix="tcplab-trial-") as directory:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
@@ -138,18 +131,15 @@ class Trial:
             ran.flags,
         )
 
-    def _cells(self, name: str, mutant: Mutant) -> Iterator[tuple[int, str]]:
-        known = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells}
-        if lost := set(mutant.answers) - known:
+    def _changed_cells(self, name: str, mutant: Mutant) -> list[tuple[int, str]]:
+        ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells]
+        if lost := set(mutant.answers) - set(ids):
             raise ParameterError(f"mutant {name}: no answer cell {', '.join(sorted(lost))}")
-        for index, cell in enumerate(self._notebook.cells):
-            own = cell.metadata.get("nbgrader", {})
-            if cell.cell_type != "code" or own.get("grade"):
-                continue
-            source = cell.source
-            if name == "untouched":
-                source = _SOLUTION.sub("", source)
-            yield index, mutant.answers.get(own.get("grade_id"), source)
+        changed = []
+        for index, source in self._cells:
+            given = _SOLUTION.sub("", source) if name == "untouched" else source
+            changed.append((index, mutant.answers.get(ids[index], given)))
+        return changed
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
         """The folder as it would be handed in."""
@@ -166,20 +156,3 @@ class Trial:
                 text = text.replace(old, new)
             (folder / file).write_text(text)
             (folder / file).chmod(0o644)
-
-
-def table(tried: Sequence[Tried]) -> Any:
-    """A table with one row per trial."""
-    from tcplab.tables import Table
-
-    rows = [
-        (
-            each.name,
-            each.expected,
-            each.total,
-            "yes" if each.as_expected else "NO",
-            " ".join(f"{name}={value}" for name, value in each.scores.items()),
-        )
-        for each in tried
-    ]
-    return Table.of(["tried", "expected", "got", "as expected", "by question"], rows)
