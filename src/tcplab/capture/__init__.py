@@ -12,7 +12,7 @@ from tcplab.capture.capture import Capture, open_capture
 from tcplab.capture.live import LiveSniff, sniff_live
 from tcplab.capture.packets import Packets
 from tcplab.capture.recording import Recording, record
-from tcplab.capture.wire import WireRecording, record_wire
+from tcplab.capture.wire import record_wire
 from tcplab.pcap import CaptureLossWarning, CaptureTruncatedWarning
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "LiveSniff",
     "Packets",
     "Recording",
-    "WireRecording",
     "open_capture",
     "record",
     "record_wire",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tcplab.capture.capture import Capture
@@ -15,42 +17,9 @@ if TYPE_CHECKING:
     from tcplab.lab import Link
 
 
-class WireRecording:
-    """A recording of all that passes the wire: see :func:`record_wire`."""
-
-    def __init__(self, link: Link, *, snaplen: int = HEADERS_ONLY) -> None:
-        self._link = link
-        self._snaplen = snaplen
-        self._capture: Capture | None = None
-
-    def __enter__(self) -> Capture:
-        file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)
-        try:
-            self._link.command(f"capture {file.name} snaplen={self._snaplen}")
-        except BaseException:
-            file.close()
-            raise
-        finally:
-            os.unlink(file.name)  # noqa: PTH108  (the wire has it open; nobody else needs a name)
-        self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
-        self._capture._why_empty = "the recording goes on; its packets are there when it has ended"
-        return self._capture
-
-    def __exit__(self, *_: object) -> None:
-        assert self._capture is not None
-        self._link.command("capture off")  # answered when the file is complete
-        self._capture._why_empty = None
-        if self._capture.drops:
-            warnings.warn(
-                f"{self._capture.drops} packets came while the wire's receive ring was full: it"
-                " neither forwarded nor recorded them (a lower rate or a less busy machine helps)",
-                CaptureLossWarning,
-                stacklevel=2,
-            )
-
-
-def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
-    """Record at the wire while the body of a with statement runs.
+@contextmanager
+def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]:
+    """Records at the wire while the body of a with statement runs.
 
     The file has an interface for each side. A packet is there once as it entered and once as it
     left; of one that was dropped the second record carries the reason, and each carries the length
@@ -67,4 +36,25 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> WireRecording:
     Raises:
         LabError: the wire cannot write the file, or has ended.
     """
-    return WireRecording(link, snaplen=snaplen)
+    file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)  # noqa: SIM115
+    try:
+        link.command(f"capture {file.name} snaplen={snaplen}")
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        os.unlink(file.name)  # noqa: PTH108  (the wire has it open; nobody else needs a name)
+    capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
+    capture._why_empty = "the recording goes on; its packets are there when it has ended"
+    try:
+        yield capture
+    finally:
+        link.command("capture off")  # answered when the file is complete
+        capture._why_empty = None
+        if capture.drops:
+            warnings.warn(
+                f"{capture.drops} packets came while the wire's receive ring was full: it neither"
+                " forwarded nor recorded them (a lower rate or a less busy machine helps)",
+                CaptureLossWarning,
+                stacklevel=3,
+            )

@@ -131,9 +131,9 @@ class Interfaces:
         fields = {"index": self.index(name), "flags": up, "change": up}
         self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
 
-    def add_address(self, name: str, address: str, prefix_bits: int = 24) -> None:
-        """Gives an interface an IPv4 address."""
-        fields = {"family": socket.AF_INET, "prefixlen": prefix_bits, "index": self.index(name)}
+    def add_address(self, name: str, address: str) -> None:
+        """Gives an interface an IPv4 address of a /24."""
+        fields = {"family": socket.AF_INET, "prefixlen": 24, "index": self.index(name)}
         attributes = [("IFA_LOCAL", address), ("IFA_ADDRESS", address)]
         what = f"giving {name} the address {address}"
         self._ask(

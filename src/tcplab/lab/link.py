@@ -11,7 +11,9 @@ from tcplab.checks import choice, number, whole
 from tcplab.errors import LabError, ParameterError
 
 if TYPE_CHECKING:
-    from tcplab.capture import WireRecording
+    from contextlib import AbstractContextManager
+
+    from tcplab.capture import Capture
 
 MAX_DELAY_MS: Final = 2000.0
 
@@ -122,7 +124,7 @@ class Link:
         """
         self.command(f"script {self._direction_key(direction)} {rule}")
 
-    def capture(self, **options: Any) -> WireRecording:
+    def capture(self, **options: Any) -> AbstractContextManager[Capture]:
         """Records at the wire itself what entered, left and was dropped, with the reason.
 
         Lossless up to the rate that the wire forwards. See tcplab.capture.record_wire.

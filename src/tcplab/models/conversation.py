@@ -10,7 +10,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from tcplab.checks import choice, number, whole
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver, SimulatedAck
@@ -29,7 +29,7 @@ from tcplab.models.window import OfferedWindow
 Kind: TypeAlias = Literal[
     "write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown"
 ]
-_KINDS: Final = ("write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown")
+_KINDS: Final = get_args(Kind)
 _OPTIONS: Final = ("cork", "nodelay", "quickack")
 MAX_EVENTS: Final = 2_000_000
 
@@ -151,8 +151,6 @@ class Simulation:
     call_ms: tuple[float, ...]
     #: (time_ms, sequence number) each time that the peer's application has read.
     delivered: tuple[tuple[float, int], ...]
-    #: Of the last event.
-    end_ms: float
 
     @property
     def data(self) -> tuple[SimulatedSegment, ...]:
@@ -220,22 +218,21 @@ class _End:
         line: _Line,
         sender: NagleSender,
         receiver: Receiver,
-        established: float,
+        established_ms: float,
+        note: Callable[[SimulatedSegment | None, SimulatedAck | None, int], None],
     ) -> None:
         self.loop = loop
         self.line = line
         self.sender = sender
         self.receiver = receiver
         self.other: _End = self
-        self.note: Callable[[SimulatedSegment | None, SimulatedAck | None], None] = (
-            lambda _segment, _ack: None
-        )
+        self.note = note
         self.readable: Callable[[], None] = lambda: None
         self.acked: Callable[[], None] = lambda: None
         self.unread = 0
         self.ended = False
         self._set_timers: set[float] = set()
-        self.established_ms = established
+        self.established_ms = established_ms
 
     # What leaves.
 
@@ -252,7 +249,7 @@ class _End:
 
     def _launch(self, segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
         upto, window = self.receiver.next_seq, self.receiver.window_bytes
-        self.note(segment, ack)
+        self.note(segment, ack, upto)
         size = segment.payload_bytes if segment else 0
         self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
 
@@ -452,7 +449,6 @@ def simulate(
         tuple(sorted(packets, key=lambda packet: packet.time_ms)),
         tuple(client.began),
         tuple(server.delivered),
-        loop.now,
     )
 
 
@@ -466,14 +462,12 @@ def _connect(
     nodelay: bool = False,
     cork: bool = False,
 ) -> tuple[_End, _End]:
-    lines = (_Line(loop, path), _Line(loop, path))
     ends = []
-    for side, line in enumerate(lines):
-        established = side * path.rtt_ms / 2
+    for outgoing in (True, False):
         sender = NagleSender(
             mss_bytes=path.mss,
-            nodelay=peer.nodelay if side else nodelay,
-            cork=cork and side == 0,
+            nodelay=nodelay if outgoing else peer.nodelay,
+            cork=cork and outgoing,
             nagle=path.nagle,
             cwnd_segments=path.cwnd_segments,
             window_bytes=path.window_bytes,
@@ -489,23 +483,20 @@ def _connect(
         )
         if peer.acks == "classic":
             receiver = ClassicReceiver(delay_ms=peer.classic_delay_ms)
-        ends.append(_End(loop, line, sender, receiver, established))
-    client, server = ends
-    client.other, server.other = server, client
-
-    def note(
-        outgoing: bool, end: _End
-    ) -> Callable[[SimulatedSegment | None, SimulatedAck | None], None]:
         late_ms = 0.0 if outgoing else path.rtt_ms / 2
 
-        def add(segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
+        def note(
+            segment: SimulatedSegment | None,
+            ack: SimulatedAck | None,
+            upto: int,
+            outgoing: bool = outgoing,
+            late_ms: float = late_ms,
+        ) -> None:
             why = ack.why if ack else ""
             seen_ms = loop.now + late_ms
-            packets.append(
-                SimulatedPacket(number_, outgoing, seen_ms, segment, end.receiver.next_seq, why)
-            )
+            packets.append(SimulatedPacket(number_, outgoing, seen_ms, segment, upto, why))
 
-        return add
-
-    client.note, server.note = note(True, client), note(False, server)
+        ends.append(_End(loop, _Line(loop, path), sender, receiver, late_ms, note))
+    client, server = ends
+    client.other, server.other = server, client
     return client, server

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import choice, whole
-from tcplab.models.conversation import Call, NetworkPath, Peer, Simulation, simulate
+from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 
@@ -38,18 +37,10 @@ class MessageCost:
 
     #: From the first write of a message to that of the next.
     ms_per_message: float
-    #: From the first write until the peer's application has all of it.
-    delivered_ms: float
     #: That the client sends.
     data_segments_per_message: float
-    #: Packets without data, in both directions.
-    acks_per_message: float
-    #: All packets of both directions, headers and framing included.
-    wire_bytes_per_message: float
     #: Of the client: writes, options and the read of the reply.
     system_calls_per_message: int
-    #: Of the first message, which quick ACKs favour.
-    first_ms: float
     #: What the client's segments had waited for, with how many there were a message.
     reasons: dict[str, float]
 
@@ -86,45 +77,28 @@ def message_cost(
     whole("reply_bytes", reply_bytes, 0, 1 << 20, fix="0 is for no reply")
     body = message_calls(writes, option)
     wait = Call("read", reply_bytes) if reply_bytes else Call("drain")
-    total = sum(writes)
-    peer = replace(
-        peer, reply_every_bytes=total if reply_bytes else 0, reply_bytes=max(reply_bytes, 1)
-    )
+    every_bytes = sum(writes) if reply_bytes else 0
+    peer = replace(peer, reply_every_bytes=every_bytes, reply_bytes=max(reply_bytes, 1))
     count = warm_up + messages
     # One more message, so that the last one measured has an end; it is not looked at.
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
-    ends = _delivery_times(result, [total * (i + 1) for i in range(count)])
     begin_ms, end_ms = starts[warm_up], starts[count]
-    packets = [p for p in result.packets if begin_ms <= p.time_ms < end_ms]
-    data = [p.segment for p in packets if p.segment and p.outgoing]
+    data = [
+        packet.segment
+        for packet in result.packets
+        if packet.segment and packet.outgoing and begin_ms <= packet.time_ms < end_ms
+    ]
     waits: dict[str, float] = {}
     for segment in data:
         if segment.waited_for:
             waits[segment.waited_for] = waits.get(segment.waited_for, 0.0) + 1 / messages
     return MessageCost(
         ms_per_message=(end_ms - begin_ms) / messages,
-        delivered_ms=sum(ends[i] - starts[i] for i in range(warm_up, count)) / messages,
         data_segments_per_message=len(data) / messages,
-        acks_per_message=sum(p.segment is None for p in packets) / messages,
-        wire_bytes_per_message=sum(
-            path.around.wire_bytes(p.segment.payload_bytes if p.segment else 0) for p in packets
-        )
-        / messages,
         system_calls_per_message=len(body) + bool(reply_bytes),
-        first_ms=starts[1] - starts[0],
         reasons=waits,
     )
-
-
-def _delivery_times(result: Simulation, ends: Sequence[int]) -> list[float]:
-    reads = deque(result.delivered)
-    times = []
-    for end in ends:
-        while reads and reads[0][1] < end:
-            reads.popleft()
-        times.append(reads[0][0] if reads else float("inf"))
-    return times
 
 
 def segment_sizes(

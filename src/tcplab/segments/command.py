@@ -6,10 +6,9 @@ import argparse
 import json
 from typing import Any, Final, TextIO
 
-import numpy as np
-
 from tcplab.segments import SegmentArray, flag_names, from_file, summary, write_csv, write_json
 from tcplab.segments.table import TCP
+from tcplab.segments.text import plain_rows
 
 SUMMARY: Final = "the TCP and UDP segments of a capture file (pcap or pcapng), a line each"
 
@@ -59,25 +58,20 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
     if not 0 <= number < many:
         known = f"0 to {many - 1}" if many > 1 else "only 0" if many else "none"
         raise ValueError(f"--connection {number} is not in {file}; it has {known}")
-    chosen: SegmentArray = rows[rows["connection"] == number]
-    return chosen
+    return rows.of(number)
 
 
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     """A line per segment, times since the first; the ends of a connection before its first."""
     out.write(_LINE.format(*_HEADINGS) + "\n")
-    names = rows.dtype.names or ()
     start = int(rows["time_ns"].min()) if len(rows) else 0
     seen: set[int] = set()
-    plain = np.asarray(rows)
-    for at in range(0, len(plain), 4096):
-        for values in plain[at : at + 4096].tolist():
-            row = dict(zip(names, values, strict=True))
-            number = row["connection"]
-            if number not in seen:
-                seen.add(number)
-                out.write(f"connection {number}: {rows.connections[number]}\n")
-            out.write(_line(row, start, number if len(rows.connections) > 1 else None))
+    for row in plain_rows(rows):
+        number = row["connection"]
+        if number not in seen:
+            seen.add(number)
+            out.write(f"connection {number}: {rows.connections[number]}\n")
+        out.write(_line(row, start, number if len(rows.connections) > 1 else None))
 
 
 def _line(row: dict[str, Any], start_ns: int, number: int | None) -> str:

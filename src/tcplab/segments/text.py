@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from tcplab.segments.table import Array, SegmentArray
+from tcplab.segments.table import SegmentArray
 
 _FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
@@ -23,34 +23,27 @@ def flag_names(flags: int) -> str:
 def write_csv(segments: SegmentArray, out: TextIO) -> None:
     """A line of column names, and a line per segment; truths are 0 and 1, flags are in words."""
     writer = csv.writer(out)
-    names = segments.dtype.names or ()
-    writer.writerow(names)
-    flags = names.index("flags")
-    for row in _rows(segments):
-        writer.writerow(
-            [
-                flag_names(value) if i == flags else int(value) if value is True else value or 0
-                for i, value in enumerate(row)
-            ]
-        )
+    writer.writerow(segments.dtype.names or ())
+    for row in plain_rows(segments):
+        numbers = {name: int(value) for name, value in row.items()}
+        writer.writerow((numbers | {"flags": flag_names(row["flags"])}).values())
 
 
 def write_json(segments: SegmentArray, out: TextIO) -> None:
     """One object: "connections", a list of their ends, and "segments", a list of objects."""
-    names = segments.dtype.names or ()
     ends = [dataclasses.asdict(connection) for connection in segments.connections]
     out.write('{"connections": ' + json.dumps(ends) + ', "segments": [')
     separator = "\n"
-    for row in _rows(segments):
-        each = dict(zip(names, row, strict=True))
-        each["flags"] = flag_names(each["flags"])
-        out.write(separator + json.dumps(each))
+    for row in plain_rows(segments):
+        out.write(separator + json.dumps(row | {"flags": flag_names(row["flags"])}))
         separator = ",\n"
     out.write("]}\n")
 
 
-def _rows(segments: Array) -> Iterator[tuple[Any, ...]]:
-    """Python values, not all of them at once."""
+def plain_rows(segments: SegmentArray) -> Iterator[dict[str, Any]]:
+    """Column -> Python value, row by row; not all of them at once."""
+    names = segments.dtype.names or ()
     plain = np.asarray(segments)
     for start in range(0, len(plain), 4096):
-        yield from plain[start : start + 4096].tolist()
+        for row in plain[start : start + 4096].tolist():
+            yield dict(zip(names, row, strict=True))
