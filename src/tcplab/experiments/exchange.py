@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -22,7 +22,7 @@ from typing import (
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between
 from tcplab.experiments.mode import at_network
-from tcplab.experiments.result import Variant
+from tcplab.experiments.result import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.programs import SocketOptions, TcpInfo, read_log
 from tcplab.timeline import Exchange, Timeline
@@ -64,6 +64,11 @@ class ExchangeVariant(Variant, Generic[R]):
         """The programs' report."""
         return self.exchange.result
 
+    def row(self) -> dict[str, Any]:
+        """The label, then the plain data of the programs' report and of the variant."""
+        congestion = self.result.options.congestion
+        return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
+
     def timeline(self) -> Timeline:
         """Writes, segments and ACKs on one clock, with the reason for each wait.
 
@@ -78,8 +83,9 @@ def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
     return rtt_ms == 0 and not segments
 
 
-@contextmanager
-def exchange_network(given: Network | None, rtt_ms: float, *, segments: bool) -> Iterator[Network]:
+def exchange_network(
+    given: Network | None, rtt_ms: float, *, segments: bool
+) -> AbstractContextManager[Network]:
     """The network that was given, else one of our own.
 
     Raises:
@@ -88,8 +94,7 @@ def exchange_network(given: Network | None, rtt_ms: float, *, segments: bool) ->
     """
     if segments and isinstance(given, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
-    with at_network(given, rtt_ms=rtt_ms) as network:
-        yield network
+    return at_network(given, rtt_ms=rtt_ms)
 
 
 def record_exchange(

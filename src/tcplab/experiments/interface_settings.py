@@ -28,7 +28,7 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
     In a thread: pyroute2 drives an event loop, and in a notebook's thread one is running already.
 
     Args:
-        host: whose network it is to see; None for the machine's own.
+        host: on whose network the socket is; None for the machine's own.
         work: is called once.
     """
 

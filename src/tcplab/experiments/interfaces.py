@@ -31,7 +31,7 @@ class Interface(Variant):
 
     key_fields = 2
 
-    host: str  #: Whose: "client" or "server" of the laboratory, "the machine", "bsd (published)"
+    host: str  #: "client" or "server" of the laboratory, "the machine", "bsd (published)"
     name: str  #: As the kernel calls it
     mtu_bytes: int  #: Longest IP packet that it takes
     kind: str  #: "loopback", "veth", "ethernet", "bridge", ... or what the kernel calls it
@@ -85,9 +85,6 @@ def measure(network: Network | None = None) -> Interfaces:
 
     Args:
         network: a Lab of its own unless given; on Loopback there is only the machine.
-
-    Raises:
-        LabError: no laboratory can be made here, or it is closed.
     """
     with at_network(network) as network:
         found = list(PUBLISHED)

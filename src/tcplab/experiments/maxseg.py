@@ -71,11 +71,7 @@ class MaxSeg(Result[MaxSegVariant]):
 
 @experiment("maxseg")
 def measure() -> MaxSeg:
-    """TCP_MAXSEG before and after connect(), beside the segments of a capture.
-
-    Raises:
-        LabError: no laboratory can be made here.
-    """
+    """TCP_MAXSEG before and after connect(), beside the segments of a capture."""
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
         localhost = LabLoopback(ethernet)

@@ -58,7 +58,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult]):
     exchange: Exchange[QuotesResult]  #: the connection of the requests is the client's
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """The mode, with the batch's size if there is one."""
         return self.mode.replace("batch", f"batch {self.result.batch}")
 
@@ -91,14 +91,10 @@ class QuotesVariant(ExchangeVariant[QuotesResult]):
         return None if rows is None else len(rows.acks()) / self.result.quotes
 
     def row(self) -> dict[str, Any]:
-        """The variant as one row of plain data."""
+        """The plain data, with the article's figures and the model's."""
         published = self.mode == "two" and self.server == "delaying"
         times = self.exchange_ms()
-        return {
-            "variant": self.name,
-            "server": self.server,
-            "quotes": self.result.quotes,
-            "quotes_per_s": self.result.quotes_per_s,
+        return ExchangeVariant.row(self) | {
             "published_quotes_per_s": PUBLISHED["two_quotes_per_s"] if published else None,
             "model_quotes_per_s": model_per_s(self.mode, self.server, self.result.batch),
             "exchanges": len(times),
@@ -107,7 +103,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult]):
             "stalled_share": self.stalled_share,
             "segments_per_quote": self.segments_per_quote,
             "pure_acks_per_quote": self.pure_acks_per_quote,
-            "congestion": self.result.options.congestion,
         }
 
 

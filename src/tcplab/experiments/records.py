@@ -67,7 +67,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult]):
     exchange: Exchange[RecordsResult]
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """The mode, and the batch's size if it is one."""
         return f"batch {self.result.batch}" if self.mode == "batch" else self.mode
 
@@ -90,32 +90,21 @@ class RecordsVariant(ExchangeVariant[RecordsResult]):
         """
         if self.exchange.segments is None:
             raise ValueError(
-                f"the segments of {self.name!r} were only counted; those of unbuffered modes"
+                f"the segments of {self.label!r} were only counted; those of unbuffered modes"
                 " are kept, when measured in a Lab"
             )
         return ExchangeVariant.timeline(self)
 
     def row(self) -> dict[str, Any]:
-        """The variant as one row of plain data."""
+        """The plain data, with the article's figures and the model's."""
         published = self.mode == "unbuffered" and self.receiver == "delaying"
-        return {
-            "variant": self.name,
-            "receiver": self.receiver,
-            "records": self.result.records,
-            "records_per_s": self.result.records_per_s,
+        return ExchangeVariant.row(self) | {
             "published_records_per_s": PUBLISHED["unbuffered_records_per_s"] if published else None,
             "model_records_per_s": model_per_s(self.mode, self.receiver),
-            "bytes": self.result.bytes,
-            "sends": self.result.sends,
             "median_send_us": self.result.send_us.median,
             "longest_send_us": self.result.send_us.max,
-            "data_segments": self.data_segments,
             "segments_per_record": self.segments_per_record,
             "bytes_per_segment": self.result.bytes / self.data_segments,
-            "one_record_reads": self.result.one_record_reads,
-            "split_records": self.result.split_records,
-            "reads": self.result.reads,
-            "congestion": self.result.options.congestion,
         }
 
 

@@ -16,6 +16,12 @@ from tcplab.tables import Column, Table
 _PLAIN: Final = (bool, int, float, str, NoneType)
 
 
+def plain_fields(data: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are numbers, texts or None."""
+    values = {each.name: getattr(data, each.name) for each in fields(data)}
+    return {name: each for name, each in values.items() if isinstance(each, _PLAIN)}
+
+
 class Variant:
     """One of the compared cases: base of frozen dataclasses whose first fields are their key."""
 
@@ -36,9 +42,7 @@ class Variant:
 
     def row(self) -> dict[str, Any]:
         """The label as "variant", then the fields that are plain data."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
-        plain = {name: each for name, each in values.items() if isinstance(each, _PLAIN)}
-        return {"variant": self.label, **plain}
+        return {"variant": self.label, **plain_fields(self)}
 
 
 V = TypeVar("V", bound=Variant)

@@ -48,9 +48,6 @@ def measure(network: Network | None = None) -> Routes:
 
     Args:
         network: a Lab of its own unless given; on Loopback there is only localhost.
-
-    Raises:
-        LabError: no laboratory can be made here, or it is closed.
     """
     with at_network(network) as network:
         targets = {"localhost": "127.0.0.1"}

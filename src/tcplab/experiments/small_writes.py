@@ -97,26 +97,22 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult]):
         return times
 
     def row(self) -> dict[str, Any]:
-        """The variant as one row of plain data.
+        """The plain data, and the medians of the messages.
 
         Times and segments per message are medians over the messages. A connection's first ones are
         special: they are acknowledged at once, and no more may leave than the initial congestion
         window allows.
         """
         counts = self.segments_per_message()
-        return {
-            "variant": self.mode,
-            "messages": self.result.messages,
+        return ExchangeVariant.row(self) | {
             "ms_per_message": self.ms_per_message,
             "mean_ms_per_message": self.result.ms_per_message,
             "p99_us": self.result.message_us.p99,
-            "bytes_per_ms": self.result.bytes_per_ms,
             "data_segments_per_message": counts and statistics.median(counts),
             "data_segments_first_message": counts and counts[0],
             "retransmissions": self.retransmissions,
             "system_calls_per_message": self.result.system_calls / self.result.messages,
             "published_ms_per_message": PUBLISHED_MS_PER_MESSAGE.get(self.mode),
-            "congestion": self.result.options.congestion,
         }
 
 

@@ -30,13 +30,8 @@ _RECEIVERS: Final = {
 def records(result: Records) -> Picture:
     """Records per second of each variant, on a logarithmic scale, with the published rate."""
     bars = [
-        _Bar(
-            each.name,
-            each.receiver,
-            each.result.records_per_s,
-            each.row()["published_records_per_s"],
-        )
-        for each in result.variants
+        _Bar(each.label, each.receiver, row["records_per_s"], row["published_records_per_s"])
+        for each, row in zip(result.variants, result.rows(), strict=True)
     ]
     return _draw_rates(bars, "records", result)
 
@@ -45,8 +40,10 @@ def records(result: Records) -> Picture:
 def quotes(result: Quotes) -> Picture:
     """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
     bars = [
-        _Bar(each.name, each.server, each.result.quotes_per_s, each.row()["published_quotes_per_s"])
-        for each in result.variants
+        _Bar(
+            each.label, each.server, each.result.quotes_per_s, each.row()["published_quotes_per_s"]
+        )
+        for each, row in zip(result.variants, result.rows(), strict=True)
     ]
     return _draw_rates(bars, "quotes", result)
 
