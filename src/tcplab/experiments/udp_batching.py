@@ -65,9 +65,7 @@ class Batching(Result[BatchingVariant]):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per method; rates are of what arrived."""
-        return [
-            {**each.row(), "times_plain": self.times_plain(each.name)} for each in self.variants
-        ]
+        return [each.row() | {"times_plain": self.times_plain(each.name)} for each in self.variants]
 
 
 @experiment("udp-batching", on_loopback=True)
