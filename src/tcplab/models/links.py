@@ -225,7 +225,6 @@ def transfer_ms(
     rate_mbit: float,
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
-    initial_cwnd: int = INITIAL_CWND_SEGMENTS,
 ) -> float:
     """From the first byte sent to the last one arrived, without loss: slow start, then the link.
 
@@ -236,7 +235,7 @@ def transfer_ms(
     full = mss_bytes(mtu_bytes, around)
     per_segment_ms = serialisation_ms(full, rate_mbit, around)
     left = packet_count(data_bytes, mtu_bytes, around)
-    cwnd = whole("initial_cwnd", initial_cwnd, 1, fix="a sender may send at least one segment")
+    cwnd = INITIAL_CWND_SEGMENTS
     elapsed_ms = 0.0
     while left > cwnd and cwnd * per_segment_ms < rtt_ms + per_segment_ms:
         elapsed_ms += rtt_ms + per_segment_ms

@@ -111,15 +111,8 @@ def send_file(
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
     both = ["-j", str(connections), "--header", str(header.header_bytes)]
-    taker = [
-        "sendfile_server",
-        "-p",
-        str(run.port),
-        "-b",
-        buffer_size(receiver.rcvbuf_bytes),
-        *both,
-    ]
-    taker += [*run.server_options(network), *short_options(o=receiver.output)]
+    taker = ["sendfile_server", "-p", str(run.port), "-b", buffer_size(receiver.rcvbuf_bytes)]
+    taker += [*both, *run.server_options(network), *short_options(o=receiver.output)]
     taker += [*short_options(r=receiver.read_bytes), *long_options(discard=receiver.discard)]
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
