@@ -150,7 +150,7 @@ def test_it_is_readable(name: str) -> None:
     assert_readable(MADE[name]())
 
 
-def test_the_sweep_tells_knees_and_the_worst_point() -> None:
+def test_sweep_names_knees_and_worst_point() -> None:
     title = MADE["buffer_sweep"]().title
     assert "58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms" in title
     assert "with 8,192 bytes asked for at 40 ms it is 1.8 of 47 Mbit/s" in title
@@ -158,13 +158,13 @@ def test_the_sweep_tells_knees_and_the_worst_point() -> None:
     assert "send buffer" in send.alt
 
 
-def test_the_limits_count_what_was_recognised() -> None:
+def test_limits_count_recognised_bounds() -> None:
     assert "4 of 4 slow transfers" in MADE["buffer_limits"]().title
     wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0.9, 0, 1)
     assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
 
 
-def test_the_closed_window_and_its_probes() -> None:
+def test_closed_window_and_probes() -> None:
     picture = MADE["zero_window"]()
     assert "closes its window after 14,480 bytes; the sender asks 2 times" in picture.title
     assert "closed from 80 to 1520 ms; probes at 300, 750 ms" in picture.alt
@@ -173,7 +173,7 @@ def test_the_closed_window_and_its_probes() -> None:
         figures.zero_window(zero_window(closes=False))
 
 
-def test_autotuning_and_queues_name_the_best_and_the_worst() -> None:
+def test_autotuning_and_queues_name_best_and_worst() -> None:
     title = MADE["autotuning"]().title
     assert "a buffer left to the kernel: 94 Mbit/s" in title
     assert "SO_RCVBUF 65,536: 16 Mbit/s" in title
@@ -206,6 +206,6 @@ def test_the_corks() -> None:
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],
 )
-def test_nothing_to_draw_is_said(draw: Callable[[], Any]) -> None:
+def test_nothing_to_draw_is_refused(draw: Callable[[], Any]) -> None:
     with pytest.raises(ValueError, match="draw"):
         draw()

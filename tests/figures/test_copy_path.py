@@ -22,7 +22,7 @@ def chain(pipeline: object, mb_per_s: float, missing: str = "") -> Chain:
 
 @pytest.mark.parametrize("receiver", RECEIVERS)
 @pytest.mark.parametrize("sender", SENDERS)
-def test_the_path_shows_every_copy_of_the_model(sender: str, receiver: str) -> None:
+def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
     pipeline = compose("zeros", sender, receiver, block_bytes=4 << 20)
     picture = figures.copy_path(
         Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {}), COMPOSED
@@ -44,7 +44,7 @@ def test_every_way_of_the_text_has_a_path(key: str) -> None:
     )
 
 
-def test_a_way_that_was_not_measured_says_why() -> None:
+def test_unmeasured_variant_is_named_with_reason() -> None:
     result = Pipes([chain("dd-nc", 1, missing="missing: nc")], {})
     with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
         figures.copy_path(result, "dd-nc")

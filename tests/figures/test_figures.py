@@ -125,7 +125,7 @@ MADE = {
 # ---- what they say -------------------------------------------------------------------------------
 
 
-def test_the_title_states_the_finding_and_the_numbers_agree() -> None:
+def test_title_agrees_with_the_table() -> None:
     picture = figures.timeline(small_writes())
     assert picture.title == (
         "15 writes, 30 bytes, 2 segments, 44.1 ms: 28 bytes held 44.0 ms by Nagle, waiting for an"
@@ -148,7 +148,7 @@ def test_nothing_held_is_a_finding_too() -> None:
     assert "30 bytes held 10 µs by the cork" in figures.timeline(corked()).title
 
 
-def test_a_typical_message_is_drawn_unless_one_is_named() -> None:
+def test_typical_message_is_the_default() -> None:
     timeline = small_writes(5)
     assert figures.choose_message(timeline) > 1  # the first one is special
     assert "message 1 of" in figures.timeline(timeline, first_message=1).alt
@@ -156,7 +156,7 @@ def test_a_typical_message_is_drawn_unless_one_is_named() -> None:
     assert figures.timeline(timeline, messages=2).title.startswith("2 messages: 30 writes, 60")
 
 
-def test_the_curves_tell_rate_and_windows() -> None:
+def test_curves_name_rate_and_windows() -> None:
     timeline = bulk()
     sequence, flight = figures.time_sequence(timeline), figures.in_flight(timeline)
     assert sequence.title.startswith("101,360 bytes in ")
@@ -179,7 +179,7 @@ def test_a_lost_segment_ends_half_way() -> None:
         assert any("again" in word or "50 bytes" in word for word in words)
 
 
-def test_what_was_lost_and_what_was_only_sent_again_are_told_apart() -> None:
+def test_lost_differs_from_sent_again() -> None:
     assert "50 bytes lost, sent again after 208.0 ms" in figures.timeline(lost()).title
     arrived = clocked(sent_again=True)
     assert "1,448 bytes sent again after" in figures.timeline(arrived).title
@@ -201,7 +201,7 @@ def clocked(*, sent_again: bool = False) -> Timeline:
     return explain_evidence([Event(ns(0), "write", 70 * mss)], capture(rows), OPTIONS)
 
 
-def test_waits_that_the_eye_cannot_tell_apart_are_one_bar() -> None:
+def test_adjacent_waits_are_one_bar() -> None:
     timeline = clocked()
     view = View.of(timeline, None, 1)
     limited = [each for each in view.merged_holds() if each.reason is Reason.WINDOW_LIMITED]
@@ -212,7 +212,7 @@ def test_waits_that_the_eye_cannot_tell_apart_are_one_bar() -> None:
     assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in each for each in words) == 1
 
 
-def test_nothing_to_send_is_not_said_below_a_bar() -> None:
+def test_idle_label_is_not_below_a_bar() -> None:
     axes = figures.timeline(lost()).figure.axes[0]
     hatch = HOLD_STYLES[Reason.RETRANSMISSION].hatch
     lines = [line for line in axes.lines if line.get_linestyle() == ":"]
@@ -228,7 +228,7 @@ def test_nothing_to_send_is_not_said_below_a_bar() -> None:
         assert all(right <= bar[0] or left >= bar[1] for bar in bars)
 
 
-def test_the_rate_is_that_of_the_data_whenever_the_connection_ends() -> None:
+def test_rate_ignores_the_end_of_the_connection() -> None:
     title = figures.time_sequence(bulk()).title
     rows = bulk_rows()
     rows.append(ack(5000, 101_361, flags=17))  # of a FIN, much later
@@ -237,7 +237,7 @@ def test_the_rate_is_that_of_the_data_whenever_the_connection_ends() -> None:
 
 
 @pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_a_part_of_the_time_can_be_drawn(draw: Any) -> None:
+def test_part_of_the_time(draw: Any) -> None:
     whole, part = draw(bulk()), draw(bulk(), (19, 21))
     assert part.title == whole.title
     assert part.table.rows == whole.table.rows
@@ -282,7 +282,7 @@ def boxes(picture: figures.Picture) -> list[tuple[str, Bbox]]:
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
-def test_no_text_covers_another_or_leaves_the_picture(name: str, draw: Any) -> None:
+def test_texts_do_not_overlap(name: str, draw: Any) -> None:
     found = boxes(draw(MADE[name]()))
     assert len(found) > 5
     for text, box in found:
@@ -297,7 +297,7 @@ def test_no_text_covers_another_or_leaves_the_picture(name: str, draw: Any) -> N
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_a_legend_covers_no_curve(name: str, draw: Any) -> None:
+def test_legend_covers_no_curve(name: str, draw: Any) -> None:
     picture = draw(MADE[name]())
     picture.figure.canvas.draw()
     [legend], [axes] = picture.figure.legends, picture.figure.axes
@@ -307,7 +307,7 @@ def test_a_legend_covers_no_curve(name: str, draw: Any) -> None:
     assert box.x1 <= 1281
 
 
-def test_a_window_above_the_picture_is_said_and_not_in_the_legend() -> None:
+def test_window_above_the_axes_is_a_text() -> None:
     for draw in (figures.time_sequence, figures.in_flight):
         words = [each.get_text() for each in texts(draw(lost()))]
         assert any(each.startswith("the peer's window is above the picture") for each in words)
@@ -318,7 +318,7 @@ def test_a_window_above_the_picture_is_said_and_not_in_the_legend() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
 )
-def test_labels_beside_a_line_keep_their_order_and_do_not_touch(
+def test_labels_keep_order_and_do_not_touch(
     wanted: list[tuple[float, str]],
 ) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])
@@ -333,7 +333,7 @@ def test_labels_beside_a_line_keep_their_order_and_do_not_touch(
         assert high - low >= (above.height + below.height) / 2 - 1e-6
 
 
-def test_a_label_that_is_where_it_belongs_stays_there() -> None:
+def test_free_label_is_not_moved() -> None:
     labels = [_Label(y, "x", "black") for y in (0.9, 0.5, 0.1)]
     assert [y for _label, y in _spread(labels)] == pytest.approx([0.9, 0.5, 0.1])
 
@@ -346,7 +346,7 @@ def test_long_labels_are_wrapped() -> None:
     assert all(style.text_width_px(line, style.SMALL) <= 300 for line in each(lines))
 
 
-def test_what_is_written_is_dark_enough_to_be_read() -> None:
+def test_text_has_contrast() -> None:
     def luminance(colour: str) -> float:
         channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
@@ -374,7 +374,7 @@ def test_nothing_is_told_by_colour_alone() -> None:
     assert SENT_AGAIN.colour != SENT.colour
 
 
-def test_pictures_have_the_size_of_a_projector_and_carry_their_words(tmp_path: Path) -> None:
+def test_saved_picture_has_projector_size_and_texts(tmp_path: Path) -> None:
     picture = figures.timeline(small_writes())
     png = picture.png()
     assert png.startswith(b"\x89PNG")
@@ -385,7 +385,7 @@ def test_pictures_have_the_size_of_a_projector_and_carry_their_words(tmp_path: P
     assert "held 44.0 ms by Nagle" in svg
 
 
-def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
+def test_png_ignores_the_users_settings(tmp_path: Path) -> None:
     import matplotlib
 
     picture = figures.timeline(small_writes())
@@ -408,7 +408,7 @@ def test_a_png_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
     assert struct.unpack(">II", half[16:24]) == (640, 360)
 
 
-def test_a_png_has_the_pixels_that_were_drawn() -> None:
+def test_png_has_the_drawn_pixels() -> None:
     from matplotlib.image import imread
 
     picture = figures.timeline(small_writes())
@@ -420,7 +420,7 @@ def test_a_png_has_the_pixels_that_were_drawn() -> None:
     assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())).all()
 
 
-def test_a_notebook_shows_the_figure_with_its_alternative_text() -> None:
+def test_notebook_shows_figure_and_alt_text() -> None:
     picture = figures.timeline(small_writes())
     shown = picture._repr_mimebundle_()
     assert shown["text/html"].startswith('<img src="data:image/png;base64,')
@@ -482,7 +482,7 @@ def test_mistakes_are_named() -> None:
         figures.in_flight(empty)
 
 
-def test_too_much_for_one_picture_is_refused() -> None:
+def test_too_many_events_are_refused() -> None:
     rows, log = handshake(), []
     for i in range(1600):
         log.append(Event(ns(i), "write", 1448))

@@ -59,11 +59,11 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_nothing_leaves_the_picture_or_covers_another(name: str) -> None:
+def test_texts_do_not_overlap(name: str) -> None:
     assert_readable(PICTURES[name]())
 
 
-def test_the_sweep_says_what_offload_changes() -> None:
+def test_sweep_compares_offload() -> None:
     picture = figures.mtu_sweep(sweep())
     assert picture.title == (
         "Without offload MTU 65536 carries 12.6 × what 576 does,"
@@ -75,7 +75,7 @@ def test_the_sweep_says_what_offload_changes() -> None:
         assert [line.get_linestyle() for line in axes.lines] == ["-", "--"]
 
 
-def test_headers_stand_on_the_derived_curve() -> None:
+def test_header_shares_are_on_the_derived_curve() -> None:
     picture = figures.headers(sweep())
     [axes] = picture.figure.axes
     x, y = map(np.asarray, axes.lines[0].get_data())
@@ -87,7 +87,7 @@ def test_headers_stand_on_the_derived_curve() -> None:
         figures.headers(Mtu(sweep().loopback, {}))
 
 
-def test_the_same_data_in_many_packets_and_in_few() -> None:
+def test_segment_sizes_with_and_without_offload() -> None:
     picture = figures.segment_sizes(sweep(), 1500)
     assert picture.title == (
         "The same 1,000,000 bytes: 691 packets of at most 1,448 bytes without offload,"
@@ -98,7 +98,7 @@ def test_the_same_data_in_many_packets_and_in_few() -> None:
         figures.segment_sizes(sweep(), 1501)
 
 
-def test_dropped_segments_have_a_mark_of_their_own() -> None:
+def test_dropped_segments_have_their_own_mark() -> None:
     picture = figures.path_mtu(paths())
     assert picture.title == (
         "ICMP tells: all data through after 3.20 ms;"

@@ -59,7 +59,7 @@ def inside(picture: Picture) -> bool:
     )
 
 
-def test_the_title_compares_the_texts_two_ways() -> None:
+def test_title_compares_the_published_variants() -> None:
     picture = figures.pipe_rates(MADE)
     assert picture.title == (
         "dd | nc → nc: 1,400 MB/s with 5 copies of each byte; nc < file → nc: 2,200 MB/s with 3"
@@ -70,7 +70,7 @@ def test_the_title_compares_the_texts_two_ways() -> None:
     assert inside(picture)
 
 
-def test_the_texts_figures_are_marks_of_their_own() -> None:
+def test_published_figures_have_their_own_marks() -> None:
     legend = figures.pipe_rates(MADE).figure.axes[0].get_legend()
     assert legend is not None
     words = [each.get_text() for each in legend.get_texts()]
@@ -86,7 +86,7 @@ def test_shares_of_the_cpus() -> None:
     assert inside(picture)
 
 
-def test_without_nc_the_own_programs_are_compared() -> None:
+def test_without_nc_netcat_is_compared() -> None:
     made = pipes({"dd-netcat": [2000], "netcat-warm": [3000]}, missing=["dd-nc", "warm"])
     assert figures.pipe_rates(made).title.startswith("dd | netcat → netcat: 2,000 MB/s with 5")
     assert figures.pipe_rates(pipes({"splice": [5000]})).title == (
@@ -94,7 +94,7 @@ def test_without_nc_the_own_programs_are_compared() -> None:
     )
 
 
-def test_nothing_measured_is_no_picture() -> None:
+def test_nothing_measured_is_refused() -> None:
     nothing = pipes({}, missing=["dd-nc"])
     for draw in (figures.pipe_rates, figures.pipe_cpus):
         with pytest.raises(ValueError, match="see the notes in the table"):

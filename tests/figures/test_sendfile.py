@@ -77,14 +77,14 @@ def test_all_ways_of_the_largest_file() -> None:
     assert inside(picture)
 
 
-def test_who_sends_the_header_alone() -> None:
+def test_header_alone_is_in_the_title() -> None:
     picture = figures.header_segments(with_header())
     assert picture.title == "The header leaves in a segment of its own with: default"
     assert "TCP_CORK: 1448 + 600" in picture.alt
     assert inside(picture)
 
 
-def test_parts_that_were_not_measured_make_no_picture() -> None:
+def test_unmeasured_part_is_refused() -> None:
     nothing = SendFiles([], {})
     for draw in (figures.file_seconds, figures.file_methods, figures.header_segments):
         with pytest.raises(ValueError, match=r"measured|recorded"):

@@ -73,11 +73,11 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_nothing_leaves_the_picture_or_covers_another(name: str) -> None:
+def test_texts_do_not_overlap(name: str) -> None:
     assert_readable(PICTURES[name]())
 
 
-def test_the_title_compares_with_the_text() -> None:
+def test_title_compares_with_the_published_ratio() -> None:
     picture = figures.tcp_vs_udp(tables())
     assert picture.title == (
         "TCP is 3.0 × as fast to localhost as to bsd (published: 3.0 ×),"
@@ -97,7 +97,7 @@ def test_some_rows_make_a_picture_too() -> None:
     )
 
 
-def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
+def test_title_compares_protocols_of_one_server() -> None:
     rows = [table_row("bsd", "tcp", 1440), table_row("bsd", "udp", 1440, 2)]
     picture = figures.tcp_vs_udp(TcpVsUdp(rows, {}))
     assert picture.title == (
@@ -118,7 +118,7 @@ def test_both_protocols_on_one_way_are_compared_in_a_sentence() -> None:
     )
 
 
-def test_the_loss_and_where_it_was_counted() -> None:
+def test_loss_and_its_place() -> None:
     picture = figures.receive_buffers(buffers())
     plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
     assert plain == (

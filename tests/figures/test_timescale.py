@@ -18,7 +18,7 @@ def test_one_burst_has_one_linear_scale() -> None:
     assert scale.x(BURST[7]) == pytest.approx((scale.x(BURST[0]) + scale.x(BURST[14])) / 2)
 
 
-def test_a_long_wait_is_shortened_and_the_bursts_around_it_are_not() -> None:
+def test_long_wait_is_shortened() -> None:
     end = [44 * MS + each for each in BURST]
     scale = TimeScale([*BURST, *end])
     assert [part.busy for part in scale.parts] == [True, False, True]
@@ -29,12 +29,12 @@ def test_a_long_wait_is_shortened_and_the_bursts_around_it_are_not() -> None:
     assert quiet.right - quiet.left > 0.3  # and the wait is still the longest thing to see
 
 
-def test_two_waits_of_equal_length_are_both_shortened() -> None:
+def test_equal_waits_are_both_shortened() -> None:
     scale = TimeScale([start * 44 * MS + each for start in range(3) for each in BURST])
     assert [part.busy for part in scale.parts] == [True, False, True, False, True]
 
 
-def test_evenly_spread_events_need_no_break() -> None:
+def test_even_events_need_no_break() -> None:
     assert not TimeScale(range(0, 40 * MS, MS)).broken
 
 

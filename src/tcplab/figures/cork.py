@@ -39,38 +39,29 @@ def cork_messages(result: Cork) -> Picture:
         axes.barh(range(len(rows)), values, 0.6, **look_of(look))
         for y, value in enumerate(values):
             beside(axes, f"{value:.3g}", value, y)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_yticks([])
-        axes.set_xlabel(label)
+        axes.set(ylim=(len(rows) - 0.5, -0.5), yticks=[], xlabel=label)
+        axes.set_xlim(0, max(values) * (1.2 if look is _TIME else 1.3))
         if look is _TIME:
+            axes.set_yticks(range(len(rows)), [row["variant"] for row in rows], fontsize=TEXT)
             if max(values) > 20 * min(values):
                 axes.set(xscale="log", xlim=(min(values) / 2, max(values) * 4))
                 axes.set_xlabel(f"{label} (logarithmic)")
-            else:
-                axes.set_xlim(0, max(values) * 1.2)
-            axes.set_yticks(range(len(rows)), [row["variant"] for row in rows], fontsize=TEXT)
-        else:
-            axes.set_xlim(0, max(values) * 1.3)
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
     title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
     title += "; ".join(
-        f"{name} {_segments(by_name[name]['data_segments_per_message'])} and"
+        f"{name} {style.count(by_name[name]['data_segments_per_message'], 'segment')} and"
         f" {style.ms(by_name[name]['ms_per_message'])}"
         for name in ("default", "no_delay", "cork")
         if name in by_name
     )
     words = "; ".join(
         f"{row['variant']}: {row['ms_per_message']:.3g} ms,"
-        f" {_segments(row['data_segments_per_message'])} ({row['sizes']} bytes),"
+        f" {style.count(row['data_segments_per_message'], 'segment')} ({row['sizes']} bytes),"
         f" {row['calls_per_message']} system calls"
         for row in rows
     )
     return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
-
-
-def _segments(count: float) -> str:
-    return f"{count:g} segment" if count == 1 else f"{count:g} segments"
 
 
 @drawing()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import style
@@ -138,7 +139,7 @@ class _Curves:
 
     def part(self, points: Points) -> Points:
         """The part of a step curve that is drawn."""
-        times = [time for time, _value in points]
+        times = [time for time, _bytes in points]
         first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
         end = bisect.bisect_right(times, self.to_ms)
         last = [(self.to_ms, points[end - 1][1])] if first < end < len(points) else []
@@ -206,43 +207,30 @@ class _Curves:
 
     def table(self) -> Table:
         """The curves at some twenty moments of equal distance."""
-        columns = (
-            Column("time_ms", "time (ms)", ".1f"),
-            Column("sent_bytes", "sent (bytes)", ",d"),
-            Column("acked_bytes", "acknowledged (bytes)", ",d"),
-            Column("in_flight_bytes", "in flight (bytes)", ",d"),
-            Column("window_bytes", "peer's window (bytes)", ",d"),
-            Column("cwnd_bytes", "congestion window (bytes)", ",d"),
-        )
-        sent: Points = []
-        highest = 0
-        for each in self.timeline.segments:
-            highest = max(highest, each.end)
-            sent.append((self.ms(each.time_ns), highest))
-        curves: dict[str, Callable[[float], int | None]] = {
-            "sent_bytes": _at(sent),
-            "acked_bytes": _at(self.acknowledged()),
-            "in_flight_bytes": _at(self.in_flight()),
-            "window_bytes": _at(self.windows()),
-            "cwnd_bytes": _at(self.congestion_windows()),
+        segments = self.timeline.segments
+        times = [self.ms(each.time_ns) for each in segments]
+        sent = list(zip(times, accumulate((each.end for each in segments), max), strict=True))
+        curves = {
+            Column("sent_bytes", "sent (bytes)", ",d"): sent,
+            Column("acked_bytes", "acknowledged (bytes)", ",d"): self.acknowledged(),
+            Column("in_flight_bytes", "in flight (bytes)", ",d"): self.in_flight(),
+            Column("window_bytes", "peer's window (bytes)", ",d"): self.windows(),
+            Column("cwnd_bytes", "congestion window (bytes)", ",d"): self.congestion_windows(),
         }
         length = self.ms(self.end_ns)
         rows = [
-            {"time_ms": moment, **{name: value(moment) for name, value in curves.items()}}
-            for moment in (length * i / 20 for i in range(21))
+            {"time_ms": at, **{column.key: _value(curve, at) for column, curve in curves.items()}}
+            for at in (length * i / 20 for i in range(21))
         ]
+        columns = (Column("time_ms", "time (ms)", ".1f"), *curves)
         return Table(columns, rows, _rate_finding(self)[0])
 
 
-def _at(points: Points) -> Callable[[float], int | None]:
+def _value(points: Points, moment: float) -> int | None:
     """The value of a step curve at a moment; None before its first point."""
-    times = [time for time, _value in points]
-
-    def value(moment: float) -> int | None:
-        i = bisect.bisect_right(times, moment + 1e-6)  # a ns more, for what was rounded
-        return points[i - 1][1] if i else None
-
-    return value
+    # A ns more, for what was rounded.
+    i = bisect.bisect_right(points, moment + 1e-6, key=lambda point: point[0])
+    return points[i - 1][1] if i else None
 
 
 # ---- what they show, in words --------------------------------------------------------------------

@@ -11,8 +11,8 @@ from tcplab.figures.style import (
     ON_WHITE,
     SMALL,
     WIDTH_INCHES,
-    ink,
     text_width_px,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Labels:
         x = min(max(x, half), 1 - half) if half < 0.5 else 0.5
         for y in rows:
             if self._claim(x - half, x + half, y, size):
-                self._text(text, x, y, colour, size, "center", bbox=ON_WHITE if box else None)
+                self._text(text, x, y, size, color=colour, bbox=ON_WHITE if box else None)
                 return True
         return False
 
@@ -74,7 +74,7 @@ class Labels:
             for y in rows:
                 if self._claim(start, start + width, y, SMALL):
                     at = start if align == "left" else start + width
-                    self._text(text, at, y, colour, SMALL, align, bbox=ON_WHITE)
+                    self._text(text, at, y, SMALL, color=colour, ha=align, bbox=ON_WHITE)
                     return True
         return False
 
@@ -88,15 +88,14 @@ class Labels:
                 return False
         for text, y, size in lines:
             weight = "bold" if size > SMALL else "normal"
-            more = {"bbox": ON_WHITE, "fontweight": weight}
-            self._text(text, x, y, "black", size, "center", **more)
+            self._text(text, x, y, size, bbox=ON_WHITE, fontweight=weight)
         return True
 
     def tick(self, text: str, x: float, y: float) -> None:
         """Below an axis, if there is room."""
         half = self.width(text, 12) / 2 + 0.004
         if self._claim(x - half, x + half, y, 12):
-            self._text(text, x, y, "black", 12, "center", va="top")
+            self._text(text, x, y, 12, va="top")
 
     def _claim(self, left: float, right: float, y: float, size: float) -> bool:
         half = self.height(size) / 2
@@ -108,8 +107,5 @@ class Labels:
         self._taken.append(mine)
         return True
 
-    def _text(
-        self, text: str, x: float, y: float, colour: str, size: float, align: str, **more: Any
-    ) -> None:
-        look: dict[str, Any] = {"va": "center", "zorder": 6} | more
-        self._axes.text(x, y, text, color=ink(colour), fontsize=size, ha=align, **look)
+    def _text(self, text: str, x: float, y: float, size: float, **look: Any) -> None:
+        write(self._axes, x, y, text, size, **{"zorder": 6, "fontweight": "normal"} | look)

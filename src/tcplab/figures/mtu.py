@@ -207,17 +207,9 @@ def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) ->
         (dropped, y, "X", 11, style.VERMILION, "segment that is too long: dropped"),
         (case.icmp_ms, y + 0.2, "v", 12, style.YELLOW, "ICMP: fragmentation needed"),
     ):
-        axes.plot(
-            [max(each, _FIRST_MS) for each in times],
-            [height] * len(times),
-            marker,
-            ms=size,
-            mfc=colour,
-            mec="black",
-            alpha=0.9,
-            zorder=4,
-            label=named_once(axes, name),
-        )
+        xs = [max(each, _FIRST_MS) for each in times]
+        look: dict[str, Any] = {"ms": size, "mfc": colour, "mec": "black", "alpha": 0.9}
+        axes.plot(xs, [height] * len(xs), marker, zorder=4, label=named_once(axes, name), **look)
 
 
 def _case_name(case: PathMtuVariant) -> str:

@@ -295,7 +295,7 @@ def _box(axes: Axes, x: float, y: float, step: float, words: str, colour: str) -
     widest = max(words.split("\n"), key=len)
     room = 0.88 * step * style.WIDTH_INCHES * style.DPI
     size = next((s for s in (TEXT, SMALL, 11) if style.text_width_px(widest, s) <= room), 10)
-    axes.text(x, y, words, fontsize=size, ha="center", va="center", zorder=4)
+    style.write(axes, x, y, words, size, fontweight="normal")
 
 
 _Point = tuple[float, float]
@@ -310,19 +310,7 @@ def _step(axes: Axes, start: _Point, end: _Point, look: Line, words: str) -> Non
     """An arrow with words on it; a copy's number has a frame."""
     style.arrow(axes, start, end, look)
     copy = look is _COPY
-    axes.text(
-        (start[0] + end[0]) / 2,
-        (start[1] + end[1]) / 2,
-        words,
-        fontsize=TEXT if copy else SMALL,
-        fontweight="bold" if copy else "normal",
-        ha="center",
-        va="center",
-        zorder=5,
-        bbox={
-            "boxstyle": "round,pad=0.25",
-            "facecolor": "white",
-            "edgecolor": look.colour if copy else "none",
-            "lw": 2,
-        },
-    )
+    edge = look.colour if copy else "none"
+    frame = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": edge, "lw": 2}
+    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    style.write(axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)

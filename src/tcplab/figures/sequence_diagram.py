@@ -126,17 +126,7 @@ class Diagram:
         for label, y in _spread([label.wrapped(room) for label in labels]):
             if label.size == SMALL:
                 self.axes.plot([x + near, line], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
-            self.axes.text(
-                x,
-                y,
-                label.text,
-                ha=align,
-                va="center",
-                fontsize=label.size,
-                fontweight="bold" if label.size > SMALL else "normal",
-                color=style.ink(label.colour),
-                zorder=4,
-            )
+            style.write(self.axes, x, y, label.text, label.size, ha=align, color=label.colour)
 
 
 class _Painter:
@@ -174,17 +164,9 @@ class _Painter:
             if top - bottom < _ROW:
                 continue
             text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
-            self.axes.text(
-                (LEFT + RIGHT) / 2,
-                (top + bottom) / 2,
-                text,
-                ha="center",
-                va="center",
-                fontsize=12,
-                color=style.ink(style.GREY),
-                bbox={"facecolor": style.PALE, "edgecolor": "none", "pad": 1},
-                zorder=4,
-            )
+            box = {"facecolor": style.PALE, "edgecolor": "none", "pad": 1}
+            at = (LEFT + RIGHT) / 2, (top + bottom) / 2
+            style.write(self.axes, *at, text, 12, color=style.GREY, bbox=box)
 
     def _segment(self, segment: Segment) -> None:
         again = segment.reason is Reason.RETRANSMISSION

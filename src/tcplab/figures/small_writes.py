@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.experiments import table
 from tcplab.figures import style
@@ -29,45 +29,37 @@ _RECEIVERS: Final = {
 @drawing()
 def records(result: Records) -> Picture:
     """Records per second of each variant, on a logarithmic scale, with the published rate."""
-    bars = [
-        _Bar(each.label, each.receiver, row["records_per_s"], row["published_records_per_s"])
-        for each, row in zip(result.variants, result.rows(), strict=True)
-    ]
-    return _draw_rates(bars, "records", result)
+    return _draw_rates(result, "records", "receiver")
 
 
 @drawing()
 def quotes(result: Quotes) -> Picture:
     """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
-    bars = [
-        _Bar(
-            each.label, each.server, each.result.quotes_per_s, each.row()["published_quotes_per_s"]
-        )
-        for each, row in zip(result.variants, result.rows(), strict=True)
-    ]
-    return _draw_rates(bars, "quotes", result)
+    return _draw_rates(result, "quotes", "server")
 
 
 # ---- bars ----------------------------------------------------------------------------------------
 
 
 class _Bar(NamedTuple):
-    name: str
+    variant: str
     receiver: str
     per_s: float
     published_per_s: float | None
 
 
-def _draw_rates(bars: Sequence[_Bar], what: str, result: Records | Quotes) -> Picture:
+def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
+    names = ("variant", receiver, f"{what}_per_s", f"published_{what}_per_s")
+    bars = [_Bar(*(row[name] for name in names)) for row in result.rows()]
     figure, axes = style.new_axes((0.2, 0.12, 0.75, 0.72), grid="x")
-    names = list(dict.fromkeys(bar.name for bar in bars))
+    variants = list(dict.fromkeys(bar.variant for bar in bars))
     receivers = list(dict.fromkeys(bar.receiver for bar in bars))
     height = 0.8 / len(receivers)
     low = 1.0
     for bar in bars:
         look = _RECEIVERS[bar.receiver]
         middle = height * (receivers.index(bar.receiver) - (len(receivers) - 1) / 2)
-        y = names.index(bar.name) + middle
+        y = variants.index(bar.variant) + middle
         label = named_once(axes, look.name)
         axes.barh(y, bar.per_s - low, height * 0.92, left=low, label=label, **look_of(look))
         axes.text(bar.per_s * 1.12, y, digits(bar.per_s), va="center", fontsize=TEXT)
@@ -75,12 +67,12 @@ def _draw_rates(bars: Sequence[_Bar], what: str, result: Records | Quotes) -> Pi
             _mark_published(axes, bar.published_per_s, y, height)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set(xlim=(low, max(bar.per_s for bar in bars) * 12), ylim=(len(names) - 0.4, -0.6))
-    axes.set_yticks(range(len(names)), names, fontsize=TEXT)
+    axes.set(xlim=(low, max(bar.per_s for bar in bars) * 12), ylim=(len(variants) - 0.4, -0.6))
+    axes.set_yticks(range(len(variants)), variants, fontsize=TEXT)
     axes.set_xlabel(f"{what} per second (logarithmic)")
     figure.legend(loc="upper right", bbox_to_anchor=(0.95, 0.91), ncols=2, frameon=False)
     listed = "; ".join(
-        f"{bar.name}, {_RECEIVERS[bar.receiver].name}: {digits(bar.per_s)}" for bar in bars
+        f"{bar.variant}, {_RECEIVERS[bar.receiver].name}: {digits(bar.per_s)}" for bar in bars
     )
     published = next((bar.published_per_s for bar in bars if bar.published_per_s), None)
     mark = f" The published rate, {published:g}, is marked." if published else ""
@@ -93,7 +85,7 @@ def _rates_finding(bars: Sequence[_Bar], what: str) -> str:
     receiver = "that delays its ACKs" if slow.receiver == "delaying" else "as Linux is"
     return (
         f"From {digits(slow.per_s)} to {digits(fast.per_s)} {what} per second; slowest is"
-        f" '{slow.name}' with a receiver {receiver}"
+        f" '{slow.variant}' with a receiver {receiver}"
     )
 
 
@@ -146,21 +138,9 @@ def _cell(axes: Axes, x: int, y: int, arrival_ms: float, segments: int, *, stall
     style.fill(axes, _STALLED if stalled else _QUICK, x + 0.04, y + 0.06, 0.92, 0.88)
     when = f"{arrival_ms:.0f} ms" if stalled else style.ms(arrival_ms)
     weight = "bold" if stalled else "normal"
-    for words, height, size, bold in (
-        (when, 0.38, TEXT, weight),
-        (f"{segments} seg{'s' * (segments > 1)}", 0.72, 12, "normal"),
-    ):
-        axes.text(
-            x + 0.5,
-            y + height,
-            words,
-            ha="center",
-            va="center",
-            fontsize=size,
-            fontweight=bold,
-            zorder=4,
-            bbox=style.ON_WHITE,
-        )
+    look: dict[str, Any] = {"bbox": style.ON_WHITE}
+    style.write(axes, x + 0.5, y + 0.38, when, TEXT, fontweight=weight, **look)
+    style.write(axes, x + 0.5, y + 0.72, f"{segments} seg{'s' * (segments > 1)}", 12, **look)
 
 
 _ACKS: Final[Mapping[str, str]] = {

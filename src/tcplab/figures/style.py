@@ -226,6 +226,17 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
     return float(width) * DPI / 72
 
 
+def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
+    """A text above all that is drawn, centred on a point unless the look says otherwise.
+
+    Type larger than SMALL is bold unless the look gives a weight; its colour becomes ink.
+    """
+    usual: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 4, "color": BLACK}
+    usual["fontweight"] = "bold" if size > SMALL else "normal"
+    look = usual | look
+    axes.text(x, y, text, fontsize=size, **look | {"color": ink(look["color"])})
+
+
 def look_of(style: Style, opacity: float = 0.3) -> dict[str, Any]:
     """A style as arguments for Axes.bar and other areas: pale, with a coloured edge and a hatch."""
     from matplotlib.colors import to_rgba
@@ -282,9 +293,10 @@ def ms(value: float) -> str:
     return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def count(number: float, noun: str) -> str:
+    """A number with its noun; of one that is not whole at most six digits."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
 def rate(bits_per_ms: float) -> str:

@@ -91,30 +91,20 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
 def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
     """Busy moments widened a little, and the quiet times between them, with their places."""
     longest = max(end - start for start, end in bursts) or 1000
-    spans = []
-    for i, (start, end) in enumerate(bursts):
+    spans: list[tuple[int, int, bool]] = []
+    for start, end in bursts:
         margin = max(int(0.08 * (end - start)), int(0.03 * longest), 500)
+        if spans:
+            spans.append((spans[-1][1], start - margin, False))
         spans.append((start - margin, end + margin, True))
-        if i + 1 < len(bursts):
-            spans.append((end + margin, bursts[i + 1][0] - max(margin, 500), False))
     if any(end <= start for start, end, _busy in spans):  # no room for a break
         return _layout([(bursts[0][0], bursts[-1][1])])
-    spans = _mended(spans)
     widths = _widths(spans)
     parts, left = [], 0.0
     for (start, end, busy), width in zip(spans, widths, strict=True):
         parts.append(Part(start, end, left, left + width, busy))
         left += width
     return parts
-
-
-def _mended(spans: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
-    """Each begins where the one before ends."""
-    result = [spans[0]]
-    for start, end, busy in spans[1:]:
-        result[-1] = (result[-1][0], start, result[-1][2])
-        result.append((start, max(end, start + 1), busy))
-    return result
 
 
 def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:

@@ -35,14 +35,9 @@ class Choice:
         *,
         name: str = "",
     ) -> Choice:
-        """For one value of an experiment's parameter.
+        """For one value of an experiment's parameter, with all of its choices or some.
 
-        Args:
-            parameter: declared with choices; its default serves where it is one value.
-            label: see above.
-            options: all of the choices, or some.
-            default: see above.
-            name: of the setting, if not the parameter's.
+        The parameter gives what is left out; it has a default only where that is one value.
 
         Raises:
             ParameterError: an option is none of the choices.
@@ -87,13 +82,9 @@ class Number:
     def of(
         cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
     ) -> Number:
-        """For one value of an experiment's parameter, within its limits.
+        """For one value of an experiment's parameter, within its limits or narrower ones.
 
-        Args:
-            parameter: declared with limits; its default serves where it is one value.
-            label: see above.
-            default: see above.
-            **more: narrower limits, and all that the parameter does not know.
+        The parameter gives what is left out; it has a default only where that is one value.
 
         Raises:
             ParameterError: a limit lies outside those of the parameter.

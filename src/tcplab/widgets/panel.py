@@ -277,7 +277,8 @@ class Panel:
         if run["png"]:
             picture = f'<img src="data:image/png;base64,{run["png"]}" alt="{escape(run["alt"])}"'
             parts.append(f'{picture} style="max-width:100%">')
-        parts += [run["table"], _fold("As code", run["code"]), _fold("Where from", _lines(run))]
+        origin = "\n".join(f"{name}: {value}" for name, value in run["provenance"].items())
+        parts += [run["table"], _fold("As code", run["code"]), _fold("Where from", origin)]
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
@@ -330,7 +331,3 @@ def _unexpected_end(status: int) -> str:
 
 def _fold(summary: str, text: str) -> str:
     return f"<details><summary>{summary}</summary><pre>{escape(text)}</pre></details>"
-
-
-def _lines(run: Mapping[str, Any]) -> str:
-    return "\n".join(f"{name}: {value}" for name, value in run["provenance"].items())

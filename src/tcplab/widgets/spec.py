@@ -86,13 +86,12 @@ class Shown:
 class Job(Protocol):
     """One run as its measurement sees it, in the worker process."""
 
-    @property
-    def values(self) -> Values:
-        """The checked values of the controls. Those of a live panel change during the run."""
-
-    @property
-    def wants_picture(self) -> bool:
-        """Whether a picture is needed though the browser draws its own chart or stepper."""
+    #: The checked values of the controls. Those of a live panel change during the run.
+    values: Values
+    #: A picture is needed; False where the browser draws a chart or a stepper of its own.
+    wants_picture: bool
+    #: The user wants a live run to end and show what it has.
+    stop_asked: bool
 
     def stage(self, message: str, share: float | None = None) -> None:
         """Reports the work at hand, and the share of the whole that is done, 0 to 1, if known."""
@@ -102,10 +101,6 @@ class Job(Protocol):
 
     def changes(self) -> Iterator[Values]:
         """The settings that the user has made since the last call, the oldest first."""
-
-    @property
-    def stop_asked(self) -> bool:
-        """Whether the user wants a live run to end and show what it has."""
 
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
         """A laboratory whose packets are recorded for "save capture".

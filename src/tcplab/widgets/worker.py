@@ -36,7 +36,7 @@ from tcplab.experiments.progress import Rounds
 from tcplab.lab import Lab
 from tcplab.lab.interfaces import import_early
 from tcplab.widgets.controls import checked
-from tcplab.widgets.spec import PanelSpec, Shown, Values, load
+from tcplab.widgets.spec import Job, PanelSpec, Shown, Values, load
 
 if TYPE_CHECKING:
     from tcplab.capture import Recording
@@ -47,8 +47,8 @@ IDLE_S: Final = 600.0
 MAX_CAPTURE_BYTES: Final = 16 << 20
 
 
-class Run:
-    """One run as its measurement sees it: the `tcplab.widgets.spec.Job` of the worker."""
+class Run(Job):
+    """The job of the worker."""
 
     def __init__(
         self, spec: PanelSpec, values: Values, capture_fd: int, wants_picture: bool = True
@@ -78,11 +78,11 @@ class Run:
         _send(stage=message, share=share, waits=waits)
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Sends a reading to the strip chart."""
+        """See Job."""
         _send(sample=values)
 
     def changes(self) -> Iterator[Values]:
-        """The settings that the user has made since the last call."""
+        """See Job."""
         with contextlib.suppress(queue.Empty):
             while True:
                 changed = self.changed.get_nowait()
@@ -92,7 +92,7 @@ class Run:
 
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
-        """A recorded laboratory; None in all modes but live."""
+        """See Job."""
         # A result is recorded (TCPLAB_RECORD) only when the experiment chooses its own network.
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None

@@ -36,6 +36,7 @@ _SUBTITLES: Final = {
     "peer": "receives, ACKs",
 }
 _DELAYED_ACK: Final = Style(style.ORANGE, "...", "ACK delayed")
+_SMALLEST: Final[dict[str, Any]] = {"fontsize": 12, "color": style.GREY}
 _LEFT, _WIDTH = 0.118, 0.872
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
@@ -102,9 +103,7 @@ class _Painter:
             axes.plot([-0.13, 1], [bottom - 0.0075] * 2, color="#B0B0B0", lw=1, clip_on=False)
             middle = (bottom + top) / 2
             axes.text(-0.012, middle + 0.018, name, ha="right", fontsize=TEXT, fontweight="bold")
-            axes.text(
-                -0.012, middle - 0.035, _SUBTITLES[name], ha="right", fontsize=12, color=style.GREY
-            )
+            axes.text(-0.012, middle - 0.035, _SUBTITLES[name], ha="right", **_SMALLEST)
 
     # -- lanes --
 
@@ -341,11 +340,10 @@ class _Painter:
 
     def _time_axis(self) -> None:
         for part in self.view.scale.parts:
-            room = 0.062
             if part.right - part.left < 0.035:
                 continue
             edge = 0.0 if part.busy else 0.02
-            for x, label in self.view.scale.ticks(part, room):
+            for x, label in self.view.scale.ticks(part, room=0.062):
                 if not part.left + edge <= x <= part.right - edge:
                     continue  # on a break, where it would seem to belong to the other scale
                 self.axes.plot([x, x], [-0.018, -0.0075], color="black", lw=1.2, clip_on=False)
@@ -360,15 +358,14 @@ class _Painter:
         for part in self.view.scale.parts:
             self._extent(part.left, part.right, (part.end_ns - part.start_ns) / 1e6)
         self.axes.text(-0.03, -0.06, "time (ms)", ha="right")
-        self.axes.text(-0.03, -0.125, "scale", ha="right", fontsize=12, color=style.GREY)
+        self.axes.text(-0.03, -0.125, "scale", ha="right", **_SMALLEST)
 
     def _extent(self, left: float, right: float, length_ms: float) -> None:
         """The length of a part of the axis: the scales differ, and the reader must know."""
         text = ms(length_ms)
         style.extent(self.axes, left + 0.001, right - 0.001, -0.1, style.GREY)
         if self.labels.width(text, 12) < right - left + 0.01:
-            look: dict[str, Any] = {"fontsize": 12, "color": style.GREY}
-            self.axes.text((left + right) / 2, -0.112, text, ha="center", va="top", **look)
+            self.axes.text((left + right) / 2, -0.112, text, ha="center", va="top", **_SMALLEST)
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:

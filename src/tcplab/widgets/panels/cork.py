@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab.experiments import cork, table
+from tcplab.experiments import cork
 from tcplab.experiments.declaration import declared
 from tcplab.models import NetworkPath, message_cost
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
+from tcplab.widgets.panels.small_writes import variant_shown
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 MESSAGES: Final = 10
@@ -36,17 +37,10 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     values = job.values
-    variant = result[values["variant"]]
-    label = (
-        f"{values['variant']}: {values['header_bytes']} + {values['writes']} ×"
-        f" {values['write_bytes']} B, RTT {values['rtt_ms']:g} ms"
-    )
-    picture = figures.timeline(variant.timeline())
-    numbers = (table(result), result.provenance)
-    return Shown.of(label, variant.row()["ms_per_message"], picture, *numbers)
+    body = f"{values['writes']} × {values['write_bytes']} B"
+    label = f"{values['header_bytes']} + {body}, RTT {values['rtt_ms']:g} ms"
+    return variant_shown(result, values["variant"], label)
 
 
 def _forecast(values: Values) -> float | None:

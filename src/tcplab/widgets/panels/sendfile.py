@@ -31,17 +31,15 @@ def _show(result: Any, job: Job) -> Shown:
     part = job.values["part"]
     return Shown.of(
         f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
-        _headline(result, part),
+        None if part == "header" else _headline(result),
         getattr(figures, FIGURES[part])(result),
         table(result),
         result.provenance,
     )
 
 
-def _headline(result: Any, part: str) -> float | None:
-    """sendfile's rate over that of read and send; None where there is no such pair."""
-    if part == "header":
-        return None
+def _headline(result: Any) -> float | None:
+    """sendfile's rate over that of read and send; None where either is missing."""
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or fast is None else fast / read
 

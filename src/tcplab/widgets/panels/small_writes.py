@@ -41,19 +41,20 @@ def _call(values: Values) -> Call:
     return small_writes_call(values, MESSAGES, ("print(table(result))", draw))
 
 
-def _show(result: Any, job: Job) -> Shown:
+def variant_shown(result: Any, variant: str, label: str) -> Shown:
+    """The timeline of the one variant, and the table of its times."""
     from tcplab import figures
 
-    variant = result[job.values["variant"]]
-    picture = figures.timeline(variant.timeline())
-    numbers = (table(result), result.provenance)
-    return Shown.of(_label(job.values), variant.ms_per_message, picture, *numbers)
+    picture = figures.timeline(result[variant].timeline())
+    headline = result[variant].row()["ms_per_message"]
+    return Shown.of(f"{variant}: {label}", headline, picture, table(result), result.provenance)
 
 
-def _label(values: Values) -> str:
+def _show(result: Any, job: Job) -> Shown:
+    values = job.values
     shape = f"{values['writes']} × {values['write_bytes']} B, RTT {values['rtt_ms']:g} ms"
     acks = "" if values["quickack"] == "on" else f", ACKs {QUICKACK[values['quickack']]}"
-    return f"{values['variant']}: {shape}{acks}"
+    return variant_shown(result, values["variant"], shape + acks)
 
 
 def _forecast(values: Values) -> float:
