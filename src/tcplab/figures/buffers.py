@@ -148,7 +148,11 @@ def zero_window(result: ZeroWindow) -> Picture:
         _note(axes, f"probe, {when - closed[0]:.0f} ms after", when, 0.1, style.VERMILION)
     top = float(offers["window"].max()) * 1.25
     reopened = min(result.reopened_ms, times[-1])
-    _mark_closed(axes, closed[0], reopened, 0.55 * top)
+    # The time in which the window is closed, as a hatched band.
+    band: dict[str, Any] = {"facecolor": style.PALE, "hatch": "\\\\", "edgecolor": "white"}
+    axes.axvspan(closed[0], reopened, zorder=0, **band)
+    middle, words = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
+    axes.text(middle, 0.55 * top, words, ha="center", fontsize=TEXT, bbox=style.ON_WHITE)
     axes.set(ylim=(-0.06 * top, top), xlim=(-20, times[-1] + 60))
     axes.set(xlabel="time since the connection began (ms)", ylabel="window (bytes)")
     _byte_ticks(axes.yaxis)
@@ -162,13 +166,6 @@ def zero_window(result: ZeroWindow) -> Picture:
         f" {reopened:.0f} ms; probes at {', '.join(f'{when:.0f}' for when in probes)} ms."
     )
     return Picture(figure, title, alt, table(result))
-
-
-def _mark_closed(axes: Axes, begin: float, end: float, y: float) -> None:
-    """The time in which the window is closed, as a hatched band."""
-    axes.axvspan(begin, end, facecolor=style.PALE, hatch="\\\\", edgecolor="white", zorder=0)
-    words = f"closed for {end - begin:.0f} ms"
-    axes.text((begin + end) / 2, y, words, ha="center", fontsize=TEXT, bbox=style.ON_WHITE)
 
 
 @drawing()

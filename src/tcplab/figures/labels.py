@@ -22,11 +22,7 @@ _POINTS: Final = 72
 
 
 class Labels:
-    """Puts labels into axes whose coordinates run from 0 to 1; leaves one out rather than hide two.
-
-    Args:
-        axes: with limits 0 to 1 in both directions.
-    """
+    """Labels in axes whose coordinates run from 0 to 1: one is left out rather than two hidden."""
 
     def __init__(self, axes: Axes) -> None:
         self._axes = axes

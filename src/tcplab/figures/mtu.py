@@ -138,8 +138,8 @@ def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
         KeyError: this MTU was not measured with and without offload.
     """
     rows = {offload: result.of(mtu_bytes, offload=offload) for offload in (False, True)}
-    total = int(rows[False].captured_bytes.sum())
     without, together = rows[False], rows[True]
+    total = int(without.captured_bytes.sum())
     finding = (
         f"The same {total:,} bytes: {count(len(without.captured_bytes), 'packet')} of at most"
         f" {without.largest_captured_bytes:,} bytes without offload,"

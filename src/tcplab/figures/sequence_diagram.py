@@ -30,13 +30,7 @@ _TOP: Final = 0.94  # y where the lines begin
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 
-    Args:
-        timeline: of tcplab.timeline.explain.
-        first_message: number of the first message, from 1; a typical one unless given.
-        messages: number of messages to draw, from there on.
-
-    Raises:
-        ValueError: there is no such message, the timeline has no log, or too much happens in it.
+    Arguments and errors are those of :func:`tcplab.figures.timeline`.
     """
     view = View.of(timeline, first_message, messages)
     figure, axes = style.new_axes(AXES)

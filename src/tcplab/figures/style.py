@@ -184,12 +184,7 @@ def new_axes(
     box: tuple[float, float, float, float] = (0.085, 0.115, 0.895, 0.735),
     grid: Literal["both", "x", "y"] | None = None,
 ) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes.
-
-    Args:
-        box: left, bottom, width and height, in parts of the figure.
-        grid: the axis whose ticks have grid lines.
-    """
+    """A figure with one pair of axes, whose box is left, bottom, width, height in parts of it."""
     figure = new_figure()
     axes = figure.add_axes(box)
     if grid:

@@ -26,15 +26,8 @@ def chart(
 ) -> dict[str, Any]:
     """The data of a chart before anything is measured.
 
-    Args:
-        model: from x to y.
-        limits: of x.
-        x_label: of the axis, with its unit.
-        y_label: the same.
-        y_high: end of the axis, which begins at 0.
-        line: label of the model's line.
-        marks: label -> x of a vertical line.
-        alt: the chart in words.
+    The model's line from x to y, labelled `line`, between the limits of x; y begins at 0; `marks`
+    maps the label of a vertical line to its x. The axes' labels have units.
     """
     low, high = limits
     sizes = [round(low * (high / low) ** (n / (POINTS - 1))) for n in range(POINTS)]
@@ -50,14 +43,7 @@ def chart(
 def picture(
     data: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
 ) -> Picture:
-    """The model's lines and a run's points, as panel.js draws them.
-
-    Args:
-        data: of :func:`chart`.
-        points: measured, on the same axes.
-        title: the finding.
-        table: the numbers.
-    """
+    """The model's lines of a :func:`chart` and a run's points, as panel.js draws them."""
     from tcplab.figures import Picture, style
 
     with style.drawing():

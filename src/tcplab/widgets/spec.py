@@ -144,6 +144,7 @@ class Call:
     def code(self) -> str:
         """The call and what shows its result, as a cell of a notebook."""
         shown = "\n".join(self.shows)
+        sources = {name: repr(value) for name, value in self.arguments.items()} | {**self.sources}
         module = self.module.__name__.removeprefix("tcplab.experiments.")
         names = sorted([module.partition(".")[0], *["table"] * ("table(result)" in shown)])
         lines = [
@@ -152,15 +153,12 @@ class Call:
             *self.before,
             "",
             f"result = {module}.measure(",
-            *(f"    {name}={self._source(name)}," for name in self.arguments),
+            *(f"    {name}={source}," for name, source in sources.items()),
             ")",
             *self.shows,
             "",
         ]
         return "\n".join(lines)
-
-    def _source(self, argument: str) -> str:
-        return self.sources.get(argument, repr(self.arguments[argument]))
 
 
 @dataclass(frozen=True, slots=True)

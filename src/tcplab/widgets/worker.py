@@ -64,12 +64,9 @@ class Run(Job):
         self.drawing_since: float | None = None
 
     def stage(self, message: str, share: float | None = None, *, waits: bool = False) -> None:
-        """Reports the work at hand; "drawing" also says that the measurement is over.
+        """See Job; "drawing" also says that the measurement is over.
 
-        Args:
-            message: for the panel.
-            share: of the work that is done, if that is known.
-            waits: the run waits for those of others.
+        With `waits`, the run waits for those of others.
         """
         if message == "drawing":
             self.drawing_since = time.perf_counter()
@@ -97,7 +94,8 @@ class Run(Job):
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None
             return
-        with exclusive(self._say_that_it_waits), Lab(**parameters) as lab:
+        waiting = "waiting for another measurement on this machine"
+        with exclusive(lambda: self.stage(waiting, waits=True)), Lab(**parameters) as lab:
             self.stage("measuring")
             recording = lab.client.capture()
             path = Path(recording.start().path)
@@ -112,9 +110,6 @@ class Run(Job):
                 _end(recording)
             os.ftruncate(self._capture_fd, 0)
             self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
-
-    def _say_that_it_waits(self) -> None:
-        self.stage("waiting for another measurement on this machine", waits=True)
 
     def _end_in_time(self, recording: Recording, path: Path, over: threading.Event) -> None:
         start = time.monotonic()

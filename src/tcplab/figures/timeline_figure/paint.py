@@ -248,11 +248,8 @@ class _Painter:
                 self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
 
     def _longest_queue(self, hold: Hold) -> float:
-        queued = (
-            each.queued_ms or 0
-            for each in self.timeline.segments
-            if hold.start_ns <= each.time_ns < hold.end_ns
-        )
+        times = range(hold.start_ns, hold.end_ns)
+        queued = (each.queued_ms or 0 for each in self.timeline.segments if each.time_ns in times)
         return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:
@@ -276,7 +273,7 @@ class _Painter:
             return
         bottom, top = _LANES["wire"]
         ends = [time_ns for each in (run[0], run[-1]) for time_ns in self._both_ends(each)]
-        x = statistics.mean(self.view.x(time_ns) for time_ns in ends)
+        x = statistics.mean(map(self.view.x, ends))
         rows = [(bottom + top) / 2 + shift for shift in (0.0, 0.06, -0.06, 0.11, -0.11)]
         self.labels.put(f"{len(run)} × {name}", x, rows, look.colour, size=TEXT, box=True)
 
@@ -356,16 +353,14 @@ class _Painter:
                 ends = [part.left + shift - 0.003, part.left + shift + 0.003]
                 self.axes.plot(ends, [-0.026, 0.011], color="black", lw=1.6, clip_on=False)
         for part in self.view.scale.parts:
-            self._extent(part.left, part.right, (part.end_ns - part.start_ns) / 1e6)
+            # The scales differ, and the reader must know.
+            text = ms((part.end_ns - part.start_ns) / 1e6)
+            style.extent(self.axes, part.left + 0.001, part.right - 0.001, -0.1, style.GREY)
+            if self.labels.width(text, 12) < part.right - part.left + 0.01:
+                at = (part.left + part.right) / 2, -0.112
+                self.axes.text(*at, text, ha="center", va="top", **_SMALLEST)
         self.axes.text(-0.03, -0.06, "time (ms)", ha="right")
         self.axes.text(-0.03, -0.125, "scale", ha="right", **_SMALLEST)
-
-    def _extent(self, left: float, right: float, length_ms: float) -> None:
-        """The length of a part of the axis: the scales differ, and the reader must know."""
-        text = ms(length_ms)
-        style.extent(self.axes, left + 0.001, right - 0.001, -0.1, style.GREY)
-        if self.labels.width(text, 12) < right - left + 0.01:
-            self.axes.text((left + right) / 2, -0.112, text, ha="center", va="top", **_SMALLEST)
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
