@@ -11,7 +11,6 @@
 
 enum {
     LINKTYPE_ETHERNET = 1,
-    LINKTYPE_RAW = 101,       /* the packets begin with the IP header */
     PCAPNG_BLOCK_BYTES = 256, /* the most that a block takes, besides the packet and its comment */
     PCAPNG_INBOUND = 1,       /* directions in a packet's flags */
     PCAPNG_OUTBOUND = 2,

@@ -103,26 +103,10 @@ static uint8_t *room_for(size_t bytes) {
     return file.buffer + file.used;
 }
 
-static void put_file_header(const char *interface, unsigned link_type) {
+static void put_file_header(const char *interface) {
     file.used += pcapng_section(room_for(PCAPNG_BLOCK_BYTES), "tcplab capture");
     file.used +=
-        pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), link_type, snaplen, interface, NULL);
-}
-
-/* epb_flags: bits 0-1 the direction (1 in, 2 out), bits 2-4 how it was addressed. */
-static uint32_t packet_flags(unsigned packet_type) {
-    switch (packet_type) {
-    case PACKET_OUTGOING:
-        return PCAPNG_OUTBOUND;
-    case PACKET_HOST:
-        return PCAPNG_INBOUND | 1 << 2;
-    case PACKET_MULTICAST:
-        return PCAPNG_INBOUND | 2 << 2;
-    case PACKET_BROADCAST:
-        return PCAPNG_INBOUND | 3 << 2;
-    default: /* PACKET_OTHERHOST: seen, but for another host */
-        return PCAPNG_INBOUND | 4 << 2;
-    }
+        pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), LINKTYPE_ETHERNET, snaplen, interface, NULL);
 }
 
 /* The kernel takes an 802.1Q tag out of the frame: puts it back, into the slack before the frame.
@@ -143,7 +127,7 @@ static void put_tag_back(struct tpacket3_hdr *packet) {
 static void put_packet(struct tpacket3_hdr *packet) {
     const uint8_t *start = (const uint8_t *)packet;
     const struct sockaddr_ll *from = (const void *)(start + TPACKET_ALIGN(sizeof *packet));
-    uint32_t flags = packet_flags(from->sll_pkttype);
+    uint32_t flags = from->sll_pkttype == PACKET_OUTGOING ? PCAPNG_OUTBOUND : PCAPNG_INBOUND;
     int64_t time_ns = packet->tp_sec * INT64_C(1000000000) + packet->tp_nsec;
     if (packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN)
         put_tag_back(packet);
@@ -167,26 +151,21 @@ static void put_statistics(const struct ring *ring, int64_t began_ns) {
 
 /* ---- the kernel's ring ---- */
 
-static unsigned link_type_of(int fd, const char *interface, bool *is_loopback) {
+/* Whether it is the loopback interface; ends the program if nothing can be recorded there. */
+static bool check_interface(int fd, const char *interface) {
     struct ifreq request = {0};
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
     if (ioctl(fd, SIOCGIFFLAGS, &request) < 0)
         fail("interface %s", interface);
     if (!(request.ifr_flags & IFF_UP))
         fail_because("interface %s is down; set it up first", interface);
-    *is_loopback = request.ifr_flags & IFF_LOOPBACK;
+    bool is_loopback = request.ifr_flags & IFF_LOOPBACK;
     if (ioctl(fd, SIOCGIFHWADDR, &request) < 0)
         fail("link type of %s", interface);
-    switch (request.ifr_hwaddr.sa_family) {
-    case ARPHRD_ETHER:
-    case ARPHRD_LOOPBACK:
-        return LINKTYPE_ETHERNET;
-    case ARPHRD_NONE: /* tun: the packets begin with the IP header */
-        return LINKTYPE_RAW;
-    default:
-        fail_because("interface %s is neither Ethernet, loopback nor tun (ARPHRD type %d)",
-                     interface, request.ifr_hwaddr.sa_family);
-    }
+    if (request.ifr_hwaddr.sa_family != (is_loopback ? ARPHRD_LOOPBACK : ARPHRD_ETHER))
+        fail_because("interface %s is neither Ethernet nor loopback (ARPHRD type %d)", interface,
+                     request.ifr_hwaddr.sa_family);
+    return is_loopback;
 }
 
 /* The filter runs in the kernel: it cuts at snaplen, and keeps only what leaves if asked to. */
@@ -329,39 +308,20 @@ static void drain_rest(struct ring *ring) {
     }
 }
 
-static void say_listening(void) {
-    struct json j = json_start(stderr);
-    json_object(&j, NULL);
-    json_bool(&j, "listening", true);
-    json_end_object(&j);
-    json_finish(&j);
-}
-
-static void say_result(const struct ring *ring) {
-    struct json j = json_start(stderr);
-    json_object(&j, NULL);
-    json_int(&j, "packets", (int64_t)file.packets);
-    json_int(&j, "received", (int64_t)ring->received);
-    json_int(&j, "drops", (int64_t)ring->drops);
-    json_end_object(&j);
-    json_finish(&j);
-}
-
 int main(int argc, char **argv) {
     const char *interface = parse_command_line(argc, argv, &command)[0];
 
     int signals = stop_signals();
     struct ring ring = open_ring();
-    bool is_loopback;
-    unsigned link_type = link_type_of(ring.fd, interface, &is_loopback);
-    put_file_header(interface, link_type);
+    bool is_loopback = check_interface(ring.fd, interface);
+    put_file_header(interface);
     write_out();
 
     /* The filter comes before bind(), so that no packet gets past it. */
     attach_filter(ring.fd, (uint32_t)snaplen, is_loopback);
     int64_t began_ns = clock_ns(CLOCK_REALTIME);
     bind_ring(&ring, interface);
-    say_listening();
+    fputs("{\"listening\": true}\n", stderr);
 
     const char *failure = record(&ring, signals);
     drain_rest(&ring);
@@ -369,7 +329,9 @@ int main(int argc, char **argv) {
     write_out();
     if (close(STDOUT_FILENO) < 0)
         fail("closing the recording");
-    say_result(&ring);
+    fprintf(stderr, "{\"packets\": %llu, \"received\": %llu, \"drops\": %llu}\n",
+            (unsigned long long)file.packets, (unsigned long long)ring.received,
+            (unsigned long long)ring.drops);
     if (failure)
         fail_because("%s: %s after %llu packets; the file holds them", interface, failure,
                      (unsigned long long)file.packets);

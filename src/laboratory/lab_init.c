@@ -111,26 +111,13 @@ static void make_host(const char *name) {
     close(fds[1]);
 }
 
+/* False, with the answer given, if there is no such host. */
 static bool enter(int host) {
-    if (host < 0 || host >= host_count) {
-        errno = EINVAL;
-        return false;
-    }
-    return setns(hosts[host], CLONE_NEWNET) == 0;
-}
-
-static void open_socket(int host, int family, int type, int protocol) {
-    if (!enter(host))
+    errno = EINVAL;
+    bool entered = host >= 0 && host < host_count && setns(hosts[host], CLONE_NEWNET) == 0;
+    if (!entered)
         answer_error("entering the host's network namespace");
-    else
-        answer_with(socket(family, type | SOCK_CLOEXEC, protocol), "socket");
-}
-
-static void open_file(int host, int flags, const char *path) {
-    if (!enter(host))
-        answer_error("entering the host's network namespace");
-    else
-        answer_with(open(path, flags | O_CLOEXEC), path);
+    return entered;
 }
 
 /*
@@ -158,11 +145,13 @@ static void serve(char *request) {
     int host, a, b, c, at = 0;
     if (strncmp(request, "host ", 5) == 0)
         make_host(request + 5);
-    else if (sscanf(request, "socket %d %d %d %d", &host, &a, &b, &c) == 4)
-        open_socket(host, a, b, c);
-    else if (sscanf(request, "open %d %d %n", &host, &a, &at) == 2 && at > 0)
-        open_file(host, a, request + at);
-    else if (strncmp(request, "hosts ", 6) == 0)
+    else if (sscanf(request, "socket %d %d %d %d", &host, &a, &b, &c) == 4) {
+        if (enter(host))
+            answer_with(socket(a, b | SOCK_CLOEXEC, c), "socket");
+    } else if (sscanf(request, "open %d %d %n", &host, &a, &at) == 2 && at > 0) {
+        if (enter(host))
+            answer_with(open(request + at, a | O_CLOEXEC), request + at);
+    } else if (strncmp(request, "hosts ", 6) == 0)
         set_hosts(request + 6);
     else {
         errno = EINVAL;

@@ -257,7 +257,7 @@ class Bench:
     def record(self, path: Path, work: Callable[[], int], snaplen: int = 128) -> list[Packet]:
         """Packets that the wire recorded while work ran; work returns how many frames it sent."""
         self.command("reset")
-        self.command(f"capture {path} snaplen={snaplen}")
+        self.command(f"capture {snaplen} {path}")
         self.drain(work())
         answer = self.command("capture off")
         found = packets(path)

@@ -104,7 +104,7 @@ def garbage(chosen: random.Random) -> bytes:
 def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
     """Under the sanitizers, with every feature on, live changes and a recording."""
     chosen = random.Random(4)
-    watched.command(f"capture {tmp_path / 'garbage.pcapng'} snaplen=3000")
+    watched.command(f"capture 3000 {tmp_path / 'garbage.pcapng'}")
     for round_number in range(40):
         watched.set(
             mtu=chosen.choice([0, 20, 28, 68, 576, 1280]),

@@ -120,21 +120,20 @@ def test_a_recording_may_follow_another(bench: Bench, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "one.pcapng"
     with pytest.raises(WireError, match="No such file"):
-        bench.command(f"capture {tmp_path}/no/where.pcapng")
+        bench.command(f"capture 128 {tmp_path}/no/where.pcapng")
     with pytest.raises(WireError, match="Is a directory"):
-        bench.command(f"capture {tmp_path}")
+        bench.command(f"capture 128 {tmp_path}")
     with pytest.raises(WireError, match="No space left"):
-        bench.command("capture /dev/full")
-    with pytest.raises(WireError, match="snaplen"):
-        bench.command(f"capture {path} snaplen=13")
-    with pytest.raises(WireError, match="wants the path"):
-        bench.command("capture ")
+        bench.command("capture 128 /dev/full")
+    with pytest.raises(WireError, match="from 14 to 131072"):
+        bench.command(f"capture 13 {path}")
+    with pytest.raises(WireError, match="the path of a file"):
+        bench.command("capture 128 ")
     with pytest.raises(WireError, match="none is on"):
         bench.command("capture off")
-    bench.command(f"capture {path}")
-    with pytest.raises(WireError, match="already"):
-        bench.command(f"capture {path}2")
-    assert bench.command("counters")["capture"]["path"] == str(path)
+    bench.command(f"capture 128 {path}")
+    with pytest.raises(WireError, match=f"already writing {path}"):
+        bench.command(f"capture 128 {path}2")
     bench.command("capture off")
     assert packets(path) == []
 
@@ -143,7 +142,7 @@ def test_what_is_wrong_is_said(bench: Bench, tmp_path: Path) -> None:
 def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, how: str) -> None:
     path = tmp_path / "ended.pcapng"
     with Bench(lab) as own:
-        own.command(f"capture {path}")
+        own.command(f"capture 128 {path}")
         own.ends[0].send(*[numbered(60, number) for number in range(10)])
         own.drain(10)
         if how == "end of input":
@@ -159,7 +158,7 @@ def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, ho
 def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
     """A limit on file size stands in for the disk: the writes fail in the same place."""
     with Bench(lab, program="prlimit", options=["--fsize=200000", "--", "wire"]) as own:
-        own.command(f"capture {tmp_path / 'full.pcapng'}")
+        own.command(f"capture 128 {tmp_path / 'full.pcapng'}")
         for first in range(0, 2000, 100):
             own.ends[0].send(*[numbered(128, n) for n in range(first, first + 100)])
         own.drain(2000)

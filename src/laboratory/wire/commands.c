@@ -26,7 +26,7 @@ static const char help[] =
     "  script DIR clear              forget the rules\n"
     "  counters                      what happened since the start, or:\n"
     "  reset                         counters start from zero\n"
-    "  capture PATH [snaplen=N]      record every frame in and out as pcapng (128 bytes of each)\n"
+    "  capture BYTES PATH            record every frame in and out as pcapng, so much of each\n"
     "  capture off                   the file is complete when this has been answered\n"
     "The end of standard input ends the wire.\n"
     "\n"
@@ -123,24 +123,11 @@ static void write_counters(struct json *j, const char *name, struct direction *d
     json_end_object(j);
 }
 
-static void write_recording(struct json *j) {
-    if (!recording_is_on())
-        return;
-    int error = recording_error();
-    json_object(j, "capture");
-    json_string(j, "path", recording_path());
-    json_int(j, "packets", (int64_t)recording_packets());
-    if (error)
-        json_string(j, "error", strerror(error));
-    json_end_object(j);
-}
-
 static void command_counters(void) {
     struct json j = answer_begin();
     json_int(&j, "memory_bytes", (int64_t)(store_bytes()));
     json_int(&j, "cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
     json_int(&j, "clock_steps", (int64_t)clock_steps);
-    write_recording(&j);
     write_counters(&j, "ab", &directions[0]);
     write_counters(&j, "ba", &directions[1]);
     answer_end(&j);
@@ -214,26 +201,21 @@ static void capture_off(void) {
     answer_end(&j);
 }
 
-/* "capture PATH [snaplen=N]"; the path may contain spaces. */
+/* "off", or "SNAPLEN PATH"; the path may contain spaces. */
 static void command_capture(char *arguments) {
-    char *option = strrchr(arguments, ' ');
-    int64_t snaplen = DEFAULT_SNAPLEN;
-    if (option && strncmp(option, " snaplen=", 9) == 0) {
-        *option = '\0';
-        if (!parse_whole(option + 9, MAX_SNAPLEN, &snaplen) || snaplen < ETH_HLEN) {
-            answer_error("capture: snaplen must be a whole number from %d to %d", ETH_HLEN,
-                         MAX_SNAPLEN);
-            return;
-        }
-    }
-    if (strcmp(arguments, "off") == 0)
+    char *snaplen_text = strsep(&arguments, " "), *path = arguments;
+    int64_t snaplen;
+    if (!path && strcmp(snaplen_text, "off") == 0)
         capture_off();
-    else if (*arguments == '\0' || strlen(arguments) >= MAX_PATH)
-        answer_error("capture: wants the path of a file, or off");
+    else if (!path || *path == '\0')
+        answer_error("capture: wants a length and the path of a file, or off");
+    else if (!parse_whole(snaplen_text, MAX_SNAPLEN, &snaplen) || snaplen < ETH_HLEN)
+        answer_error("capture: the length must be a whole number from %d to %d", ETH_HLEN,
+                     MAX_SNAPLEN);
     else if (recording_is_on())
         answer_error("capture: already writing %s", recording_path());
     else
-        capture_start(arguments, (uint32_t)snaplen);
+        capture_start(path, (uint32_t)snaplen);
 }
 
 void finish_capture(void) {

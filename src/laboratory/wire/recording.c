@@ -43,7 +43,8 @@ static struct {
     pthread_cond_t changed;
     struct chunk *free, *full, **full_end;
     bool closing;
-    int error; /* errno of the write that failed; nothing is written after it */
+
+    int error; /* the writer's: errno of the write that failed; nothing is written after it */
 } recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 void add_text(struct comment *comment, const char *text) {
@@ -103,11 +104,8 @@ static void write_ordered(struct sorter *s, int64_t safe_ns) {
         memcpy(s->ordered + length, s->blocks[i], pcapng_block_length(s->blocks[i]));
         length += pcapng_block_length(s->blocks[i]);
     }
-    if (!recording.error && !write_all(recording.fd, s->ordered, length)) {
-        pthread_mutex_lock(&recording.lock);
+    if (!recording.error && !write_all(recording.fd, s->ordered, length))
         recording.error = errno;
-        pthread_mutex_unlock(&recording.lock);
-    }
     for (uint8_t *to = s->ordered; i < s->count; i++, kept = (size_t)(to - s->ordered)) {
         memcpy(to, s->blocks[i], pcapng_block_length(s->blocks[i]));
         to += pcapng_block_length(s->blocks[i]);
@@ -190,13 +188,6 @@ void record_packet(uint32_t interface, uint32_t direction, int64_t t, const stru
     pcapng_put_option(&block, PCAPNG_PACKET_ID, &frame->id, sizeof frame->id);
     recording.filling->used += pcapng_end(&block);
     recording.packets++;
-}
-
-int recording_error(void) {
-    pthread_mutex_lock(&recording.lock);
-    int error = recording.error;
-    pthread_mutex_unlock(&recording.lock);
-    return error;
 }
 
 static void free_chunks(void) {

@@ -23,7 +23,6 @@
 enum {
     COMMENT_BYTES = 192,
     MAX_SNAPLEN = 1 << 17,
-    DEFAULT_SNAPLEN = 128,
     MAX_PATH = 4096,
 };
 
@@ -39,9 +38,6 @@ void add_number(struct comment *comment, const char *name, int64_t value);
 bool recording_is_on(void);
 const char *recording_path(void);
 uint64_t recording_packets(void);
-
-/* What went wrong while writing so far, or 0. */
-int recording_error(void);
 
 /* Opens the file and writes its header; false with errno set if it can't. */
 bool recording_start(const char *path, uint32_t snaplen, const uint8_t *header,

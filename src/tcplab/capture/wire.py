@@ -38,7 +38,7 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
     """
     file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)  # noqa: SIM115
     try:
-        link.command(f"capture {file.name} snaplen={snaplen}")
+        link.command(f"capture {snaplen} {file.name}")
     except BaseException:
         file.close()
         raise
