@@ -6,7 +6,6 @@
  *     parse_fuzz SEED ROUNDS
  */
 #define _GNU_SOURCE
-#include "bundle.h"
 #include "command_line.h"
 #include "process.h"
 #include "settings.h"

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "link.h"
 
-#include "bundle.h"
 #include "pcapng.h"
 #include "process.h"
 #include "recording.h"

@@ -74,6 +74,17 @@ struct headers parse_headers(const uint8_t *data, uint32_t length) {
     return h;
 }
 
+uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
+                           const struct virtio_net_hdr *offload) {
+    bool plain = h->plain && h->protocol == IPPROTO_TCP && h->payload_at &&
+                 h->payload_at < h->end && offload->gso_type == VIRTIO_NET_HDR_GSO_NONE &&
+                 !(offload->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM);
+    if (!plain || !(h->tcp_flags & TCP_ACK) || h->tcp_flags & ~(TCP_ACK | TCP_PSH | TCP_FIN) ||
+        data[h->transport_at + 12] & 0x0f)
+        return 0;
+    return (uint16_t)h->payload_at;
+}
+
 /* ---- packets that are too long ---- */
 
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload) {

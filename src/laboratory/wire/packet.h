@@ -54,6 +54,11 @@ struct headers {
 /* Never reads past `length` bytes, whatever they say. */
 struct headers parse_headers(const uint8_t *data, uint32_t length);
 
+/* Where the payload begins if the frame is a segment that might be bundled (see transfer.c); or 0.
+ */
+uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
+                           const struct virtio_net_hdr *offload);
+
 /* The longest IP packet that the frame stands for: super-segments get cut up before the hop. */
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload);
 

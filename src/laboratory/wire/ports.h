@@ -43,7 +43,7 @@ struct port {
     char name[IF_NAMESIZE];
     int index;
     uint32_t mtu;
-    bool bundles; /* the kernel cuts up super-segments on the way out: see bundle.h */
+    bool bundles; /* the kernel cuts up super-segments on the way out: see transfer.c */
     bool down;
     int socket;
     uint8_t *ring;

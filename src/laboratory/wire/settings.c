@@ -180,35 +180,23 @@ bool rule_parse(struct rule *rule, char **words, int count) {
 /* ---- applying it ---- */
 
 bool rule_matches(const struct rule *rule, const struct headers *h) {
-    bool whole_tcp = h->protocol == IPPROTO_TCP && h->payload_at;
+    bool is_tcp = h->protocol == IPPROTO_TCP, whole_tcp = is_tcp && h->payload_at;
     bool has_payload = whole_tcp && h->payload_at < h->end;
-    if (rule->port && rule->port != h->source_port && rule->port != h->dest_port)
-        return false;
-    if (rule->what == ANY)
-        return true;
-    if (!h->ip)
-        return false;
-    switch (rule->what) {
-    case IP:
-        return true;
-    case TCP:
-        return h->protocol == IPPROTO_TCP;
-    case DATA:
-        return has_payload;
-    case ACK: /* and nothing else */
-        return whole_tcp && !has_payload &&
-               (h->tcp_flags & (TCP_ACK | TCP_SYN | TCP_FIN | TCP_RST)) == TCP_ACK;
-    case SYN:
-        return whole_tcp && h->tcp_flags & TCP_SYN;
-    case FIN:
-        return whole_tcp && h->tcp_flags & TCP_FIN;
-    case RST:
-        return whole_tcp && h->tcp_flags & TCP_RST;
-    case UDP:
-        return h->protocol == IPPROTO_UDP;
-    default:
-        return h->protocol == IPPROTO_ICMP;
-    }
+    const uint8_t others = TCP_SYN | TCP_FIN | TCP_RST;
+    const bool is[WHATS] = {
+        [ANY] = true,
+        [IP] = h->ip,
+        [TCP] = is_tcp,
+        [DATA] = has_payload,
+        [ACK] = whole_tcp && !has_payload && (h->tcp_flags & (TCP_ACK | others)) == TCP_ACK,
+        [SYN] = whole_tcp && h->tcp_flags & TCP_SYN,
+        [FIN] = whole_tcp && h->tcp_flags & TCP_FIN,
+        [RST] = whole_tcp && h->tcp_flags & TCP_RST,
+        [UDP] = h->protocol == IPPROTO_UDP,
+        [ICMP] = h->protocol == IPPROTO_ICMP,
+    };
+    bool port_fits = !rule->port || rule->port == h->source_port || rule->port == h->dest_port;
+    return port_fits && is[rule->what];
 }
 
 static bool is_nth(const struct rule *rule) {

@@ -27,12 +27,11 @@
  *
  *     frame.h        where frames are kept
  *     packet.h       what is in a frame; fragments, and ICMP about packets that are too long
- *     bundle.h       many segments in one system call
  *     ports.h        the interfaces, and the time
  *     recording.h    the recording: a pcapng file
  *     settings.h     what the link is to do
  *     link.h         the link as arithmetic: loss, MTU, queue, transmitter, line; what it did
- *     transfer.h     frames in, frames out
+ *     transfer.h     frames in, frames out, many in one system call
  *     commands.h     what the owner may say and ask
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
