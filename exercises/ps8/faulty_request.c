@@ -13,9 +13,10 @@
  * Between two hosts on one machine 40 requests take 2 seconds. The wire needs less than a
  * millisecond for the same bytes.
  *
- *     $ tcp_nodelay_server --writes 1 --size 104 9000 40 &
+ *     $ tcp_nodelay_server --writes 1 --write-bytes 104 9000 40 &
  *     $ faulty_request localhost
- *     40 requests, 4160 bytes: 1.7103 s by the clock, ...
+ *     wall_s                      1.7103
+ *     ...
  *
  * What must stay: the bytes of the stream, and that a request is sent when the answer to the one
  * before has come. The goal: each request leaves in one segment, at once.
@@ -28,13 +29,12 @@
 
 enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };
 
-static const char *port = "9000", *log_path;
+static const char *port = "9000";
 static int64_t count = 40;
 
 static const struct program_option options[] = {
     {NULL, 'c', "COUNT", "number of requests", .number = &count, .min = 1, .max = 100000},
     {"port", 'p', "PORT", "the server's", .text = &port},
-    {"log", 0, "FILE", "when each write began and each answer came", .text = &log_path},
     {.help = NULL},
 };
 
@@ -44,15 +44,15 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .logs = "when each write began and each answer came",
 };
 
-static struct event_log events;
 static int64_t system_calls;
 
 /* ---- a request ---- */
 
 static void send_bytes(int fd, const char *data, size_t size) {
-    log_event(&events, "write", size);
+    log_event("write", size);
     system_calls += send_all(fd, data, size, 0);
 }
 
@@ -72,7 +72,7 @@ static void send_body(int fd, int64_t number) {
 static void await_answer(int fd, int64_t number) {
     char answer[ANSWER_BYTES];
     size_t got = receive_all(fd, answer, sizeof answer, &system_calls);
-    log_event(&events, "reply", got);
+    log_event("reply", got);
     if (got < sizeof answer)
         fail_because("the server closed the connection after %lld of %lld requests",
                      (long long)number, (long long)count);
@@ -97,13 +97,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] = "{requests} requests, {bytes} bytes: {usage}\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    events = open_log(log_path);
-    pin_to_cpu();
+    const char *host = start_program(argc, argv, &command)[0];
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     struct measurement m = start_measuring(fd);
@@ -112,8 +107,7 @@ int main(int argc, char **argv) {
 
     m.granted = read_options(fd); /* as they are at the end */
     bytes = count * (HEADER_BYTES + BODY_BYTES);
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     finish_sending(fd, "the server");
     close(fd);
-    close_log(&events);
 }

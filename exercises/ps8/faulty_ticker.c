@@ -13,7 +13,10 @@
  *
  *     $ tcpsink &
  *     $ faulty_ticker localhost
- *     200 lines, 7800 bytes in 7800 sends: 0.2219 s by the clock, ...
+ *     wall_s                      0.2219
+ *     bytes                       7800
+ *     system_calls                7800
+ *     ...
  *
  * What must stay: the bytes of the stream, and that no line waits for another. The goal: one
  * segment per line.
@@ -24,13 +27,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *port = "9000", *log_path;
+static const char *port = "9000";
 static int64_t count = 200;
 
 static const struct program_option options[] = {
     {NULL, 'c', "COUNT", "number of lines", .number = &count, .min = 1, .max = 100000},
     {"port", 'p', "PORT", "the sink's", .text = &port},
-    {"log", 0, "FILE", "when each write began", .text = &log_path},
     {.help = NULL},
 };
 
@@ -40,15 +42,15 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .logs = "when each write began",
 };
 
-static struct event_log events;
 static int64_t bytes, system_calls;
 
 /* ---- a line ---- */
 
 static void put(int fd, char character) {
-    log_event(&events, "write", 1);
+    log_event("write", 1);
     system_calls += send_all(fd, &character, 1, 0);
     bytes++;
 }
@@ -91,13 +93,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] = "{lines} lines, {bytes} bytes in {system_calls} sends: {usage}\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    events = open_log(log_path);
-    pin_to_cpu();
+    const char *host = start_program(argc, argv, &command)[0];
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
@@ -106,8 +103,7 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
 
     m.granted = read_options(fd); /* as they are at the end */
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     finish_sending(fd, "the sink");
     close(fd);
-    close_log(&events);
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "command_line.h"
 
+#include "event_log.h"
 #include "process.h"
 
 #include <errno.h>
@@ -78,9 +79,13 @@ static void fill_option_table(struct option_table *table) {
          .decimal = &common.deadline_s, .max = 1e6},
         {"json", 0, NULL, "the result as one JSON object", .flag = &common.json},
         {"help", 0, NULL, "this text", .flag = NULL}};
+    const struct program_option log_option = {"log", 0, "FILE", table->command->logs,
+                                              .text = &common.log};
     strcpy(table->letters, ":"); /* getopt: be silent, tell a missing value from a wrong option */
     for (const struct program_option *own = table->command->options; own->help; own++)
         add_option(table, own);
+    if (table->command->logs)
+        add_option(table, &log_option);
     if (table->command->listens)
         add_option(table, &bind_option);
     if (table->command->tcp)
@@ -221,7 +226,7 @@ char **parse_command_line(int argc, char **argv, const struct command *command) 
     return argv + optind;
 }
 
-void pin_to_cpu(void) {
+static void pin_to_cpu(void) {
     if (common.cpu < 0)
         return;
     cpu_set_t only;
@@ -230,4 +235,12 @@ void pin_to_cpu(void) {
     if (sched_setaffinity(0, sizeof only, &only) < 0)
         fail("--cpu %lld (this machine has CPUs 0 to %ld)", (long long)common.cpu,
              sysconf(_SC_NPROCESSORS_CONF) - 1);
+}
+
+char **start_program(int argc, char **argv, const struct command *command) {
+    prepare_process();
+    char **arguments = parse_command_line(argc, argv, command);
+    open_log(common.log);
+    pin_to_cpu();
+    return arguments;
 }

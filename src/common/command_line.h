@@ -36,19 +36,27 @@ struct command {
     const struct program_option *options;
     int arguments[2];  /* at least, at most, not counting the options */
     bool tcp, listens; /* which of the common options it takes */
+    const char *logs;  /* --log: what it records */
     bool bare;         /* none of them but --help: a part of the laboratory */
     void (*more_help)(void);
 };
 
 /* What every program of the course takes, beside its own options. */
 extern struct common {
-    bool json;              /* --json: one JSON object instead of sentences */
+    bool json;              /* --json: one JSON object instead of lines of text */
     bool ipv4, ipv6;        /* -4, -6: only that */
     int64_t cpu;            /* --cpu N, or -1 */
     double deadline_s;      /* --deadline SECONDS without progress; 0 means for ever */
     const char *congestion; /* --congestion NAME, or NULL for the system's choice */
+    const char *log;        /* --log FILE of a program that logs, or NULL */
     const char *bind;       /* --bind ADDRESS of a listening program, or NULL for all */
 } common;
+
+/*
+ * Every program starts here: signals and standard streams as process.h says, the options, the
+ * file of --log, the CPU of --cpu. Returns the arguments that are left.
+ */
+char **start_program(int argc, char **argv, const struct command *command);
 
 /* Sets the variables behind the options, and returns the arguments that are left. */
 char **parse_command_line(int argc, char **argv, const struct command *command);
@@ -58,6 +66,3 @@ int one_of(const char *name, const char *text, const char *const *names);
 
 /* A whole number between min and max, or a usage error that names all of them. */
 int64_t whole_number(const char *name, const char *text, int64_t min, int64_t max);
-
-/* Runs the process on the CPU of --cpu, if any. */
-void pin_to_cpu(void);

@@ -6,45 +6,47 @@
 #include "result.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-struct event {
+bool logging;
+
+static FILE *file;
+static struct event {
     int64_t time_ns;
     const char *name;
     size_t bytes;
-};
+} *events;
+static size_t count, capacity;
 
-struct event_log open_log(const char *path) {
-    struct event_log events = {0};
+void open_log(const char *path) {
     if (!path)
-        return events;
-    events.file = fopen(path, "we");
-    if (!events.file)
-        fail("--log %s", path);
-    fputs("# CLOCK_REALTIME ns, event, bytes\n", events.file);
-    return events;
-}
-
-void append_event(struct event_log *events, const char *event, size_t bytes) {
-    if (events->count == events->capacity) {
-        events->capacity = events->capacity ? 2 * events->capacity : 4096;
-        events->events = realloc(events->events, events->capacity * sizeof *events->events);
-        if (!events->events)
-            fail("memory for %zu log lines", events->capacity);
-    }
-    events->events[events->count++] = (struct event){clock_ns(CLOCK_REALTIME), event, bytes};
-}
-
-void close_log(struct event_log *events) {
-    if (!events->file)
         return;
-    for (size_t i = 0; i < events->count; i++) {
-        struct event *event = &events->events[i];
-        fprintf(events->file, "%lld %s %zu\n", (long long)event->time_ns, event->name,
-                event->bytes);
+    file = fopen(path, "we");
+    if (!file)
+        fail("--log %s", path);
+    fputs("# CLOCK_REALTIME ns, event, bytes\n", file);
+    logging = true;
+}
+
+void append_event(const char *event, size_t bytes) {
+    if (count == capacity) {
+        capacity = capacity ? 2 * capacity : 4096;
+        events = realloc(events, capacity * sizeof *events);
+        if (!events)
+            fail("memory for %zu log lines", capacity);
     }
-    if (fclose(events->file) == EOF)
+    events[count++] = (struct event){clock_ns(CLOCK_REALTIME), event, bytes};
+}
+
+void close_log(void) {
+    if (!logging)
+        return;
+    for (struct event *event = events; event < events + count; event++)
+        fprintf(file, "%lld %s %zu\n", (long long)event->time_ns, event->name, event->bytes);
+    if (fclose(file) == EOF)
         fail("writing the --log file");
-    free(events->events);
+    logging = false;
+    free(events);
 }

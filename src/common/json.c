@@ -18,11 +18,16 @@ static void write_quoted(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-/* The comma before a member, and its key. */
+/* The comma, or the end of the line, before a member, and its key. */
 static void begin_member(struct json *j, const char *key) {
     if (j->needs_comma)
-        fputs(", ", j->out);
-    if (key) {
+        fputs(j->plain ? "\n" : ", ", j->out);
+    if (j->plain) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", j->object ? j->object : "", j->object ? "." : "",
+                 key);
+        fprintf(j->out, "%-27s ", name);
+    } else if (key) {
         write_quoted(j->out, key);
         fputs(": ", j->out);
     }
@@ -45,11 +50,15 @@ struct json json_start(FILE *out) {
 }
 
 void json_object(struct json *j, const char *key) {
-    open_bracket(j, key, '{');
+    j->object = key;
+    if (!j->plain)
+        open_bracket(j, key, '{');
 }
 
 void json_end_object(struct json *j) {
-    close_bracket(j, '}');
+    j->object = NULL;
+    if (!j->plain)
+        close_bracket(j, '}');
 }
 
 void json_array(struct json *j, const char *key) {
@@ -62,7 +71,10 @@ void json_end_array(struct json *j) {
 
 void json_string(struct json *j, const char *key, const char *value) {
     begin_member(j, key);
-    write_quoted(j->out, value);
+    if (j->plain)
+        fputs(value, j->out);
+    else
+        write_quoted(j->out, value);
 }
 
 void json_int(struct json *j, const char *key, int64_t value) {
@@ -73,7 +85,7 @@ void json_int(struct json *j, const char *key, int64_t value) {
 void json_double(struct json *j, const char *key, double value) {
     begin_member(j, key);
     if (isfinite(value))
-        fprintf(j->out, "%.9g", value);
+        fprintf(j->out, "%.*g", j->plain ? 6 : 9, value);
     else
         fputs("null", j->out);
 }

@@ -1,5 +1,7 @@
 /*
  * json.h - writes one JSON value to a stream, member by member; the commas look after themselves.
+ * The plain form is for a human: a line "NAME VALUE" for each member, "OBJECT.NAME VALUE" for one
+ * of an inner object.
  */
 #pragma once
 
@@ -10,6 +12,8 @@
 struct json {
     FILE *out;
     bool needs_comma;
+    bool plain;         /* of one object, whose members are values or objects of values */
+    const char *object; /* plain: the inner object that is written */
 };
 
 struct json json_start(FILE *out);

@@ -42,7 +42,7 @@ static void occupy_standard_streams(void) {
     }
 }
 
-void start_program(void) {
+void prepare_process(void) {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)

@@ -12,10 +12,10 @@
 #include <sys/types.h>
 
 /*
- * Every program starts here: a peer that is gone becomes EPIPE instead of a silent SIGPIPE, Ctrl-C
+ * For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, Ctrl-C
  * is reported, and a socket never takes the number of a closed standard stream.
  */
-void start_program(void);
+void prepare_process(void);
 
 /* "prog: what: EPIPE: Broken pipe", exit status 1. Reads errno. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,6 +3,7 @@
 #include "result.h"
 
 #include "command_line.h"
+#include "event_log.h"
 #include "process.h"
 
 #include <errno.h>
@@ -57,20 +58,6 @@ struct usage usage_since(const struct usage *start) {
     };
 }
 
-/* "0.0095 s by the clock, 0.0010 user, 0.0079 system" */
-static void print_usage(FILE *out, const struct usage *used) {
-    fprintf(out, "%.4f s by the clock, %.4f user, %.4f system", (double)used->wall_ns / 1e9,
-            (double)used->user_ns / 1e9, (double)used->system_ns / 1e9);
-}
-
-static double mb_per_s(int64_t bytes, const struct usage *used) {
-    return (double)bytes * 1e3 / (double)used->wall_ns;
-}
-
-static double cpu_s_per_gb(int64_t bytes, const struct usage *used) {
-    return (double)(used->user_ns + used->system_ns) / (double)bytes;
-}
-
 /* ---- samples ---- */
 
 struct samples allocate_samples(int64_t most) {
@@ -81,11 +68,6 @@ static int compare_samples(const void *a, const void *b) {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
     return (left > right) - (left < right);
 }
-
-static const struct percentile {
-    const char *name;
-    double share;
-} percentiles[] = {{"min", 0}, {"median", 0.5}, {"p99", 0.99}, {"max", 1}, {.name = NULL}};
 
 /* Of sorted samples, by nearest rank; NAN if there are none. */
 static double percentile_us(const struct samples *samples, double share) {
@@ -105,7 +87,7 @@ void stop_measuring(struct measurement *m, int fd) {
         m->info = read_tcp_info(fd);
 }
 
-/* ---- results as JSON ---- */
+/* ---- the result ---- */
 
 static void json_usage(struct json *j, const struct usage *used) {
     json_double(j, "wall_s", (double)used->wall_ns / 1e9);
@@ -117,7 +99,6 @@ static void json_usage(struct json *j, const struct usage *used) {
     json_int(j, "major_faults", used->major_faults);
 }
 
-/* What print_options prints, and the addresses. */
 static void json_options(struct json *j, const struct socket_options *options) {
     json_object(j, "options");
     if (options->is_tcp) {
@@ -138,9 +119,12 @@ static void json_options(struct json *j, const struct socket_options *options) {
 }
 
 static void json_samples(struct json *j, const char *key, const struct samples *samples) {
+    qsort(samples->ns, samples->count, sizeof(int64_t), compare_samples);
     json_object(j, key);
-    for (const struct percentile *p = percentiles; p->name; p++)
-        json_double(j, p->name, percentile_us(samples, p->share));
+    json_double(j, "min", percentile_us(samples, 0));
+    json_double(j, "median", percentile_us(samples, 0.5));
+    json_double(j, "p99", percentile_us(samples, 0.99));
+    json_double(j, "max", percentile_us(samples, 1));
     json_end_object(j);
 }
 
@@ -155,25 +139,22 @@ static void json_field(struct json *j, const struct result_field *f, const struc
         json_string(j, f->name, f->names[*f->choice]);
     else if (f->samples)
         json_samples(j, f->name, f->samples);
-    else if (f->mb_per_s)
-        json_double(j, f->name, mb_per_s(*f->mb_per_s, used));
-    else if (f->cpu_s_per_gb)
-        json_double(j, f->name, cpu_s_per_gb(*f->cpu_s_per_gb, used));
+    else if (f->rate_of)
+        json_double(j, f->name, (double)*f->rate_of / f->unit * 1e9 / (double)used->wall_ns);
     else
         f->write(j);
 }
 
-static void sort_samples(const struct result_field *fields) {
-    for (const struct result_field *f = fields; f->name; f++)
-        if (f->samples)
-            qsort(f->samples->ns, f->samples->count, sizeof(int64_t), compare_samples);
-}
-
-void write_result_json(FILE *out, const struct result_field *fields, const struct measurement *m) {
+struct json start_result(FILE *out) {
     struct json j = json_start(out);
-    sort_samples(fields);
+    j.plain = !common.json;
     json_object(&j, NULL);
     json_string(&j, "program", program_invocation_short_name);
+    return j;
+}
+
+void print_result(FILE *out, const struct result_field *fields, const struct measurement *m) {
+    struct json j = start_result(out);
     json_usage(&j, &m->used);
     for (const struct result_field *f = fields; f->name; f++)
         json_field(&j, f, &m->used);
@@ -182,94 +163,5 @@ void write_result_json(FILE *out, const struct result_field *fields, const struc
         json_tcp_info(&j, "tcp_info", &m->info);
     json_end_object(&j);
     json_finish(&j);
-}
-
-/* ---- results as text ---- */
-
-static double number_in(const struct result_field *f, const char *part, const struct usage *used) {
-    if (f->whole)
-        return (double)*f->whole;
-    if (f->mb_per_s)
-        return mb_per_s(*f->mb_per_s, used);
-    if (f->cpu_s_per_gb)
-        return cpu_s_per_gb(*f->cpu_s_per_gb, used);
-    for (const struct percentile *p = percentiles; f->samples && part && p->name; p++)
-        if (strcmp(p->name, part) == 0)
-            return percentile_us(f->samples, p->share);
-    return f->decimal ? *f->decimal : NAN;
-}
-
-/* The number that "NAME" or "NAME.PART" stands for. */
-static double number_of(const char *name, const char *part, const struct result_field *fields,
-                        const struct measurement *m) {
-    const struct usage *used = &m->used;
-    if (strcmp(name, "tcp") == 0)
-        return tcp_info_number(&m->info, part);
-    if (strcmp(name, "wall_ms") == 0)
-        return (double)used->wall_ns / 1e6;
-    if (strcmp(name, "switches") == 0)
-        return (double)(used->voluntary_switches + used->involuntary_switches);
-    if (strcmp(name, "faults") == 0)
-        return (double)(used->minor_faults + used->major_faults);
-    for (const struct result_field *f = fields; f->name; f++)
-        if (strcmp(f->name, name) == 0)
-            return number_in(f, part, used);
-    fail_because("the result has no field %s", name);
-}
-
-static bool put_words(FILE *out, const char *name, const struct result_field *fields,
-                      const struct measurement *m) {
-    bool is_options = strcmp(name, "options") == 0, is_usage = strcmp(name, "usage") == 0;
-    if (is_options)
-        print_options(out, &m->granted);
-    if (is_usage)
-        print_usage(out, &m->used);
-    for (const struct result_field *f = fields; f->name; f++)
-        if (f->choice && strcmp(f->name, name) == 0)
-            return fputs(f->names[*f->choice], out) >= 0;
-    return is_options || is_usage;
-}
-
-/* "NAME[.PART][/DIVISOR][:DIGITS or auto]", the inside of the braces; cuts it apart. */
-static void put_value(FILE *out, char *name, const struct result_field *fields,
-                      const struct measurement *m) {
-    char *format = name, *divisor, *part;
-    name = strsep(&format, ":");
-    divisor = name;
-    name = strsep(&divisor, "/");
-    if (put_words(out, name, fields, m))
-        return;
-    part = name;
-    name = strsep(&part, ".");
-    double number = number_of(name, part, fields, m) / (divisor ? atof(divisor) : 1);
-    bool or_auto = format && strcmp(format, "auto") == 0;
-    if (or_auto && number == 0)
-        fputs("auto", out);
-    else
-        fprintf(out, "%.*f%s", format ? atoi(format) : 0, number, or_auto ? " bytes" : "");
-}
-
-void write_result_text(FILE *out, const struct result_field *fields, const char *text,
-                       const struct measurement *m) {
-    sort_samples(fields);
-    for (const char *at = text; *at; at++) {
-        if (*at != '{') {
-            fputc(*at, out);
-            continue;
-        }
-        char inside[64];
-        size_t length = strcspn(++at, "}");
-        snprintf(inside, sizeof inside, "%.*s", (int)length, at);
-        put_value(out, inside, fields, m);
-        at += length;
-    }
-    finish_output(out);
-}
-
-void print_result(const struct result_field *fields, const char *text,
-                  const struct measurement *m) {
-    if (common.json)
-        write_result_json(stdout, fields, m);
-    else
-        write_result_text(stdout, fields, text, m);
+    close_log();
 }

@@ -1,6 +1,6 @@
 /*
- * result.h - clocks, what a program has used, and its result: a table of fields, printed as
- * sentences or as JSON.
+ * result.h - clocks, what a program has used, and its result: a table of fields, printed as lines
+ * "NAME VALUE" or, with --json, as one object.
  */
 #pragma once
 
@@ -63,25 +63,19 @@ struct result_field {
     const int *choice; /* index among the names */
     const char *const *names;
     struct samples *samples;       /* min, median, p99 and max in microseconds; sorts them */
-    const int64_t *mb_per_s;       /* of this many bytes, in the time measured */
-    const int64_t *cpu_s_per_gb;   /* the same: user and system time for 10^9 bytes */
+    const int64_t *rate_of;        /* this many, in the time measured ... */
+    double unit;                   /* ... as multiples of this per second */
     void (*write)(struct json *j); /* a member that is no number */
 };
 
-/*
- * The result on standard output: with --json one object of all fields, what the program used, the
- * socket's options and TCP_INFO; otherwise the text, in which
- *
- *     {NAME}          is a field's value; {NAME.median} a percentile of samples
- *     {NAME:2}        with two decimals; {NAME/1000:2} divided by 1000 before
- *     {NAME:auto}     "NUMBER bytes", or "auto" for 0
- *     {tcp.NAME}      a member of TCP_INFO, by its name in JSON
- *     {options}, {usage}, {wall_ms}, {switches}, {faults}
- *                     the socket's options, the times, context switches and page faults
- */
-void print_result(const struct result_field *fields, const char *text, const struct measurement *m);
+/* A rate in 10^6 bytes per second. */
+#define MB_PER_S(variable) .rate_of = &(variable), .unit = 1e6
 
-/* The two forms, for a program whose standard output is for its data. */
-void write_result_json(FILE *out, const struct result_field *fields, const struct measurement *m);
-void write_result_text(FILE *out, const struct result_field *fields, const char *text,
-                       const struct measurement *m);
+/*
+ * Prints what the program used, its fields, the socket's options and TCP_INFO, and writes the file
+ * of --log.
+ */
+void print_result(FILE *out, const struct result_field *fields, const struct measurement *m);
+
+/* The beginning of it, for a program that has no socket. */
+struct json start_result(FILE *out);

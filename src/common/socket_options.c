@@ -115,18 +115,6 @@ struct socket_options read_options(int fd) {
     return options;
 }
 
-void print_options(FILE *out, const struct socket_options *options) {
-    fputs("options: ", out);
-    if (options->is_tcp)
-        fprintf(out, "congestion %s, MSS %d, TCP_NODELAY %s, ", options->congestion, options->mss,
-                options->nodelay ? "on" : "off");
-    fprintf(out, "SO_SNDBUF %d, SO_RCVBUF %d, ", options->sndbuf_bytes, options->rcvbuf_bytes);
-    if (common.cpu < 0)
-        fputs("any CPU\n", out);
-    else
-        fprintf(out, "CPU %lld\n", (long long)common.cpu);
-}
-
 /* ---- acknowledgements ---- */
 
 const char *const quickack_names[] = {"on", "off", "always", NULL};

@@ -28,7 +28,6 @@ struct socket_options {
 };
 
 struct socket_options read_options(int fd);
-void print_options(FILE *out, const struct socket_options *options);
 
 /*
  * When a receiver acknowledges: as its kernel likes, as late as it may, or at

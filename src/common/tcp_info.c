@@ -101,9 +101,25 @@ static uint64_t field_value(const struct tcp_info *info, const struct tcp_info_f
     return wide;
 }
 
+/* For a human: how much was sent, and what TCP was waiting for. */
+static const char *const main_names[] = {"data_segs_out",   "total_retrans",     "busy_time_us",
+                                         "rwnd_limited_us", "sndbuf_limited_us", NULL};
+
+static void json_numbers(struct json *j, const char *const *names, const struct tcp_info *info) {
+    for (; *names; names++)
+        for (size_t i = 0; i < TCP_INFO_FIELDS; i++)
+            if (strcmp(tcp_info_fields[i].name, *names) == 0)
+                json_int(j, *names, (int64_t)field_value(info, &tcp_info_fields[i]));
+}
+
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info) {
     size_t states = sizeof tcp_states / sizeof *tcp_states;
     json_object(j, key);
+    if (j->plain) {
+        json_numbers(j, main_names, info);
+        json_end_object(j);
+        return;
+    }
     json_string(j, "state", tcp_states[info->tcpi_state < states ? info->tcpi_state : 0]);
     json_int(j, "snd_wscale", info->tcpi_snd_wscale);
     json_int(j, "rcv_wscale", info->tcpi_rcv_wscale);
@@ -116,13 +132,6 @@ void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info)
             json_int(j, tcp_info_fields[i].name, (int64_t)value);
     }
     json_end_object(j);
-}
-
-double tcp_info_number(const struct tcp_info *info, const char *name) {
-    for (size_t i = 0; i < TCP_INFO_FIELDS; i++)
-        if (strcmp(tcp_info_fields[i].name, name) == 0)
-            return (double)field_value(info, &tcp_info_fields[i]);
-    fail_because("TCP_INFO has no %s", name);
 }
 
 /* ---- samples ---- */
@@ -139,13 +148,13 @@ static struct {
 static void print_sample(int64_t since_start_ns) {
     static const char *const names[] = {
         "snd_cwnd", "snd_ssthresh", "unacked",     "snd_wnd_bytes", "notsent_bytes",
-        "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s"};
+        "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s",
+        NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
     struct json j = json_start(stdout);
     json_object(&j, NULL);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        json_int(&j, names[i], (int64_t)tcp_info_number(&info, names[i]));
+    json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
     json_end_object(&j);
     json_finish(&j);

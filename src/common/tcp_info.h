@@ -10,11 +10,9 @@
 /* Linux fills the fields it knows and leaves the rest 0. */
 struct tcp_info read_tcp_info(int fd);
 
-/* Every field of struct tcp_info; times and sizes named with their unit. */
+/* Every field of struct tcp_info, in the plain form those that say what TCP was waiting for; times
+   and sizes are named with their unit. */
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info);
-
-/* The number that has this name in the JSON. */
-double tcp_info_number(const struct tcp_info *info, const char *name);
 
 /*
  * Prints a sample of TCP_INFO as a line of JSON now and every `interval_ms` until stop_sampler(),

@@ -163,33 +163,32 @@ static int open_connection(char **arguments) {
     return fd;
 }
 
-static int64_t bytes_sent, bytes_received, system_calls;
+static struct flow sent = {
+    .from = STDIN_FILENO, .from_name = "standard input", .to_name = "the peer"};
+static struct flow received = {
+    .to = STDOUT_FILENO, .from_name = "from the peer", .to_name = "standard output"};
+static int64_t system_calls;
 
 static const struct result_field fields[] = {
-    {"bytes_sent", .whole = &bytes_sent},
-    {"bytes_received", .whole = &bytes_received},
+    {"bytes_sent", .whole = &sent.bytes},
+    {"bytes_received", .whole = &received.bytes},
     {"system_calls", .whole = &system_calls},
     {"splice", .flag = &splicing},
     {.name = NULL},
 };
 
-static const char text[] = "{options}{bytes_sent} bytes sent, {bytes_received} received: {usage}\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    char **arguments = parse_command_line(argc, argv, &command);
+    char **arguments = start_program(argc, argv, &command);
     if (!listening && !arguments[1])
         usage_error("PORT is missing; usage: %s", command.usage);
     if (listening && arguments[1])
         usage_error("'%s' is one argument too many: -l takes PORT alone", arguments[1]);
-    pin_to_cpu();
 
     int fd = open_connection(arguments);
     set_receive_limit(fd, 0);
 
     struct measurement m = start_measuring(fd);
-    struct flow sent = {STDIN_FILENO, fd, "standard input", "the peer", 0, 0};
-    struct flow received = {fd, STDOUT_FILENO, "from the peer", "standard output", 0, 0};
+    sent.to = received.from = fd;
     pthread_t sender;
     if (pthread_create(&sender, NULL, send_input, &sent) != 0)
         fail("a thread for standard input");
@@ -198,11 +197,7 @@ int main(int argc, char **argv) {
         pthread_join(sender, NULL);
     stop_measuring(&m, fd);
 
-    bytes_sent = sent.bytes;
-    bytes_received = received.bytes;
     system_calls = sent.system_calls + received.system_calls;
-    if (verbose)
-        write_result_text(stderr, fields, text, &m);
-    if (common.json)
-        write_result_json(stderr, fields, &m);
+    if (verbose || common.json)
+        print_result(stderr, fields, &m);
 }

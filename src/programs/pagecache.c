@@ -29,21 +29,13 @@ static const struct command command = {
 };
 
 int main(int argc, char **argv) {
-    start_program();
-    const char *path = parse_command_line(argc, argv, &command)[0];
+    const char *path = start_program(argc, argv, &command)[0];
     int64_t size;
     int file = open_regular_file(path, &size);
     double share = prepare_cache(file, path, state);
     close(file);
 
-    if (!common.json) {
-        printf("%.1f %% of %lld bytes are in the page cache\n", share * 100, (long long)size);
-        finish_output(stdout);
-        return 0;
-    }
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
-    json_string(&j, "program", "pagecache");
+    struct json j = start_result(stdout);
     json_int(&j, "bytes", size);
     json_double(&j, "cached_share", share);
     json_end_object(&j);

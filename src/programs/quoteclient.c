@@ -30,7 +30,7 @@
 /* The same in quoteserver.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
-static const char *port = "9000", *log_path;
+static const char *port = "9000";
 static int64_t count = 200, batch = 1;
 static bool single, nodelay;
 static int quickack = QUICKACK_ON;
@@ -42,7 +42,6 @@ static const struct program_option options[] = {
     {"batch", 0, "K", "send K requests at a time", .number = &batch, .min = 1, .max = MAX_BATCH},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {"log", 0, "FILE", "when requests left and quotes came", .text = &log_path},
     {.help = NULL},
 };
 
@@ -52,12 +51,11 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .logs = "when requests left and quotes came",
 };
 
-static struct event_log events;
 static struct samples exchange_times;
 static int64_t system_calls;
-static double quotes_per_s;
 
 static int open_connection(const char *host) {
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
@@ -73,7 +71,7 @@ static void send_requests(int fd, int64_t first, size_t requests) {
     for (size_t i = 0; i < requests; i++)
         snprintf(text + i * REQUEST_BYTES, REQUEST_BYTES + 1, "S%07lld",
                  (long long)first + (long long)i);
-    log_event(&events, "request", requests * REQUEST_BYTES);
+    log_event("request", requests * REQUEST_BYTES);
     system_calls += send_all(fd, text, requests * REQUEST_BYTES, 0);
 }
 
@@ -94,7 +92,7 @@ static void await_quotes(int fd, int64_t first, size_t quotes) {
         if (got == 0)
             fail_because("the server closed the connection after %lld of %lld quotes",
                          (long long)(first + (int64_t)(filled / QUOTE_BYTES)), (long long)count);
-        log_event(&events, "quote", got);
+        log_event("quote", got);
         filled += got;
     }
     for (size_t i = 0; i < quotes; i++)
@@ -119,24 +117,15 @@ static const struct result_field fields[] = {
     {"batch", .whole = &batch},
     {"single", .flag = &single},
     {"quickack", .choice = &quickack, .names = quickack_names},
-    {"quotes_per_s", .decimal = &quotes_per_s},
+    {"quotes_per_s", .rate_of = &count, .unit = 1},
     {"exchange_us", .samples = &exchange_times},
     {"system_calls", .whole = &system_calls},
     {.name = NULL},
 };
 
-#define RATES                                                                                      \
-    "{usage}\n{quotes_per_s:1} quotes/s; half of the exchanges took less than "                    \
-    "{exchange_us.median/1000:3} ms, the longest {exchange_us.max/1000:3} ms\n"
-static const char one_connection[] = "{options}{quotes} quotes over one connection: " RATES;
-static const char two_connections[] = "{options}{quotes} quotes over two connections: " RATES;
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    events = open_log(log_path);
+    const char *host = start_program(argc, argv, &command)[0];
     exchange_times = allocate_samples(count);
-    pin_to_cpu();
 
     /* The server takes the first connection for requests and the second for quotes. */
     int request_fd = open_connection(host);
@@ -150,8 +139,6 @@ int main(int argc, char **argv) {
     close(request_fd);
     if (!single)
         close(quote_fd);
-    quotes_per_s = (double)count * 1e9 / (double)m.used.wall_ns;
-    print_result(fields, single ? one_connection : two_connections, &m);
-    close_log(&events);
+    print_result(stdout, fields, &m);
     free(exchange_times.ns);
 }

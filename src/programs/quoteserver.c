@@ -20,7 +20,7 @@
 /* The same in quoteclient.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
-static const char *port = "9000", *log_path;
+static const char *port = "9000";
 static bool single, nodelay;
 static int quickack = QUICKACK_ON;
 
@@ -29,7 +29,6 @@ static const struct program_option options[] = {
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {"log", 0, "FILE", "when requests came and quotes left", .text = &log_path},
     {.help = NULL},
 };
 
@@ -39,9 +38,9 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .logs = "when requests came and quotes left",
 };
 
-static struct event_log events;
 static int64_t quotes, reads, system_calls;
 
 static int take_connection(int listener) {
@@ -66,7 +65,7 @@ static void answer(int fd, const char *requests, size_t number) {
     static char text[MAX_BATCH * QUOTE_BYTES];
     for (size_t i = 0; i < number; i++)
         put_quote(text + i * QUOTE_BYTES, requests + i * REQUEST_BYTES);
-    log_event(&events, "quote", number * QUOTE_BYTES);
+    log_event("quote", number * QUOTE_BYTES);
     system_calls += send_all(fd, text, number * QUOTE_BYTES, 0);
     quotes += (int64_t)number;
 }
@@ -76,7 +75,7 @@ static void serve(int request_fd, int quote_fd) {
     static char pending[MAX_BATCH * REQUEST_BYTES];
     size_t filled = 0, got;
     while ((got = receive(request_fd, pending + filled, sizeof pending - filled, 0)) > 0) {
-        log_event(&events, "request", got);
+        log_event("request", got);
         system_calls += 1 + set_quickack(request_fd, quickack);
         reads++;
         filled += got;
@@ -99,13 +98,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] = "{options}{quotes} quotes for requests in {reads} reads: {usage}\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
-    events = open_log(log_path);
-    pin_to_cpu();
+    start_program(argc, argv, &command);
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
@@ -118,6 +112,5 @@ int main(int argc, char **argv) {
     close(request_fd);
     if (!single)
         close(quote_fd);
-    print_result(fields, text, &m);
-    close_log(&events);
+    print_result(stdout, fields, &m);
 }

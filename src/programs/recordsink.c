@@ -139,14 +139,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] = "{options}{records} records, {bytes} bytes: {usage}\n"
-                           "{reads} reads, {one_record_reads} of them exactly one record; "
-                           "{split_records} records were cut in two\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
-    pin_to_cpu();
+    start_program(argc, argv, &command);
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
@@ -156,6 +150,6 @@ int main(int argc, char **argv) {
     read_until_end(fd);
     stop_measuring(&m, fd);
     close(fd);
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     free(in.pending);
 }

@@ -34,7 +34,7 @@
 /* The same in recordsink.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, RECORD_HEADER = 6, BATCH_HEADER = 4, MAX_BATCH = 1000 };
 
-static const char *port = "9000", *log_path;
+static const char *port = "9000";
 static int64_t count = 10000, batch;
 static bool unbuffered, nodelay;
 
@@ -45,7 +45,6 @@ static const struct program_option options[] = {
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"batch", 0, "K", "send K records at a time, padded to 100 bytes", .number = &batch, .min = 1,
      .max = MAX_BATCH},
-    {"log", 0, "FILE", "when each send began and was acknowledged", .text = &log_path},
     {.help = NULL},
 };
 
@@ -55,12 +54,11 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .logs = "when each send began and was acknowledged",
 };
 
-static struct event_log events;
 static struct samples send_times;
 static int64_t bytes, sends, system_calls;
-static double records_per_s;
 
 /* ---- records ---- */
 
@@ -115,14 +113,14 @@ static void wait_until_acknowledged(int fd) {
 }
 
 static void send_data(int fd, const char *data, size_t size) {
-    log_event(&events, "write", size);
+    log_event("write", size);
     system_calls += send_all(fd, data, size, 0);
     sends++;
     bytes += (int64_t)size;
     if (!unbuffered)
         return;
     wait_until_acknowledged(fd);
-    log_event(&events, "acknowledged", size);
+    log_event("acknowledged", size);
 }
 
 static void send_records(int fd, char *place) {
@@ -143,23 +141,17 @@ static const struct result_field fields[] = {
     {"bytes", .whole = &bytes},
     {"batch", .whole = &batch},
     {"unbuffered", .flag = &unbuffered},
-    {"records_per_s", .decimal = &records_per_s},
+    {"records_per_s", .rate_of = &count, .unit = 1},
     {"send_us", .samples = &send_times},
     {"sends", .whole = &sends},
     {"system_calls", .whole = &system_calls},
     {.name = NULL},
 };
 
-static const char text[] = "{options}{records} records, {bytes} bytes in {sends} sends and "
-                           "{tcp.data_segs_out} segments: {usage}\n{records_per_s:1} records/s\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    events = open_log(log_path);
+    const char *host = start_program(argc, argv, &command)[0];
     char *place = allocate(BATCH_HEADER + (size_t)(batch ? batch : 1) * MAX_RECORD, 1);
     send_times = allocate_samples(count);
-    pin_to_cpu();
     prctl(PR_SET_TIMERSLACK, 1); /* so that a pause of 20 us does not last 70 (prctl(2)) */
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);
@@ -172,9 +164,7 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
     close(fd);
 
-    records_per_s = (double)count * 1e9 / (double)m.used.wall_ns;
-    print_result(fields, text, &m);
-    close_log(&events);
+    print_result(stdout, fields, &m);
     free(send_times.ns);
     free(place);
 }

@@ -191,7 +191,7 @@ static void send_all_files(int *fds) {
 }
 
 static int64_t bytes, calls, zerocopy_calls, copied_calls;
-static double cached_share;
+static double cached_share, cpu_s_per_gb;
 
 static const struct result_field fields[] = {
     {"method", .choice = &method, .names = method_names},
@@ -202,31 +202,20 @@ static const struct result_field fields[] = {
     {"connections", .whole = &connections},
     {"cache", .choice = &cache, .names = cache_names},
     {"cached_share", .decimal = &cached_share},
-    {"mb_per_s", .mb_per_s = &bytes},
-    {"cpu_s_per_gb", .cpu_s_per_gb = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
+    {"cpu_s_per_gb", .decimal = &cpu_s_per_gb},
     {"system_calls", .whole = &calls},
     {"zerocopy_sends", .whole = &zerocopy_calls},
     {"zerocopy_copied", .whole = &copied_calls},
     {.name = NULL},
 };
 
-#define COSTS                                                                                      \
-    "{options}{method}, {cached_share/0.01:0} % of the file in the page cache: "                   \
-    "{bytes} bytes, {usage}\n"                                                                     \
-    "{mb_per_s:1} MB/s, {cpu_s_per_gb:3} CPU s/GB, {system_calls} system calls, "                  \
-    "{switches} context switches, {faults} page faults\n"
-static const char costs[] = COSTS;
-static const char costs_of_zerocopy[] =
-    COSTS "{zerocopy_copied} of {zerocopy_sends} zero-copy sends were copied after all\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    char **arguments = parse_command_line(argc, argv, &command);
+    char **arguments = start_program(argc, argv, &command);
     if (!block_bytes)
         block_bytes = usual_block_bytes[method];
     path = arguments[1];
     file = open_regular_file(path, &file_bytes);
-    pin_to_cpu();
 
     int fds[MAX_FDS];
     for (int i = 0; i < connections; i++) {
@@ -241,8 +230,9 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fds[0]);
 
     bytes = connections * (file_bytes + header_bytes);
+    cpu_s_per_gb = (double)(m.used.user_ns + m.used.system_ns) / (double)bytes;
     calls = system_calls;
     zerocopy_calls = zerocopy_sends;
     copied_calls = zerocopy_copied;
-    print_result(fields, method == ZEROCOPY ? costs_of_zerocopy : costs, &m);
+    print_result(stdout, fields, &m);
 }

@@ -150,24 +150,16 @@ static const struct result_field fields[] = {
     {"reads", .whole = &reads},
     {"writes", .whole = &writes},
     {"discard", .flag = &discard},
-    {"mb_per_s", .mb_per_s = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
     {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
     {"rcvbuf_granted_bytes", .whole = &granted_bytes},
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}"
-    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
-    "{bytes} bytes in {reads} reads, {writes} writes: {usage}\n"
-    "{mb_per_s:1} MB/s\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
+    start_program(argc, argv, &command);
     if (output && discard)
         usage_error("-o and --discard: what is thrown away cannot be written");
-    pin_to_cpu();
     struct transfer *transfers = allocate((size_t)connections, sizeof *transfers);
     for (int i = 0; i < connections; i++)
         open_output(&transfers[i], i);
@@ -176,6 +168,6 @@ int main(int argc, char **argv) {
     announce(stdout, listener);
     struct measurement m = receive_files(listener, transfers);
     add_up(transfers);
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     free(transfers);
 }

@@ -15,15 +15,17 @@
  *     msg_more  the same promise of more to come, made by a flag of each send()
  *     writev    all of them in one system call
  *
- * The experiment, the command line and the sentence printed are those of "TCP_NODELAY and
+ * The experiment, the command line and the numbers printed are those of "TCP_NODELAY and
  * TCP_CORK" in Red Hat Enterprise Linux for Real Time, chapter Sockets. Its 10 000 messages took
  * 400 129, 1 650 and 851 ms.
  *
  * Example, with `tcp_nodelay_server 5001 50` in another terminal:
  *
  *     $ tcp_nodelay_client localhost 5001 50
- *     options: congestion cubic, MSS 32768, TCP_NODELAY off, SO_SNDBUF 2626560, ...
- *     50 packets of 30 bytes sent in 2157.019757 ms: 0.695404 bytes/ms
+ *     wall_s                      2.15702
+ *     message_bytes               30
+ *     bytes_per_ms                0.695404
+ *     ...
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -38,14 +40,12 @@ static const char *const mode_names[] = {"default", "no_delay", "cork", "msg_mor
 
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int mode = DEFAULT;
-static const char *log_path;
 
 static const struct program_option options[] = {
     /* 1024 is IOV_MAX, the most that writev() takes */
     {"writes", 'w', "K", "writes in a message", .number = &writes, .min = 1, .max = 1024},
     {"write-bytes", 's', "B", "bytes in a write", .number = &write_bytes, .min = 1, .max = 1 << 20},
     {"reply", 'r', "B", "bytes in a reply", .number = &reply_bytes, .min = 1, .max = 1 << 20},
-    {"log", 0, "FILE", "when each write and each reply happened", .text = &log_path},
     {.help = NULL},
 };
 
@@ -56,14 +56,13 @@ static const struct command command = {
     .options = options,
     .arguments = {3, 4},
     .tcp = true,
+    .logs = "when each write and each reply happened",
 };
 
 static char *message, *reply;
 static struct iovec *parts;
-static struct event_log events;
 static struct samples message_times;
 static int64_t system_calls, message_bytes, bytes;
-static double bytes_per_ms;
 
 /* "aabbcc...", a letter per write: a capture shows which write a byte came from. */
 static void prepare_message(void) {
@@ -78,7 +77,7 @@ static void prepare_message(void) {
 }
 
 static void set_cork(int fd, int on) {
-    log_event(&events, on ? "cork" : "uncork", 0);
+    log_event(on ? "cork" : "uncork", 0);
     set_option(fd, IPPROTO_TCP, TCP_CORK, on, "TCP_CORK");
     system_calls++;
 }
@@ -87,14 +86,14 @@ static void set_cork(int fd, int on) {
 static void send_writes(int fd) {
     for (int i = 0; i < writes; i++) {
         bool more = mode == MORE && i < writes - 1;
-        log_event(&events, more ? "more" : "write", parts[i].iov_len);
+        log_event(more ? "more" : "write", parts[i].iov_len);
         system_calls += send_all(fd, parts[i].iov_base, parts[i].iov_len, more ? MSG_MORE : 0);
     }
 }
 
 static void send_vector(int fd) {
     size_t total = (size_t)message_bytes;
-    log_event(&events, "write", total);
+    log_event("write", total);
     ssize_t sent = writev(fd, parts, (int)writes);
     system_calls++;
     if (sent < 0)
@@ -118,7 +117,7 @@ static void send_message(int fd) {
 
 static void await_reply(int fd, int64_t number) {
     size_t got = receive_all(fd, reply, (size_t)reply_bytes, &system_calls);
-    log_event(&events, "reply", got);
+    log_event("reply", got);
     if (got < (size_t)reply_bytes)
         fail_because(
             "the server closed the connection after %lld of %lld messages (was it given the "
@@ -145,30 +144,20 @@ static const struct result_field fields[] = {
     {"message_bytes", .whole = &message_bytes},
     {"reply_bytes", .whole = &reply_bytes},
     {"bytes", .whole = &bytes},
-    {"bytes_per_ms", .decimal = &bytes_per_ms},
+    {"bytes_per_ms", .rate_of = &bytes, .unit = 1e3},
     {"message_us", .samples = &message_times},
     {"system_calls", .whole = &system_calls},
     {.name = NULL},
 };
 
-#define SENTENCE                                                                                   \
-    "{options}{n} packets of {message_bytes} bytes sent in {wall_ms:6} ms: "                       \
-    "{bytes_per_ms:6} bytes/ms"
-static const char *const sentences[] = {SENTENCE "\n", SENTENCE " using TCP_NODELAY\n",
-                                        SENTENCE " using TCP_CORK\n", SENTENCE " using MSG_MORE\n",
-                                        SENTENCE " using writev\n"};
-
 int main(int argc, char **argv) {
-    start_program();
-    char **arguments = parse_command_line(argc, argv, &command);
+    char **arguments = start_program(argc, argv, &command);
     messages = whole_number("N", arguments[2], 1, 10000000);
     if (arguments[3])
         mode = one_of("MODE", arguments[3], mode_names);
-    events = open_log(log_path);
     message_bytes = writes * write_bytes;
     prepare_message();
     message_times = allocate_samples(messages);
-    pin_to_cpu();
 
     int fd = connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
     if (mode == NO_DELAY)
@@ -179,11 +168,9 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
 
     bytes = messages * message_bytes;
-    bytes_per_ms = (double)bytes * 1e6 / (double)m.used.wall_ns;
-    print_result(fields, sentences[mode], &m);
+    print_result(stdout, fields, &m);
     finish_sending(fd, "the server");
     close(fd);
-    close_log(&events);
     free(message_times.ns);
     free(parts);
     free(message);

@@ -23,7 +23,6 @@
 
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int quickack = QUICKACK_ON;
-static const char *log_path;
 
 static const struct program_option options[] = {
     {"writes", 'w', "K", "writes in a message, as the client's", .number = &writes, .min = 1,
@@ -33,7 +32,6 @@ static const struct program_option options[] = {
     {"reply", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
      .max = 1 << 20},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {"log", 0, "FILE", "when each read and each reply happened", .text = &log_path},
     {.help = NULL},
 };
 
@@ -45,9 +43,9 @@ static const struct command command = {
     .arguments = {2, 2},
     .tcp = true,
     .listens = true,
+    .logs = "when each read and each reply happened",
 };
 
-static struct event_log events;
 static int64_t system_calls, message_bytes, bytes;
 
 /* TCP keeps no record of the client's writes: a read returns whatever has arrived by now. */
@@ -55,7 +53,7 @@ static void read_message(int fd, char *message, size_t size, int64_t number) {
     for (size_t filled = 0; filled < size;) {
         size_t got = receive(fd, message + filled, size - filled, 0);
         system_calls++;
-        log_event(&events, "read", got);
+        log_event("read", got);
         if (got == 0)
             fail_because(
                 "the client closed the connection after %lld of %lld messages and %zu of %zu "
@@ -72,7 +70,7 @@ static void serve(int fd) {
     memset(reply, '!', (size_t)reply_bytes);
     for (int64_t i = 0; i < messages; i++) {
         read_message(fd, message, (size_t)message_bytes, i);
-        log_event(&events, "reply", (size_t)reply_bytes);
+        log_event("reply", (size_t)reply_bytes);
         system_calls += send_all(fd, reply, (size_t)reply_bytes, 0);
     }
     free(message);
@@ -89,18 +87,11 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}{n} packets of {message_bytes} bytes received in {wall_ms:6} ms "
-    "with {system_calls} system calls\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    char **arguments = parse_command_line(argc, argv, &command);
+    char **arguments = start_program(argc, argv, &command);
     messages = whole_number("N", arguments[1], 1, 10000000);
     message_bytes = writes * write_bytes;
     bytes = messages * message_bytes;
-    events = open_log(log_path);
-    pin_to_cpu();
 
     int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
     announce(stdout, listener);
@@ -109,7 +100,7 @@ int main(int argc, char **argv) {
     struct measurement m = start_measuring(fd);
     serve(fd);
     stop_measuring(&m, fd);
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
 
     /* The client closes first: then the TIME_WAIT state, and the port it blocks, are on its side.
      */
@@ -120,5 +111,4 @@ int main(int argc, char **argv) {
             "--write-bytes?)",
             (long long)messages);
     close(fd);
-    close_log(&events);
 }

@@ -100,7 +100,7 @@ static const struct result_field fields[] = {
     {"reads", .whole = &reads},
     {"read_bytes", .whole = &read_bytes},
     {"discard", .flag = &discard},
-    {"mb_per_s", .mb_per_s = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
     {"smallest_read_bytes", .whole = &smallest_read},
     {"largest_read_bytes", .whole = &largest_read},
     {"read_sizes", .write = json_read_sizes},
@@ -111,19 +111,11 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}"
-    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
-    "{bytes} bytes in {reads} reads of {smallest_read_bytes} to {largest_read_bytes}: {usage}\n"
-    "{mb_per_s:1} MB/s\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
+    start_program(argc, argv, &command);
     if (!read_bytes)
         read_bytes = rcvbuf_bytes ? rcvbuf_bytes : 131072;
     char *buffer = allocate((size_t)read_bytes, 1);
-    pin_to_cpu();
 
     int listener = listen_on(SOCK_STREAM, port, prepare);
     announce(stdout, listener);
@@ -136,6 +128,6 @@ int main(int argc, char **argv) {
     end_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
     /* The source takes our end of the connection as the news that everything was read. */
     close(fd);
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     free(buffer);
 }

@@ -11,17 +11,20 @@
  * room for options) and a send buffer of 32 KiB. "-b auto" leaves the buffer to the kernel, which
  * then makes it grow with the connection.
  *
- * The last line of the result says what TCP was waiting for (TCP_INFO): busy is the time with data
- * outstanding; of that it stood still for want of room in the receiver's window (rwnd_limited) and
- * because this program did not fill a larger send buffer (sndbuf_limited).
+ * The last lines of the result say what TCP was waiting for (TCP_INFO): busy_time is the time with
+ * data outstanding; of that it stood still for want of room in the receiver's window (rwnd_limited)
+ * and because this program did not fill a larger send buffer (sndbuf_limited).
  *
  * Example, with `tcpsink` in another terminal:
  *
  *     $ tcpsource localhost
- *     options: congestion cubic, MSS 32741, TCP_NODELAY off, SO_SNDBUF 65536, ...
- *     send buffer: 32768 bytes requested, 65536 granted
- *     7200000 bytes in 5000 writes of 1440: 0.0095 s by the clock, 0.0010 user, 0.0079 system
- *     757.9 MB/s
+ *     wall_s                      0.0095
+ *     bytes                       7200000
+ *     mb_per_s                    757.9
+ *     sndbuf_requested_bytes      32768
+ *     sndbuf_granted_bytes        65536
+ *     tcp_info.busy_time_us       9000
+ *     ...
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -102,7 +105,7 @@ static const struct result_field fields[] = {
     {"bytes", .whole = &bytes},
     {"writes", .whole = &writes},
     {"write_bytes", .whole = &write_bytes},
-    {"mb_per_s", .mb_per_s = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
     {"system_calls", .whole = &system_calls},
     {"sndbuf_requested_bytes", .whole = &sndbuf_bytes},
     {"sndbuf_granted_bytes", .whole = &granted_bytes},
@@ -110,19 +113,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}"
-    "send buffer: {sndbuf_requested_bytes:auto} requested, {sndbuf_granted_bytes} granted\n"
-    "{bytes} bytes in {writes} writes of {write_bytes}: {usage}\n"
-    "{mb_per_s:1} MB/s\n"
-    "TCP was busy for {tcp.busy_time_us/1e6:3} s, limited by the receiver's window for "
-    "{tcp.rwnd_limited_us/1e6:3} s, by the send buffer for {tcp.sndbuf_limited_us/1e6:3} s; "
-    "{tcp.total_retrans} retransmissions\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    pin_to_cpu();
+    const char *host = start_program(argc, argv, &command)[0];
 
     /* What the block says does not matter, but it must be memory that was written: pages that
        never were are all one and the same page of zeros, and stay in the CPU's cache. */
@@ -142,7 +134,7 @@ int main(int argc, char **argv) {
     stop_sampler();
     bytes = writes * write_bytes;
     end_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     close(fd);
     free(block);
 }

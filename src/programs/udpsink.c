@@ -211,30 +211,21 @@ static const struct result_field fields[] = {
     {"foreign", .whole = &tally.foreign},
     {"bytes", .whole = &tally.bytes},
     {"reads", .whole = &tally.reads},
-    {"mb_per_s", .mb_per_s = &tally.bytes},
+    {"mb_per_s", MB_PER_S(tally.bytes)},
     {"gro", .flag = &gro},
     {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
     {"rcvbuf_granted_bytes", .whole = &granted_bytes},
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}"
-    "receive buffer: {rcvbuf_requested_bytes:auto} requested, {rcvbuf_granted_bytes} granted\n"
-    "{arrived} of {sent} datagrams in {reads} reads: {usage}\n"
-    "{mb_per_s:1} MB/s, {lost} lost ({drops} drops at this socket), {reordered} reordered, "
-    "{duplicated} duplicated\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
-    pin_to_cpu();
+    start_program(argc, argv, &command);
 
     int fd = listen_on(SOCK_DGRAM, port, prepare);
     announce(stdout, fd);
     struct measurement m = receive_run(fd);
     answer_end(fd);
     tally.lost = tally.sent - tally.arrived;
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     close(fd);
 }

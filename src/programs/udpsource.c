@@ -161,7 +161,7 @@ static const struct result_field fields[] = {
     {"datagrams", .whole = &count},
     {"datagram_bytes", .whole = &datagram_bytes},
     {"bytes", .whole = &bytes},
-    {"mb_per_s", .mb_per_s = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
     {"arrived", .whole = &arrived},
     {"lost", .whole = &lost},
     {"system_calls", .whole = &system_calls},
@@ -173,16 +173,8 @@ static const struct result_field fields[] = {
     {.name = NULL},
 };
 
-static const char text[] =
-    "{options}"
-    "send buffer: {sndbuf_requested_bytes:auto} requested, {sndbuf_granted_bytes} granted\n"
-    "{datagrams} datagrams of {datagram_bytes} bytes: {usage}\n"
-    "{mb_per_s:1} MB/s, {lost} lost\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    const char *host = parse_command_line(argc, argv, &command)[0];
-    pin_to_cpu();
+    const char *host = start_program(argc, argv, &command)[0];
     if (getrandom(&run, sizeof run, 0) != sizeof run)
         fail("getrandom");
     /* A sleep may last 50 us longer than asked for unless one asks for less (prctl(2)). */
@@ -201,7 +193,7 @@ int main(int argc, char **argv) {
     arrived = end_run(fd);
     lost = count - arrived;
     bytes = count * datagram_bytes;
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     close(fd);
     free(datagrams);
 }

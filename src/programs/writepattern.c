@@ -222,9 +222,7 @@ static void play_all(struct schedule *schedules, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    start_program();
-    char **arguments = parse_command_line(argc, argv, &command);
-    pin_to_cpu();
+    char **arguments = start_program(argc, argv, &command);
     host = arguments[0];
     struct schedule *schedules = allocate(MAX_SCHEDULES, sizeof *schedules);
     size_t count = 0;

@@ -81,11 +81,9 @@ static void *serve(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
+    start_program(argc, argv, &command);
     if (reply_text)
         parse_reply(reply_text);
-    pin_to_cpu();
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);

@@ -105,6 +105,11 @@ def last_object(text: str) -> dict[str, Any]:
     return result
 
 
+def as_text(text: str) -> dict[str, str]:
+    """A result without --json: each line is a name and a value."""
+    return dict(line.split(maxsplit=1) for line in text.splitlines())
+
+
 def complaint(done: Completed, status: int) -> str:
     """The one line on standard error of a program that failed as it should."""
     assert done.returncode == status, (done.args, done.returncode, done.stderr)

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 from tests.nonempty import each
-from tests.programs.harness import PATIENCE_S, Programs, last_object
+from tests.programs.harness import PATIENCE_S, Programs, as_text, last_object
 
 SINK = ["tcpsink", "--bind", "127.0.0.1", "--congestion", "reno"]
 SOURCE = ["tcpsource", "-p", "PORT", "127.0.0.1", "--congestion", "reno"]
@@ -100,14 +100,23 @@ def test_samples(programs: Programs) -> None:
     assert all(sample["snd_cwnd"] > 0 for sample in each(samples))
 
 
-def test_the_result_in_words(programs: Programs) -> None:
+def test_the_result_as_text(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", 0) as (sink, port):
-        sent = programs.run("tcpsource", "-p", port, "localhost").stdout
-        received = programs.finish(sink).stdout
-    assert "send buffer: 32768 bytes requested, 65536 granted" in sent
-    assert "7200000 bytes in 5000 writes of 1440: " in sent
-    assert "receive buffer: 32768 bytes requested, 65536 granted" in received
-    assert "7200000 bytes in " in received
+        sent = as_text(programs.run("tcpsource", "-p", port, "localhost").stdout)
+        received = as_text(programs.finish(sink).stdout)
+    assert (sent["program"], received["program"]) == ("tcpsource", "tcpsink")
+    assert (sent["bytes"], sent["writes"], sent["write_bytes"]) == ("7200000", "5000", "1440")
+    assert (sent["sndbuf_requested_bytes"], sent["sndbuf_granted_bytes"]) == ("32768", "65536")
+    assert sent["options.peer"] == received["options.local"]
+    assert {name for name in sent if name.startswith("tcp_info.")} == {
+        "tcp_info.data_segs_out",
+        "tcp_info.total_retrans",
+        "tcp_info.busy_time_us",
+        "tcp_info.rwnd_limited_us",
+        "tcp_info.sndbuf_limited_us",
+    }
+    assert received["bytes"] == "7200000"
+    assert received["discard"] == "false"
 
 
 def test_both_address_families(programs: Programs) -> None:

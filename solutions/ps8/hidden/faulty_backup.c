@@ -12,7 +12,8 @@
  *
  *     $ faulty_backup &
  *     $ tcpsource -b auto -s 16384 -c 128 localhost
- *     2097152 bytes: 0.0031 s by the clock, ...
+ *     wall_s                      0.0031
+ *     ...
  *
  * What must stay: every byte is read and added to the sum. The goal: the wire is the only limit.
  */
@@ -77,17 +78,13 @@ static int64_t sum, system_calls;
 static const struct result_field fields[] = {
     {"bytes", .whole = &bytes},
     {"checksum", .whole = &sum},
-    {"mb_per_s", .mb_per_s = &bytes},
+    {"mb_per_s", MB_PER_S(bytes)},
     {"system_calls", .whole = &system_calls},
     {.name = NULL},
 };
 
-static const char text[] = "{bytes} bytes: {usage}; {mb_per_s:1} MB/s, checksum {checksum}\n";
-
 int main(int argc, char **argv) {
-    start_program();
-    parse_command_line(argc, argv, &command);
-    pin_to_cpu();
+    start_program(argc, argv, &command);
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
@@ -101,6 +98,6 @@ int main(int argc, char **argv) {
     m.granted = read_options(fd); /* as they are at the end */
     sum = checksum;
     system_calls = blocks + 1;
-    print_result(fields, text, &m);
+    print_result(stdout, fields, &m);
     close(fd);
 }
