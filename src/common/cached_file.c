@@ -23,31 +23,25 @@ int open_regular_file(const char *path, int64_t *size) {
     return file;
 }
 
-enum { WINDOW_PAGES = 1024 };
-
-/* How many pages from AT on, at most a window, are in memory; mincore(2) looks at a mapping. */
-static size_t pages_in_memory(int file, const char *path, off_t at, size_t size) {
-    unsigned char resident[WINDOW_PAGES];
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), in = 0;
-    void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, file, at);
+/* How many pages of a file are in memory; mincore(2) looks at a mapping. */
+static size_t pages_in_memory(int file, const char *path, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page, in = 0;
+    unsigned char *resident = allocate(pages, 1);
+    void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
     if (mapping == MAP_FAILED || mincore(mapping, size, resident) < 0)
         fail("mincore of %s", path);
-    for (size_t i = 0; i < (size + page - 1) / page; i++)
+    for (size_t i = 0; i < pages; i++)
         in += resident[i] & 1;
     munmap(mapping, size);
+    free(resident);
     return in;
 }
 
-/* In windows, so that it works for a file larger than the address space that we may have. */
 static double cached_share(int file, const char *path) {
     off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
-    off_t window = WINDOW_PAGES * page, pages = (size + page - 1) / page;
-    size_t in = 0;
     if (size <= 0)
         return 1;
-    for (off_t at = 0; at < size; at += window)
-        in += pages_in_memory(file, path, at, (size_t)(size - at < window ? size - at : window));
-    return (double)in / (double)pages;
+    return (double)pages_in_memory(file, path, (size_t)size) / (double)((size + page - 1) / page);
 }
 
 static void read_through(int file, const char *path) {

@@ -67,32 +67,33 @@ static void add_option(struct option_table *table, const struct program_option *
 }
 
 static void fill_option_table(struct option_table *table) {
-    static const struct program_option bind_option = {
-        "bind", 0, "ADDRESS", "listen on this address only", .text = &common.bind};
-    static const struct program_option congestion_option = {
-        "congestion", 0, "NAME", "congestion control, e.g. cubic", .text = &common.congestion};
-    static const struct program_option common_options[] = {
-        {NULL, '4', NULL, "only IPv4", .flag = &common.ipv4},
-        {NULL, '6', NULL, "only IPv6", .flag = &common.ipv6},
-        {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1},
-        {"deadline", 0, "S", "give up after this long without progress, 0: never",
-         .decimal = &common.deadline_s, .max = 1e6},
-        {"json", 0, NULL, "the result as one JSON object", .flag = &common.json},
-        {"help", 0, NULL, "this text", .flag = NULL}};
-    const struct program_option log_option = {"log", 0, "FILE", table->command->logs,
-                                              .text = &common.log};
+    const struct command *command = table->command;
+    const bool usual = !command->bare;
+    const struct {
+        bool taken;
+        struct program_option option;
+    } common_options[] = {
+        {command->logs, {"log", 0, "FILE", command->logs, .text = &common.log}},
+        {command->listens,
+         {"bind", 0, "ADDRESS", "listen on this address only", .text = &common.bind}},
+        {command->tcp,
+         {"congestion", 0, "NAME", "congestion control, e.g. cubic", .text = &common.congestion}},
+        {usual, {NULL, '4', NULL, "only IPv4", .flag = &common.ipv4}},
+        {usual, {NULL, '6', NULL, "only IPv6", .flag = &common.ipv6}},
+        {usual,
+         {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1}},
+        {usual,
+         {"deadline", 0, "S", "give up after this long without progress, 0: never",
+          .decimal = &common.deadline_s, .max = 1e6}},
+        {usual, {"json", 0, NULL, "the result as one JSON object", .flag = &common.json}},
+        {true, {"help", 0, NULL, "this text", .flag = NULL}},
+    };
     strcpy(table->letters, ":"); /* getopt: be silent, tell a missing value from a wrong option */
-    for (const struct program_option *own = table->command->options; own->help; own++)
+    for (const struct program_option *own = command->options; own->help; own++)
         add_option(table, own);
-    if (table->command->logs)
-        add_option(table, &log_option);
-    if (table->command->listens)
-        add_option(table, &bind_option);
-    if (table->command->tcp)
-        add_option(table, &congestion_option);
-    size_t count = sizeof common_options / sizeof *common_options;
-    for (size_t i = table->command->bare ? count - 1 : 0; i < count; i++)
-        add_option(table, &common_options[i]);
+    for (size_t i = 0; i < sizeof common_options / sizeof *common_options; i++)
+        if (common_options[i].taken)
+            add_option(table, &common_options[i].option);
 }
 
 static void list_names(const char *const *names, char *text, size_t size) {

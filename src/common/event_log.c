@@ -5,48 +5,30 @@
 #include "process.h"
 #include "result.h"
 
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-bool logging;
+/* Half a million events are kept in memory, so that writing them does not disturb what they tell.
+ */
+enum { LOG_BUFFER_BYTES = 1 << 24 };
 
-static FILE *file;
-static struct event {
-    int64_t time_ns;
-    const char *name;
-    size_t bytes;
-} *events;
-static size_t count, capacity;
+static FILE *event_log;
 
 void open_log(const char *path) {
     if (!path)
         return;
-    file = fopen(path, "we");
-    if (!file)
+    event_log = fopen(path, "we");
+    if (!event_log || setvbuf(event_log, NULL, _IOFBF, LOG_BUFFER_BYTES) != 0)
         fail("--log %s", path);
-    fputs("# CLOCK_REALTIME ns, event, bytes\n", file);
-    logging = true;
+    fputs("# CLOCK_REALTIME ns, event, bytes\n", event_log);
 }
 
-void append_event(const char *event, size_t bytes) {
-    if (count == capacity) {
-        capacity = capacity ? 2 * capacity : 4096;
-        events = realloc(events, capacity * sizeof *events);
-        if (!events)
-            fail("memory for %zu log lines", capacity);
-    }
-    events[count++] = (struct event){clock_ns(CLOCK_REALTIME), event, bytes};
+void log_event(const char *event, size_t bytes) {
+    if (event_log)
+        fprintf(event_log, "%lld %s %zu\n", (long long)clock_ns(CLOCK_REALTIME), event, bytes);
 }
 
 void close_log(void) {
-    if (!logging)
-        return;
-    for (struct event *event = events; event < events + count; event++)
-        fprintf(file, "%lld %s %zu\n", (long long)event->time_ns, event->name, event->bytes);
-    if (fclose(file) == EOF)
+    if (event_log && fclose(event_log) == EOF)
         fail("writing the --log file");
-    logging = false;
-    free(events);
+    event_log = NULL;
 }

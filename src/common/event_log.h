@@ -1,22 +1,13 @@
 /*
- * event_log.h - a record of what the program did and when (--log), kept in memory until the end.
+ * event_log.h - a record of what the program did and when (--log).
  *
  * The file has a line of "#" comment, then lines of CLOCK_REALTIME ns, event, bytes.
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
-extern bool logging;
-
-/* A path of NULL means none. */
+/* A path of NULL means none: log_event() then does nothing. */
 void open_log(const char *path);
-void append_event(const char *event, size_t bytes);
+void log_event(const char *event, size_t bytes);
 void close_log(void);
-
-/* Costs one comparison without --log. */
-static inline void log_event(const char *event, size_t bytes) {
-    if (logging)
-        append_event(event, bytes);
-}

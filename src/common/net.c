@@ -26,10 +26,8 @@ void fail_transfer(const char *what) {
 }
 
 static void set_limit(int fd, int option, const char *name, double limit_s) {
-    struct timeval limit = {.tv_sec = (time_t)limit_s};
-    limit.tv_usec = (suseconds_t)((limit_s - (double)limit.tv_sec) * 1e6);
-    if (limit_s > 0 && limit.tv_sec == 0 && limit.tv_usec == 0)
-        limit.tv_usec = 1; /* 0 would mean for ever */
+    int64_t us = (int64_t)ceil(limit_s * 1e6); /* upwards, for 0 means for ever */
+    struct timeval limit = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     if (setsockopt(fd, SOL_SOCKET, option, &limit, sizeof limit) < 0)
         fail("%s", name);
 }
@@ -107,7 +105,7 @@ int connect_to(int type, const char *host, const char *port, void (*prepare)(int
     }
     freeaddrinfo(list);
     if (type == SOCK_STREAM)
-        insist_on_congestion(fd);
+        choose_congestion(fd);
     return fd;
 }
 
@@ -144,16 +142,11 @@ int listen_on(int type, const char *port, void (*prepare)(int fd)) {
 }
 
 int local_port(int fd) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in ipv4;
-        struct sockaddr_in6 ipv6;
-    } address = {.ipv6 = {0}};
+    struct sockaddr_in6 address; /* the port is at the same place in a sockaddr_in */
     socklen_t size = sizeof address;
-    if (getsockname(fd, &address.any, &size) < 0)
+    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
         fail("getsockname");
-    return ntohs(address.any.sa_family == AF_INET6 ? address.ipv6.sin6_port
-                                                   : address.ipv4.sin_port);
+    return ntohs(address.sin6_port);
 }
 
 void announce(FILE *out, int listener) {
@@ -170,7 +163,7 @@ int accept_from(int listener) {
     if (fd < 0)
         fail_transfer("waiting for a client");
     set_deadline(fd);
-    insist_on_congestion(fd);
+    choose_congestion(fd);
     return fd;
 }
 
@@ -188,15 +181,12 @@ size_t receive(int fd, void *buffer, size_t size, int flags) {
 
 ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us) {
     int64_t end_ns = awake_us > 0 ? clock_ns(CLOCK_MONOTONIC) + awake_us * 1000 : 0;
-    ssize_t got = -1;
-    while (got < 0 && end_ns > 0 && clock_ns(CLOCK_MONOTONIC) < end_ns)
-        got = recvmsg(fd, message, MSG_DONTWAIT);
-    while (got < 0) {
-        got = recvmsg(fd, message, 0);
-        if (got < 0 && errno != EINTR)
-            break;
+    for (;;) {
+        bool awake = end_ns > 0 && clock_ns(CLOCK_MONOTONIC) < end_ns;
+        ssize_t got = recvmsg(fd, message, awake ? MSG_DONTWAIT : 0);
+        if (got >= 0 || (!awake && errno != EINTR))
+            return got;
     }
-    return got;
 }
 
 int64_t send_all(int fd, const void *buffer, size_t size, int flags) {

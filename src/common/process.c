@@ -16,19 +16,13 @@
 /* ---- starting ---- */
 
 /* In a signal handler: only what signal-safety(7) allows, no printf and no exit handlers. */
-static _Noreturn void exit_from_handler(const char *what) {
+static void take_signal(int number) {
     char line[128] = "";
     strncat(line, program_invocation_short_name, 64);
-    strcat(strcat(line, what), "\n");
+    strcat(strcat(strcat(line, ": stopped by SIG"), sigabbrev_np(number)), "\n");
     ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
     (void)ignored;
     _exit(1);
-}
-
-static void take_signal(int number) {
-    exit_from_handler(number == SIGINT    ? ": stopped by SIGINT"
-                      : number == SIGTERM ? ": stopped by SIGTERM"
-                                          : ": stopped by SIGHUP");
 }
 
 /* Without this the next socket would be number 1, and the result would go to the peer. */

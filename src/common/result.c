@@ -45,19 +45,6 @@ struct usage usage_now(void) {
     };
 }
 
-struct usage usage_since(const struct usage *start) {
-    struct usage now = usage_now();
-    return (struct usage){
-        .wall_ns = now.wall_ns - start->wall_ns,
-        .user_ns = now.user_ns - start->user_ns,
-        .system_ns = now.system_ns - start->system_ns,
-        .voluntary_switches = now.voluntary_switches - start->voluntary_switches,
-        .involuntary_switches = now.involuntary_switches - start->involuntary_switches,
-        .minor_faults = now.minor_faults - start->minor_faults,
-        .major_faults = now.major_faults - start->major_faults,
-    };
-}
-
 /* ---- samples ---- */
 
 struct samples allocate_samples(int64_t most) {
@@ -82,21 +69,25 @@ struct measurement start_measuring(int fd) {
 }
 
 void stop_measuring(struct measurement *m, int fd) {
-    m->used = usage_since(&m->start);
+    m->end = usage_now();
     if (m->granted.is_tcp)
         m->info = read_tcp_info(fd);
 }
 
 /* ---- the result ---- */
 
-static void json_usage(struct json *j, const struct usage *used) {
-    json_double(j, "wall_s", (double)used->wall_ns / 1e9);
-    json_double(j, "user_s", (double)used->user_ns / 1e9);
-    json_double(j, "system_s", (double)used->system_ns / 1e9);
-    json_int(j, "voluntary_switches", used->voluntary_switches);
-    json_int(j, "involuntary_switches", used->involuntary_switches);
-    json_int(j, "minor_faults", used->minor_faults);
-    json_int(j, "major_faults", used->major_faults);
+static double seconds_between(int64_t start_ns, int64_t end_ns) {
+    return (double)(end_ns - start_ns) / 1e9;
+}
+
+static void json_usage(struct json *j, const struct usage *a, const struct usage *b) {
+    json_double(j, "wall_s", seconds_between(a->wall_ns, b->wall_ns));
+    json_double(j, "user_s", seconds_between(a->user_ns, b->user_ns));
+    json_double(j, "system_s", seconds_between(a->system_ns, b->system_ns));
+    json_int(j, "voluntary_switches", b->voluntary_switches - a->voluntary_switches);
+    json_int(j, "involuntary_switches", b->involuntary_switches - a->involuntary_switches);
+    json_int(j, "minor_faults", b->minor_faults - a->minor_faults);
+    json_int(j, "major_faults", b->major_faults - a->major_faults);
 }
 
 static void json_options(struct json *j, const struct socket_options *options) {
@@ -128,7 +119,7 @@ static void json_samples(struct json *j, const char *key, const struct samples *
     json_end_object(j);
 }
 
-static void json_field(struct json *j, const struct result_field *f, const struct usage *used) {
+static void json_field(struct json *j, const struct result_field *f, double wall_s) {
     if (f->whole)
         json_int(j, f->name, *f->whole);
     else if (f->decimal)
@@ -140,9 +131,7 @@ static void json_field(struct json *j, const struct result_field *f, const struc
     else if (f->samples)
         json_samples(j, f->name, f->samples);
     else if (f->rate_of)
-        json_double(j, f->name, (double)*f->rate_of / f->unit * 1e9 / (double)used->wall_ns);
-    else
-        f->write(j);
+        json_double(j, f->name, (double)*f->rate_of / f->unit / wall_s);
 }
 
 struct json start_result(FILE *out) {
@@ -155,9 +144,9 @@ struct json start_result(FILE *out) {
 
 void print_result(FILE *out, const struct result_field *fields, const struct measurement *m) {
     struct json j = start_result(out);
-    json_usage(&j, &m->used);
+    json_usage(&j, &m->start, &m->end);
     for (const struct result_field *f = fields; f->name; f++)
-        json_field(&j, f, &m->used);
+        json_field(&j, f, seconds_between(m->start.wall_ns, m->end.wall_ns));
     json_options(&j, &m->granted);
     if (m->granted.is_tcp)
         json_tcp_info(&j, "tcp_info", &m->info);

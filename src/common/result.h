@@ -18,7 +18,7 @@ int64_t clock_ns(clockid_t clock);
 /* Sleeps until CLOCK_MONOTONIC says so. */
 void sleep_until_ns(int64_t monotonic_ns);
 
-/* What the process has used, or used between two moments. */
+/* What the process has used so far. */
 struct usage {
     int64_t wall_ns, user_ns, system_ns;
     int64_t voluntary_switches, involuntary_switches;
@@ -26,7 +26,6 @@ struct usage {
 };
 
 struct usage usage_now(void);
-struct usage usage_since(const struct usage *start);
 
 /* Times of single steps, in the order in which they were taken. */
 struct samples {
@@ -41,7 +40,7 @@ struct samples allocate_samples(int64_t most);
 
 struct measurement {
     struct socket_options granted;
-    struct usage start, used;
+    struct usage start, end;
     struct tcp_info info; /* of a TCP socket */
 };
 
@@ -62,10 +61,9 @@ struct result_field {
     const bool *flag;
     const int *choice; /* index among the names */
     const char *const *names;
-    struct samples *samples;       /* min, median, p99 and max in microseconds; sorts them */
-    const int64_t *rate_of;        /* this many, in the time measured ... */
-    double unit;                   /* ... as multiples of this per second */
-    void (*write)(struct json *j); /* a member that is no number */
+    struct samples *samples; /* min, median, p99 and max in microseconds; sorts them */
+    const int64_t *rate_of;  /* this many, in the time measured ... */
+    double unit;             /* ... as multiples of this per second */
 };
 
 /* A rate in 10^6 bytes per second. */

@@ -28,9 +28,6 @@ int get_option(int fd, int level, int option, const char *name) {
 
 /* ---- congestion control ---- */
 
-/* TCP_CA_NAME_MAX, which the kernel's headers for programs lack. */
-enum { CONGESTION_NAME_MAX = 16 };
-
 static void read_names(const char *which, char *names, int size) {
     char path[96];
     snprintf(path, sizeof path, "/proc/sys/net/ipv4/tcp_%s_congestion_control", which);
@@ -65,20 +62,6 @@ void choose_congestion(int fd) {
         fail_congestion(wanted);
 }
 
-static void read_congestion(int fd, char name[CONGESTION_NAME_MAX]) {
-    socklen_t size = CONGESTION_NAME_MAX;
-    memset(name, 0, CONGESTION_NAME_MAX);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) < 0)
-        fail("reading TCP_CONGESTION");
-}
-
-void insist_on_congestion(int fd) {
-    char name[CONGESTION_NAME_MAX];
-    read_congestion(fd, name);
-    if (common.congestion && strcmp(name, common.congestion) != 0)
-        choose_congestion(fd);
-}
-
 /* ---- what the kernel granted ---- */
 
 static bool is_stream(int fd) {
@@ -106,7 +89,9 @@ struct socket_options read_options(int fd) {
         .rcvbuf_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF"),
     };
     if (options.is_tcp) {
-        read_congestion(fd, options.congestion);
+        socklen_t size = sizeof options.congestion;
+        if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options.congestion, &size) < 0)
+            fail("reading TCP_CONGESTION");
         options.mss = get_option(fd, IPPROTO_TCP, TCP_MAXSEG, "TCP_MAXSEG");
         options.nodelay = get_option(fd, IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY");
     }

@@ -12,17 +12,16 @@ void set_option(int fd, int level, int option, int64_t value, const char *name);
 int get_option(int fd, int level, int option, const char *name);
 
 /*
- * The congestion control of --congestion, if any: chosen before connect(), and looked at again
- * afterwards, because a route with "congctl" overrides it.
+ * The congestion control of --congestion, if any: chosen before connect(), and again afterwards,
+ * because a route with "congctl" overrides it.
  */
 void choose_congestion(int fd);
-void insist_on_congestion(int fd);
 
 /* What the kernel granted, as opposed to what was asked for. */
 struct socket_options {
     bool is_tcp;
-    char congestion[16];
-    int mss, nodelay; /* of TCP only */
+    char congestion[16]; /* TCP_CA_NAME_MAX, which the kernel's headers for programs lack */
+    int mss, nodelay;    /* of TCP only */
     int sndbuf_bytes, rcvbuf_bytes;
     char local[96], peer[96]; /* "10.0.0.1 port 9000" */
 };

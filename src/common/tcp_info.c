@@ -139,11 +139,8 @@ void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info)
 static struct {
     int fd;
     int64_t start_ns, interval_ns;
-    bool stop;
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t stopped;
-} sampler = {.lock = PTHREAD_MUTEX_INITIALIZER, .stopped = PTHREAD_COND_INITIALIZER};
+} sampler;
 
 static void print_sample(int64_t since_start_ns) {
     static const char *const names[] = {
@@ -160,20 +157,16 @@ static void print_sample(int64_t since_start_ns) {
     json_finish(&j);
 }
 
-static void *take_samples(void *nothing) {
-    int64_t due = sampler.start_ns + sampler.interval_ns;
-    pthread_mutex_lock(&sampler.lock);
-    while (!sampler.stop) {
-        struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-        pthread_cond_clockwait(&sampler.stopped, &sampler.lock, CLOCK_MONOTONIC, &until);
-        int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (now < due) /* stopped, or woken for no reason, which pthreads allow */
-            continue;
+/* Ended by stop_sampler(), but not in the middle of a line. */
+static _Noreturn void *take_samples(void *nothing) {
+    (void)nothing;
+    for (int64_t now = sampler.start_ns;;) {
+        sleep_until_ns(now + sampler.interval_ns);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        now = clock_ns(CLOCK_MONOTONIC);
         print_sample(now - sampler.start_ns);
-        due = now + sampler.interval_ns;
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
     }
-    pthread_mutex_unlock(&sampler.lock);
-    return nothing;
 }
 
 void start_sampler(int fd, double interval_ms) {
@@ -190,9 +183,6 @@ void start_sampler(int fd, double interval_ms) {
 void stop_sampler(void) {
     if (sampler.interval_ns == 0)
         return;
-    pthread_mutex_lock(&sampler.lock);
-    sampler.stop = true;
-    pthread_cond_signal(&sampler.stopped);
-    pthread_mutex_unlock(&sampler.lock);
+    pthread_cancel(sampler.thread);
     pthread_join(sampler.thread, NULL);
 }

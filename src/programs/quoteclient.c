@@ -33,7 +33,6 @@ enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 static const char *port = "9000";
 static int64_t count = 200, batch = 1;
 static bool single, nodelay;
-static int quickack = QUICKACK_ON;
 
 static const struct program_option options[] = {
     {NULL, 'c', "COUNT", "number of quotes", .number = &count, .min = 1, .max = 1e7},
@@ -41,7 +40,6 @@ static const struct program_option options[] = {
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"batch", 0, "K", "send K requests at a time", .number = &batch, .min = 1, .max = MAX_BATCH},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
-    {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
     {.help = NULL},
 };
 
@@ -88,7 +86,7 @@ static void await_quotes(int fd, int64_t first, size_t quotes) {
     size_t wanted = quotes * QUOTE_BYTES, filled = 0;
     while (filled < wanted) {
         size_t got = receive(fd, text + filled, wanted - filled, 0);
-        system_calls += 1 + set_quickack(fd, quickack);
+        system_calls++;
         if (got == 0)
             fail_because("the server closed the connection after %lld of %lld quotes",
                          (long long)(first + (int64_t)(filled / QUOTE_BYTES)), (long long)count);
@@ -116,7 +114,6 @@ static const struct result_field fields[] = {
     {"quotes", .whole = &count},
     {"batch", .whole = &batch},
     {"single", .flag = &single},
-    {"quickack", .choice = &quickack, .names = quickack_names},
     {"quotes_per_s", .rate_of = &count, .unit = 1},
     {"exchange_us", .samples = &exchange_times},
     {"system_calls", .whole = &system_calls},

@@ -230,7 +230,8 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fds[0]);
 
     bytes = connections * (file_bytes + header_bytes);
-    cpu_s_per_gb = (double)(m.used.user_ns + m.used.system_ns) / (double)bytes;
+    int64_t cpu_ns = m.end.user_ns - m.start.user_ns + m.end.system_ns - m.start.system_ns;
+    cpu_s_per_gb = (double)cpu_ns / (double)bytes;
     calls = system_calls;
     zerocopy_calls = zerocopy_sends;
     copied_calls = zerocopy_copied;

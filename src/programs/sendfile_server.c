@@ -19,15 +19,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { READ_BYTES = 131072 };
+
 static const char *port = "9000", *output;
-static int64_t rcvbuf_bytes, read_bytes = 131072, connections = 1, header_bytes;
+static int64_t connections = 1, header_bytes;
 static bool discard;
 
 static const struct program_option options[] = {
     {NULL, 'o', "FILE", "write it here; by default to /dev/null", .text = &output},
     {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
-    {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
-    {NULL, 'r', "BYTES", "size of a read", .number = &read_bytes, .min = 1, .max = 1 << 24},
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = 256},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
@@ -44,8 +44,6 @@ static const struct command command = {
     .listens = true,
 };
 
-static int64_t granted_bytes;
-
 /* One connection, and what came over it. */
 struct transfer {
     pthread_t thread;
@@ -53,12 +51,6 @@ struct transfer {
     char path[4096];
     int64_t bytes, reads, writes;
 };
-
-static void prepare(int fd) {
-    if (rcvbuf_bytes)
-        set_option(fd, SOL_SOCKET, SO_RCVBUF, rcvbuf_bytes, "SO_RCVBUF");
-    granted_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
-}
 
 /* Before the connection, so that a path that does not work is known early. */
 static void open_output(struct transfer *t, int number) {
@@ -99,9 +91,9 @@ static void write_out(struct transfer *t, const char *data, size_t size) {
 
 static void *receive_file(void *argument) {
     struct transfer *t = argument;
-    char *buffer = allocate((size_t)read_bytes, 1);
+    char *buffer = allocate(READ_BYTES, 1);
     skip_header(t);
-    for (size_t got; (got = receive(t->fd, buffer, (size_t)read_bytes, discard ? MSG_TRUNC : 0));) {
+    for (size_t got; (got = receive(t->fd, buffer, READ_BYTES, discard ? MSG_TRUNC : 0));) {
         t->reads++;
         t->bytes += (int64_t)got;
         if (!discard)
@@ -130,7 +122,7 @@ static struct measurement receive_files(int listener, struct transfer *transfers
             m.info = read_tcp_info(transfers[i].fd);
         close(transfers[i].fd); /* the sender takes this as the news that all was read */
     }
-    m.used = usage_since(&m.start);
+    m.end = usage_now();
     return m;
 }
 
@@ -151,8 +143,6 @@ static const struct result_field fields[] = {
     {"writes", .whole = &writes},
     {"discard", .flag = &discard},
     {"mb_per_s", MB_PER_S(bytes)},
-    {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
-    {"rcvbuf_granted_bytes", .whole = &granted_bytes},
     {.name = NULL},
 };
 
@@ -164,7 +154,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < connections; i++)
         open_output(&transfers[i], i);
 
-    int listener = listen_on(SOCK_STREAM, port, prepare);
+    int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
     struct measurement m = receive_files(listener, transfers);
     add_up(transfers);

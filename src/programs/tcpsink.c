@@ -17,16 +17,12 @@
  * is full: a few hundred wake-ups per gigabyte instead of 14 000. It pays where segments are large
  * (loopback, segmentation offload); where they are small it does not, because a connection
  * that is not read acknowledges every second segment: ten times as many ACKs.
- *
- * The read sizes are counted in classes that double: 1, 2-3, 4-7, 8-15, ...
  */
 #define _GNU_SOURCE
 #include "net.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-enum { SIZE_CLASSES = 31 };
 
 static const char *port = "9000";
 static int64_t rcvbuf_bytes = 32768, read_bytes, mss_bytes, lowat_bytes;
@@ -54,7 +50,6 @@ static const struct command command = {
 
 static int64_t granted_bytes, granted_lowat_bytes, end_bytes;
 static int64_t bytes, reads, smallest_read, largest_read;
-static int64_t reads_of_class[SIZE_CLASSES];
 
 static void prepare(int fd) {
     if (rcvbuf_bytes)
@@ -74,7 +69,6 @@ static void count_read(int64_t size) {
         smallest_read = size;
     if (size > largest_read)
         largest_read = size;
-    reads_of_class[63 - __builtin_clzll((uint64_t)size)]++;
 }
 
 static void read_until_end(int fd, char *buffer) {
@@ -82,17 +76,6 @@ static void read_until_end(int fd, char *buffer) {
     size_t got;
     while ((got = receive(fd, buffer, (size_t)read_bytes, flags)) > 0)
         count_read((int64_t)got);
-}
-
-static void json_read_sizes(struct json *j) {
-    json_object(j, "read_sizes");
-    for (int i = 0; i < SIZE_CLASSES; i++) {
-        char smallest[16];
-        snprintf(smallest, sizeof smallest, "%lld", 1LL << i);
-        if (reads_of_class[i])
-            json_int(j, smallest, reads_of_class[i]);
-    }
-    json_end_object(j);
 }
 
 static const struct result_field fields[] = {
@@ -103,7 +86,6 @@ static const struct result_field fields[] = {
     {"mb_per_s", MB_PER_S(bytes)},
     {"smallest_read_bytes", .whole = &smallest_read},
     {"largest_read_bytes", .whole = &largest_read},
-    {"read_sizes", .write = json_read_sizes},
     {"rcvlowat_bytes", .whole = &granted_lowat_bytes},
     {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
     {"rcvbuf_granted_bytes", .whole = &granted_bytes},

@@ -51,7 +51,6 @@ class TcpSink(Report):
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
     smallest_read_bytes: int  #: The smallest read
     largest_read_bytes: int  #: The largest read
-    read_sizes: Mapping[str, int]  #: Reads by size: {"1024": 7} are 7 reads of 1024 to 2047 bytes
     rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles (socket(7))
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end: a buffer left to the kernel grows

@@ -10,7 +10,6 @@ from tcplab.programs.logs import File
 from tcplab.programs.pair import (
     AnyNetwork,
     RunOptions,
-    buffer_size,
     last_object,
     long_options,
     run_pair,
@@ -32,8 +31,6 @@ class FileReceiver(Report):
     discard: bool  #: Whether the data was thrown away in the kernel (MSG_TRUNC)
     usage: Usage  #: From the first connection to the end of the last
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 for "leave it to the kernel"
-    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles
     options: SocketOptions  #: What the kernel granted the first connection
     tcp_info: TcpInfo  #: The first connection at the end
 
@@ -78,8 +75,6 @@ class ReceiverOptions:
     #: File to write to (several connections: output.1, output.2, ...); None for /dev/null
     output: File | None = None
     discard: bool = False  #: Throw the data away in the kernel
-    rcvbuf_bytes: int | None = None  #: SO_RCVBUF; None leaves it to the kernel
-    read_bytes: int = 131072  #: Size of a read
 
 
 def send_file(
@@ -111,9 +106,8 @@ def send_file(
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
     both = ["-j", str(connections), "--header", str(header.header_bytes)]
-    taker = ["sendfile_server", "-p", str(run.port), "-b", buffer_size(receiver.rcvbuf_bytes)]
-    taker += [*both, *run.server_options(network), *short_options(o=receiver.output)]
-    taker += [*short_options(r=receiver.read_bytes), *long_options(discard=receiver.discard)]
+    taker = ["sendfile_server", "-p", str(run.port), *both, *run.server_options(network)]
+    taker += [*short_options(o=receiver.output), *long_options(discard=receiver.discard)]
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
     sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]

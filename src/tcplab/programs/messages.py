@@ -147,7 +147,6 @@ class QuotesResult(Report):
     quotes: int  #: How many were asked for and received
     batch: int  #: Requests per send
     single: bool  #: Whether requests and quotes shared a connection
-    quickack: QuickAck  #: When the client acknowledged quotes
     usage: Usage  #: Of the client
     quotes_per_s: float  #: Quotes over wall time
     exchange_us: Percentiles  #: From one request (or batch) to the next
@@ -166,7 +165,6 @@ def quotes(
     nodelay: bool = False,
     batch: int = 1,
     quickack: QuickAck = "on",
-    client_quickack: QuickAck = "on",
     log: File | None = None,
     peer_log: File | None = None,
     run: RunOptions | None = None,
@@ -178,14 +176,13 @@ def quotes(
         single: requests and quotes share one connection; otherwise each has its own.
         nodelay: TCP_NODELAY of both ends.
         batch: requests per send, 1 to 1000.
-        client_quickack: when the client acknowledges quotes.
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", str(run.port), *both, *run.server_options(network)]
     server += long_options(quickack=quickack, log=peer_log)
     client = ["quoteclient", "-p", "{port}", "-c", str(count), *both, *run.client_options(network)]
-    client += long_options(batch=batch, quickack=client_quickack, log=log)
+    client += long_options(batch=batch, log=log)
     client += [network.server.address]
     asked, served = run_pair(network, server, client, run.timeout_s)
     return QuotesResult.from_json(
