@@ -20,7 +20,6 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { BLOCK_BYTES = 16384 };

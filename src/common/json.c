@@ -95,11 +95,6 @@ void json_bool(struct json *j, const char *key, bool value) {
     fputs(value ? "true" : "false", j->out);
 }
 
-void json_null(struct json *j, const char *key) {
-    begin_member(j, key);
-    fputs("null", j->out);
-}
-
 void json_finish(struct json *j) {
     fputc('\n', j->out);
     finish_output(j->out);

@@ -27,6 +27,5 @@ void json_int(struct json *j, const char *key, int64_t value);
 /* A value that is not finite is written as null: JSON has no word for it. */
 void json_double(struct json *j, const char *key, double value);
 void json_bool(struct json *j, const char *key, bool value);
-void json_null(struct json *j, const char *key);
 /* Ends the line and flushes; a closed or full output is a failure, not a silence. */
 void json_finish(struct json *j);

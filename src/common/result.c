@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 
 /* ---- clocks and measurements ---- */
@@ -27,22 +25,11 @@ void sleep_until_ns(int64_t monotonic_ns) {
         continue;
 }
 
-static int64_t timeval_ns(struct timeval time) {
-    return time.tv_sec * INT64_C(1000000000) + time.tv_usec * INT64_C(1000);
-}
-
 struct usage usage_now(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return (struct usage){
-        .wall_ns = clock_ns(CLOCK_MONOTONIC),
-        .user_ns = timeval_ns(used.ru_utime),
-        .system_ns = timeval_ns(used.ru_stime),
-        .voluntary_switches = used.ru_nvcsw,
-        .involuntary_switches = used.ru_nivcsw,
-        .minor_faults = used.ru_minflt,
-        .major_faults = used.ru_majflt,
-    };
+    struct usage now;
+    getrusage(RUSAGE_SELF, &now.process);
+    now.wall_ns = clock_ns(CLOCK_MONOTONIC);
+    return now;
 }
 
 /* ---- samples ---- */
@@ -76,18 +63,28 @@ void stop_measuring(struct measurement *m, int fd) {
 
 /* ---- the result ---- */
 
-static double seconds_between(int64_t start_ns, int64_t end_ns) {
-    return (double)(end_ns - start_ns) / 1e9;
+static double seconds(struct timeval start, struct timeval end) {
+    return (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_usec - start.tv_usec) / 1e6;
 }
 
-static void json_usage(struct json *j, const struct usage *a, const struct usage *b) {
-    json_double(j, "wall_s", seconds_between(a->wall_ns, b->wall_ns));
-    json_double(j, "user_s", seconds_between(a->user_ns, b->user_ns));
-    json_double(j, "system_s", seconds_between(a->system_ns, b->system_ns));
-    json_int(j, "voluntary_switches", b->voluntary_switches - a->voluntary_switches);
-    json_int(j, "involuntary_switches", b->involuntary_switches - a->involuntary_switches);
-    json_int(j, "minor_faults", b->minor_faults - a->minor_faults);
-    json_int(j, "major_faults", b->major_faults - a->major_faults);
+static double wall_s(const struct measurement *m) {
+    return (double)(m->end.wall_ns - m->start.wall_ns) / 1e9;
+}
+
+double cpu_s(const struct measurement *m) {
+    const struct rusage *a = &m->start.process, *b = &m->end.process;
+    return seconds(a->ru_utime, b->ru_utime) + seconds(a->ru_stime, b->ru_stime);
+}
+
+static void json_usage(struct json *j, const struct measurement *m) {
+    const struct rusage *a = &m->start.process, *b = &m->end.process;
+    json_double(j, "wall_s", wall_s(m));
+    json_double(j, "user_s", seconds(a->ru_utime, b->ru_utime));
+    json_double(j, "system_s", seconds(a->ru_stime, b->ru_stime));
+    json_int(j, "voluntary_switches", b->ru_nvcsw - a->ru_nvcsw);
+    json_int(j, "involuntary_switches", b->ru_nivcsw - a->ru_nivcsw);
+    json_int(j, "minor_faults", b->ru_minflt - a->ru_minflt);
+    json_int(j, "major_faults", b->ru_majflt - a->ru_majflt);
 }
 
 static void json_options(struct json *j, const struct socket_options *options) {
@@ -101,10 +98,7 @@ static void json_options(struct json *j, const struct socket_options *options) {
     json_int(j, "rcvbuf_bytes", options->rcvbuf_bytes);
     json_string(j, "local", options->local);
     json_string(j, "peer", options->peer);
-    if (common.cpu < 0)
-        json_null(j, "cpu");
-    else
-        json_int(j, "cpu", common.cpu);
+    json_double(j, "cpu", common.cpu < 0 ? NAN : (double)common.cpu);
     json_double(j, "deadline_s", common.deadline_s);
     json_end_object(j);
 }
@@ -119,7 +113,7 @@ static void json_samples(struct json *j, const char *key, const struct samples *
     json_end_object(j);
 }
 
-static void json_field(struct json *j, const struct result_field *f, double wall_s) {
+static void json_field(struct json *j, const struct result_field *f, double time_s) {
     if (f->whole)
         json_int(j, f->name, *f->whole);
     else if (f->decimal)
@@ -131,7 +125,7 @@ static void json_field(struct json *j, const struct result_field *f, double wall
     else if (f->samples)
         json_samples(j, f->name, f->samples);
     else if (f->rate_of)
-        json_double(j, f->name, (double)*f->rate_of / f->unit / wall_s);
+        json_double(j, f->name, (double)*f->rate_of / f->unit / time_s);
 }
 
 struct json start_result(FILE *out) {
@@ -144,9 +138,9 @@ struct json start_result(FILE *out) {
 
 void print_result(FILE *out, const struct result_field *fields, const struct measurement *m) {
     struct json j = start_result(out);
-    json_usage(&j, &m->start, &m->end);
+    json_usage(&j, m);
     for (const struct result_field *f = fields; f->name; f++)
-        json_field(&j, f, seconds_between(m->start.wall_ns, m->end.wall_ns));
+        json_field(&j, f, wall_s(m));
     json_options(&j, &m->granted);
     if (m->granted.is_tcp)
         json_tcp_info(&j, "tcp_info", &m->info);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 int64_t clock_ns(clockid_t clock);
@@ -20,9 +21,8 @@ void sleep_until_ns(int64_t monotonic_ns);
 
 /* What the process has used so far. */
 struct usage {
-    int64_t wall_ns, user_ns, system_ns;
-    int64_t voluntary_switches, involuntary_switches;
-    int64_t minor_faults, major_faults;
+    int64_t wall_ns;
+    struct rusage process;
 };
 
 struct usage usage_now(void);
@@ -49,6 +49,9 @@ struct measurement start_measuring(int fd);
 
 /* Stops the clock, and reads TCP_INFO. */
 void stop_measuring(struct measurement *m, int fd);
+
+/* User and system time in between. */
+double cpu_s(const struct measurement *m);
 
 /*
  * One value of a result: exactly one of the pointers says what kind it is. A table of them ends

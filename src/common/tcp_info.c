@@ -6,6 +6,7 @@
 #include "result.h"
 #include "socket_options.h"
 
+#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -127,7 +128,7 @@ void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info)
     for (size_t i = 0; i < TCP_INFO_FIELDS; i++) {
         uint64_t value = field_value(info, &tcp_info_fields[i]);
         if (value == UINT64_MAX)
-            json_null(j, tcp_info_fields[i].name);
+            json_double(j, tcp_info_fields[i].name, NAN);
         else
             json_int(j, tcp_info_fields[i].name, (int64_t)value);
     }

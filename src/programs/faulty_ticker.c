@@ -24,7 +24,6 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 static const char *port = "9000";

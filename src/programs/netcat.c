@@ -28,7 +28,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,22 +66,14 @@ static void widen_if_pipe(int fd) {
     (void)fcntl(fd, F_SETPIPE_SZ, WIDE_PIPE);
 }
 
-static bool is_kind(int fd, mode_t kind) {
-    struct stat status;
-    return fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
-}
-
-static _Noreturn void fail_flow(const char *name, const char *verb) {
-    char what[64];
-    snprintf(what, sizeof what, "%s %s", verb, name);
-    fail_transfer(what);
-}
-
 /* A result of read or write: its size; ends the program if it failed for good. */
 static size_t checked(struct flow *flow, ssize_t result, const char *name, const char *verb) {
     flow->system_calls++;
-    if (result < 0 && errno != EINTR)
-        fail_flow(name, verb);
+    if (result < 0 && errno != EINTR) {
+        char what[64];
+        snprintf(what, sizeof what, "%s %s", verb, name);
+        fail_transfer(what);
+    }
     return result < 0 ? 0 : (size_t)result;
 }
 
@@ -109,7 +100,8 @@ static void copy(struct flow *flow) {
 
 /* Moves data within the kernel, if these two allow it. */
 static ssize_t move_some(const struct flow *flow) {
-    if (is_kind(flow->from, S_IFREG))
+    struct stat status;
+    if (fstat(flow->from, &status) == 0 && S_ISREG(status.st_mode))
         return sendfile(flow->to, flow->from, NULL, WIDE_PIPE);
     return splice(flow->from, NULL, flow->to, NULL, WIDE_PIPE, SPLICE_F_MOVE);
 }

@@ -13,7 +13,6 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

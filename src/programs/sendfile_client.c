@@ -230,8 +230,7 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fds[0]);
 
     bytes = connections * (file_bytes + header_bytes);
-    int64_t cpu_ns = m.end.user_ns - m.start.user_ns + m.end.system_ns - m.start.system_ns;
-    cpu_s_per_gb = (double)cpu_ns / (double)bytes;
+    cpu_s_per_gb = cpu_s(&m) / (double)bytes * 1e9;
     calls = system_calls;
     zerocopy_calls = zerocopy_sends;
     copied_calls = zerocopy_copied;

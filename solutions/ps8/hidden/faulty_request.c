@@ -24,7 +24,6 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };
