@@ -78,8 +78,6 @@ static void fill_option_table(struct option_table *table) {
          {"bind", 0, "ADDRESS", "listen on this address only", .text = &common.bind}},
         {command->tcp,
          {"congestion", 0, "NAME", "congestion control, e.g. cubic", .text = &common.congestion}},
-        {usual, {NULL, '4', NULL, "only IPv4", .flag = &common.ipv4}},
-        {usual, {NULL, '6', NULL, "only IPv6", .flag = &common.ipv6}},
         {usual,
          {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1}},
         {usual,
@@ -221,8 +219,6 @@ char **parse_command_line(int argc, char **argv, const struct command *command) 
             print_help(&table);
         set_variable(option, optarg);
     }
-    if (common.ipv4 && common.ipv6)
-        usage_error("-4 and -6 exclude each other");
     expect_arguments(argc - optind, argv + optind, command);
     return argv + optind;
 }

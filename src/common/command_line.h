@@ -44,7 +44,6 @@ struct command {
 /* What every program of the course takes, beside its own options. */
 extern struct common {
     bool json;              /* --json: one JSON object instead of lines of text */
-    bool ipv4, ipv6;        /* -4, -6: only that */
     int64_t cpu;            /* --cpu N, or -1 */
     double deadline_s;      /* --deadline SECONDS without progress; 0 means for ever */
     const char *congestion; /* --congestion NAME, or NULL for the system's choice */

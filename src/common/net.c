@@ -25,6 +25,11 @@ void fail_transfer(const char *what) {
     fail("%s", what);
 }
 
+bool past_deadline(int64_t start_ns) {
+    double waited_s = (double)(clock_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+    return common.deadline_s > 0 && waited_s > common.deadline_s;
+}
+
 static void set_limit(int fd, int option, const char *name, double limit_s) {
     int64_t us = (int64_t)ceil(limit_s * 1e6); /* upwards, for 0 means for ever */
     struct timeval limit = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
@@ -43,10 +48,6 @@ static void set_deadline(int fd) {
 }
 
 /* ---- connecting and listening ---- */
-
-static int wanted_family(void) {
-    return common.ipv4 ? AF_INET : common.ipv6 ? AF_INET6 : AF_UNSPEC;
-}
 
 static struct addrinfo *resolve(int type, const char *host, const char *port, int family) {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = type};
@@ -90,7 +91,7 @@ static int connect_fully(int fd, const struct addrinfo *address) {
 
 int connect_to(int type, const char *host, const char *port, void (*prepare)(int fd)) {
     whole_number("PORT", port, 1, 65535);
-    struct addrinfo *list = resolve(type, host, port, wanted_family());
+    struct addrinfo *list = resolve(type, host, port, AF_UNSPEC);
     int fd = -1;
     for (struct addrinfo *address = list; address; address = address->ai_next) {
         fd = open_socket(address, prepare);
@@ -116,7 +117,7 @@ static int bind_socket(const struct addrinfo *address, void (*prepare)(int fd)) 
         return -1;
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, address->ai_socktype == SOCK_STREAM, "SO_REUSEADDR");
     if (address->ai_family == AF_INET6)
-        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, common.ipv6, "IPV6_V6ONLY");
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY");
     if (bind(fd, address->ai_addr, address->ai_addrlen) == 0)
         return fd;
     return give_up(fd);
@@ -124,11 +125,9 @@ static int bind_socket(const struct addrinfo *address, void (*prepare)(int fd)) 
 
 int listen_on(int type, const char *port, void (*prepare)(int fd)) {
     whole_number("PORT", port, 0, 65535);
-    bool any_family = !common.bind && wanted_family() == AF_UNSPEC;
-    struct addrinfo *list =
-        resolve(type, common.bind, port, any_family ? AF_INET6 : wanted_family());
+    struct addrinfo *list = resolve(type, common.bind, port, common.bind ? AF_UNSPEC : AF_INET6);
     int fd = bind_socket(list, prepare);
-    if (fd < 0 && any_family && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+    if (fd < 0 && !common.bind && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
         freeaddrinfo(list);
         list = resolve(type, NULL, port, AF_INET);
         fd = bind_socket(list, prepare);
@@ -177,16 +176,6 @@ size_t receive(int fd, void *buffer, size_t size, int flags) {
     if (got < 0)
         fail_transfer("receiving");
     return (size_t)got;
-}
-
-ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us) {
-    int64_t end_ns = awake_us > 0 ? clock_ns(CLOCK_MONOTONIC) + awake_us * 1000 : 0;
-    for (;;) {
-        bool awake = end_ns > 0 && clock_ns(CLOCK_MONOTONIC) < end_ns;
-        ssize_t got = recvmsg(fd, message, awake ? MSG_DONTWAIT : 0);
-        if (got >= 0 || (!awake && errno != EINTR))
-            return got;
-    }
 }
 
 int64_t send_all(int fd, const void *buffer, size_t size, int flags) {

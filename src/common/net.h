@@ -58,6 +58,9 @@ int accept_from(int listener);
 /* How long poll(2) may wait: the deadline in milliseconds, or -1 for ever. */
 int deadline_ms(void);
 
+/* Whether the deadline has passed since this moment of CLOCK_MONOTONIC. */
+bool past_deadline(int64_t start_ns);
+
 /* Ends the program: what failed with errno, or with no progress for the deadline. */
 _Noreturn void fail_transfer(const char *what);
 
@@ -68,9 +71,6 @@ void set_receive_limit(int fd, double limit_s);
 
 /* As recv(2), but never fails and is not interrupted by signals. 0 at the end of the stream. */
 size_t receive(int fd, void *buffer, size_t size, int flags);
-
-/* As recvmsg(2), but not interrupted by signals, and polls for this long before it sleeps. */
-ssize_t receive_message(int fd, struct msghdr *message, int64_t awake_us);
 
 /* As send(2), but sends everything; returns how many system calls it took. */
 int64_t send_all(int fd, const void *buffer, size_t size, int flags);

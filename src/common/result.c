@@ -34,10 +34,6 @@ struct usage usage_now(void) {
 
 /* ---- samples ---- */
 
-struct samples allocate_samples(int64_t most) {
-    return (struct samples){.ns = allocate((size_t)most, sizeof(int64_t))};
-}
-
 static int compare_samples(const void *a, const void *b) {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
     return (left > right) - (left < right);

@@ -33,9 +33,6 @@ struct samples {
     size_t count;
 };
 
-/* Room for `most` of them. */
-struct samples allocate_samples(int64_t most);
-
 /* ---- what a program measured ---- */
 
 struct measurement {

@@ -28,28 +28,19 @@ int get_option(int fd, int level, int option, const char *name) {
 
 /* ---- congestion control ---- */
 
-static void read_names(const char *which, char *names, int size) {
-    char path[96];
-    snprintf(path, sizeof path, "/proc/sys/net/ipv4/tcp_%s_congestion_control", which);
-    FILE *file = fopen(path, "re");
-    if (!file || !fgets(names, size, file))
-        snprintf(names, (size_t)size, "?");
-    names[strcspn(names, "\n")] = '\0';
-    if (file)
-        fclose(file);
-}
-
 static _Noreturn void fail_congestion(const char *wanted) {
     int error = errno;
-    char names[256];
-    if (error == EPERM) {
-        read_names("allowed", names, sizeof names);
+    char path[96], names[256] = "?";
+    snprintf(path, sizeof path, "/proc/sys/net/ipv4/tcp_%s_congestion_control",
+             error == EPERM ? "allowed" : "available");
+    FILE *file = fopen(path, "re");
+    if (file && fgets(names, sizeof names, file))
+        names[strcspn(names, "\n")] = '\0';
+    if (error == EPERM)
         fail_because(
             "--congestion %s: only root may choose it here, others: %s; to allow it, as root: "
             "sysctl -w net.ipv4.tcp_allowed_congestion_control='%s %s'",
             wanted, names, names, wanted);
-    }
-    read_names("available", names, sizeof names);
     errno = error;
     fail("--congestion %s (this kernel offers: %s; others are modules for root to load)", wanted,
          names);

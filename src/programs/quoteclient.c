@@ -122,7 +122,7 @@ static const struct result_field fields[] = {
 
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
-    exchange_times = allocate_samples(count);
+    exchange_times.ns = allocate((size_t)count, sizeof *exchange_times.ns);
 
     /* The server takes the first connection for requests and the second for quotes. */
     int request_fd = open_connection(host);

@@ -93,18 +93,14 @@ static size_t put_batch(char *place, int64_t first, int64_t records) {
 /* The kernel does not report when the last byte is acknowledged, so ask every 20 us. */
 static void wait_until_acknowledged(int fd) {
     static const struct timespec pause = {.tv_nsec = 20000};
-    int64_t start_ns = 0;
-    for (;;) {
-        int outstanding;
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    for (int outstanding;;) {
         if (ioctl(fd, SIOCOUTQ, &outstanding) < 0)
             fail("SIOCOUTQ");
         system_calls++;
         if (outstanding == 0)
             return;
-        int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-        if (start_ns == 0)
-            start_ns = now_ns;
-        if (common.deadline_s > 0 && (double)(now_ns - start_ns) > common.deadline_s * 1e9)
+        if (past_deadline(start_ns))
             fail_because("%d bytes were not acknowledged in %g s (--deadline)", outstanding,
                          common.deadline_s);
         nanosleep(&pause, NULL);
@@ -151,7 +147,7 @@ static const struct result_field fields[] = {
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
     char *place = allocate(BATCH_HEADER + (size_t)(batch ? batch : 1) * MAX_RECORD, 1);
-    send_times = allocate_samples(count);
+    send_times.ns = allocate((size_t)count, sizeof *send_times.ns);
     prctl(PR_SET_TIMERSLACK, 1); /* so that a pause of 20 us does not last 70 (prctl(2)) */
 
     int fd = connect_to(SOCK_STREAM, host, port, NULL);

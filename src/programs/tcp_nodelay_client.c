@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
         mode = one_of("MODE", arguments[3], mode_names);
     message_bytes = writes * write_bytes;
     prepare_message();
-    message_times = allocate_samples(messages);
+    message_times.ns = allocate((size_t)messages, sizeof *message_times.ns);
 
     int fd = connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
     if (mode == NO_DELAY)

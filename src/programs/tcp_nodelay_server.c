@@ -102,8 +102,7 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
     print_result(stdout, fields, &m);
 
-    /* The client closes first: then the TIME_WAIT state, and the port it blocks, are on its side.
-     */
+    /* The client closes first: TIME_WAIT, and the port that it blocks, are then on its side. */
     char extra;
     if (receive(fd, &extra, 1, 0) > 0)
         fail_because(

@@ -160,7 +160,13 @@ static bool receive_once(int fd) {
                              .msg_controllen = sizeof control,
                              .msg_name = &sender,
                              .msg_namelen = sizeof sender};
-    ssize_t got = receive_message(fd, &message, spin_us);
+    int64_t awake_until_ns = spin_us > 0 ? clock_ns(CLOCK_MONOTONIC) + spin_us * 1000 : 0;
+    bool awake;
+    ssize_t got;
+    do {
+        awake = spin_us > 0 && clock_ns(CLOCK_MONOTONIC) < awake_until_ns;
+        got = recvmsg(fd, &message, awake ? MSG_DONTWAIT : 0);
+    } while (got < 0 && (awake || errno == EINTR));
     if (got < 0 && errno != EAGAIN)
         fail("receiving");
     if (got < 0)

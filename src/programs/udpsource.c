@@ -146,8 +146,7 @@ static int64_t end_run(int fd) {
     int64_t start_ns = clock_ns(CLOCK_MONOTONIC), answer;
     put_header(marker, "end.", count);
     do {
-        if (common.deadline_s > 0 &&
-            (double)(clock_ns(CLOCK_MONOTONIC) - start_ns) > common.deadline_s * 1e9)
+        if (past_deadline(start_ns))
             fail_because("the sink has not answered %lld end markers in %g s (--deadline)",
                          (long long)end_markers, common.deadline_s);
         send_datagrams(fd, marker, sizeof marker);

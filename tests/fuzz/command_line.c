@@ -37,7 +37,6 @@ static void check_values(char **arguments) {
     CHECK(choice >= 0 && choice <= 2);
     CHECK(common.cpu >= -1 && common.cpu < CPU_SETSIZE);
     CHECK(common.deadline_s >= 0 && common.deadline_s <= 1e6);
-    CHECK(!common.ipv4 || !common.ipv6);
     CHECK(deadline_ms() == -1 ? common.deadline_s == 0 : deadline_ms() > 0);
 }
 

@@ -106,7 +106,6 @@ def test_a_wrong_decimal_is_named(programs: Programs, option: str, value: str) -
         (["-Z"], "-Z is not an option of this program"),
         (["--cpu"], "--cpu needs a value"),
         (["--json=1"], "--json=1 is not an option of this program"),
-        (["-4", "-6"], "-4 and -6 exclude each other"),
     ],
 )
 def test_a_wrong_option_is_named(
