@@ -6,9 +6,11 @@
 #include "result.h"
 #include "socket_options.h"
 
+#include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -141,6 +143,7 @@ static struct {
     int fd;
     int64_t start_ns, interval_ns;
     pthread_t thread;
+    sem_t stop;
 } sampler;
 
 static void print_sample(int64_t since_start_ns) {
@@ -158,16 +161,18 @@ static void print_sample(int64_t since_start_ns) {
     json_finish(&j);
 }
 
-/* Ended by stop_sampler(), but not in the middle of a line. */
-static _Noreturn void *take_samples(void *nothing) {
-    (void)nothing;
-    for (int64_t now = sampler.start_ns;;) {
-        sleep_until_ns(now + sampler.interval_ns);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-        now = clock_ns(CLOCK_MONOTONIC);
+static void *take_samples(void *nothing) {
+    int64_t due = sampler.start_ns + sampler.interval_ns;
+    struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+    while (sem_clockwait(&sampler.stop, CLOCK_MONOTONIC, &until) < 0) {
+        if (errno == EINTR)
+            continue;
+        int64_t now = clock_ns(CLOCK_MONOTONIC);
         print_sample(now - sampler.start_ns);
-        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+        due = now + sampler.interval_ns;
+        until = (struct timespec){.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
     }
+    return nothing;
 }
 
 void start_sampler(int fd, double interval_ms) {
@@ -177,6 +182,7 @@ void start_sampler(int fd, double interval_ms) {
     sampler.interval_ns = (int64_t)(interval_ms * 1e6);
     sampler.start_ns = clock_ns(CLOCK_MONOTONIC);
     print_sample(0);
+    sem_init(&sampler.stop, 0, 0);
     if (pthread_create(&sampler.thread, NULL, take_samples, NULL) != 0)
         fail("a thread for --interval");
 }
@@ -184,6 +190,6 @@ void start_sampler(int fd, double interval_ms) {
 void stop_sampler(void) {
     if (sampler.interval_ns == 0)
         return;
-    pthread_cancel(sampler.thread);
+    sem_post(&sampler.stop);
     pthread_join(sampler.thread, NULL);
 }
