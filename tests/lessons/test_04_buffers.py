@@ -216,4 +216,3 @@ def test_long_queue_adds_delay_and_no_throughput() -> None:
     assert bloats(result), result.rows()
     assert result[short].most_queued_packets <= 10
     assert result[long].full_queue_rtt_ms > 1000
-    assert 15 < result.bdp_packets < 18

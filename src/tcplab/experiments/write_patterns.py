@@ -21,11 +21,10 @@ from tcplab.experiments.declaration import Between, Spelled, experiment
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
-from tcplab.experiments.sockets import connection
+from tcplab.experiments.sockets import MSS_BYTES, connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
 DEFAULT_PATTERNS: Final = (
     (100,),
     (4, 100),

@@ -314,9 +314,7 @@ def start(
     with ExitStack() as kept, ExitStack() as given_away:
         words, fds, result = list(argv), [], None
         if with_result:
-            reader, writer = os.pipe()
-            given_away.callback(os.close, writer)
-            result = kept.enter_context(os.fdopen(reader, "rb", buffering=0))
+            result, writer = _result_channel(kept, given_away)
             words = [str(writer) if word == "{result}" else word for word in words]
             fds = [writer]
         control, cwd, environment = None, None, _environment(env)
@@ -331,16 +329,17 @@ def start(
             options = limits.options() + _options(given, host, lab_allowed)
             program = str(program_path("sandbox_run"))
             words = [program, *options, "--", str(theirs.fileno()), *words]
-        process = spawn(
-            words,
-            env=environment,
-            pass_fds=fds,
-            cwd=cwd,
-            stdin=stdin or subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        given_in = stdin or subprocess.DEVNULL
+        process = spawn(words, env=environment, pass_fds=fds, cwd=cwd, stdin=given_in, **pipes)
         return Started(process, control, limits, result, kept.pop_all())
+
+
+def _result_channel(kept: ExitStack, given_away: ExitStack) -> tuple[IO[bytes], int]:
+    """The reading end of a pipe, and the descriptor of its writing end."""
+    reader, writer = os.pipe()
+    given_away.callback(os.close, writer)
+    return kept.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.errors import LabError
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.programs import TcpBulkResult, TcpSource
 
-MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
 #: What the kernel charges the send buffer for each packet beyond its data [measured, Linux 6.18].
 SEND_OVERHEAD_BYTES: Final = 832
 #: The most that the experiments ask for.

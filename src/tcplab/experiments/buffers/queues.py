@@ -11,19 +11,14 @@ from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
 from tcplab.errors import LabError
-from tcplab.experiments.buffers.common import (
-    MOST_BYTES,
-    MSS_BYTES,
-    Sample,
-    samples_of,
-    steady_mbit,
-)
+from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import bdp_bytes, serialisation_ms
+from tcplab.models import serialisation_ms
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, small_writes, tcp_bulk
 from tcplab.tables import Column
 
@@ -69,11 +64,6 @@ class Queues(Result[Queue]):
 
     rate_mbit: float
     rtt_ms: float
-
-    @property
-    def bdp_packets(self) -> float:
-        """The bandwidth-delay product, in full packets."""
-        return bdp_bytes(self.rate_mbit, self.rtt_ms) / (MSS_BYTES + 90)
 
 
 @experiment("bufferbloat")

@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments.buffers.common import (
-    MSS_BYTES,
-    held_bytes,
-    send_window,
-    steady_mbit,
-)
+from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
-    MSS_BYTES,
     Sample,
     core_limit,
     held_bytes,
@@ -26,6 +25,7 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
 from tcplab.programs import SinkOptions, tcp_bulk

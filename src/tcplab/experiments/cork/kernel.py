@@ -15,12 +15,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tcplab.experiments.cork.scripts import MSS_BYTES, SETTLE_MS, Played, play, run_lengths
+from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.tables import Column
 

@@ -24,7 +24,6 @@ from tcplab.timeline import Exchange, Timeline
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (time stamps option)
 #: Both ends come to rest after the handshake before the first call of a script.
 SETTLE_MS: Final = 60
 
