@@ -64,7 +64,7 @@ static struct iovec *parts;
 static struct samples message_times;
 static int64_t system_calls, message_bytes, bytes;
 
-/* "aabbcc...", a letter per write: a capture shows which write a byte came from. */
+/* "aabbcc...", a letter per write: a capture shows the write of each byte. */
 static void prepare_message(void) {
     message = allocate((size_t)writes, (size_t)write_bytes);
     reply = allocate((size_t)reply_bytes, 1);
