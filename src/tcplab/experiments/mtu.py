@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    experiment,
-    provenance,
-    spread_columns,
-)
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
 from tcplab.experiments.lab_loopback import LabLoopback

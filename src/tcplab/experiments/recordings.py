@@ -58,9 +58,7 @@ def save(
 
 
 def load(
-    experiment: str,
-    arguments: Mapping[str, Any],
-    directory: str | os.PathLike[str] | None = None,
+    experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
     """The result of the same call, measured before.
 

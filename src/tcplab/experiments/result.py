@@ -102,8 +102,4 @@ def table(result: Tabular) -> Table:
 
 def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
     """The columns of a repeated measurement: the median by its name, NAME_min and NAME_max."""
-    return {
-        name: statistics.median(values),
-        f"{name}_min": min(values),
-        f"{name}_max": max(values),
-    }
+    return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}

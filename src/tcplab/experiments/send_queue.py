@@ -113,10 +113,7 @@ def _read_and_send(to: int, file: int, at: int, most: int) -> int:
     return os.write(to, os.pread(file, min(most, BLOCK_BYTES), at))
 
 
-_SENDERS: Final[Mapping[Method, _Sender]] = {
-    "read + send": _read_and_send,
-    "sendfile": os.sendfile,
-}
+_SENDERS: Final[Mapping[Method, _Sender]] = {"read + send": _read_and_send, "sendfile": os.sendfile}
 
 
 def _fill_queues(network: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:

@@ -191,11 +191,7 @@ def _check(patterns: Sequence[Sequence[int]]) -> None:
 
 
 def _measure_one(
-    lab: Lab,
-    writes: tuple[int, ...],
-    messages: int,
-    option: Option,
-    receiver: Receiver = "linux",
+    lab: Lab, writes: tuple[int, ...], messages: int, option: Option, receiver: Receiver = "linux"
 ) -> Pattern:
     with lab.client.capture() as capture, connection(lab) as (client, server):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, option == "no_delay")

@@ -185,12 +185,7 @@ def _run(batch: Batch, tasks: Sequence[Task], jobs: int, scratch: Path) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     began_s = time.monotonic()
     results = run_each(
-        grade_submission,
-        tasks,
-        jobs=jobs,
-        scratch=scratch,
-        deadline_s=DEADLINE_S,
-        preload=PRELOAD,
+        grade_submission, tasks, jobs=jobs, scratch=scratch, deadline_s=DEADLINE_S, preload=PRELOAD
     )
     try:
         with closing(results), tqdm(total=len(tasks), unit="student", disable=None) as bar:

@@ -75,10 +75,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         }
         for note in (*repaired.repairs, *repaired.flags):
             self.log.warning("%s: %s", filename, note)
-        resources["metadata"] = {
-            "path": str(Path(filename).parent),
-            "name": Path(filename).stem,
-        }
+        resources["metadata"] = {"path": str(Path(filename).parent), "name": Path(filename).stem}
         rebuild: Any = self.from_notebook_node
         return rebuild(repaired.notebook, resources=resources, **options)
 
@@ -162,12 +159,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     def _run_whole(self, nb: Any, folder: Path, report: Report) -> None:
         cells = [(i, cell.source) for i, cell in enumerate(nb.cells) if cell.cell_type == "code"]
         ran = run_cells(
-            cells,
-            folder,
-            [],
-            [],
-            cell_timeout_s=self.cell_timeout_s,
-            unsafe=self.unsafe_no_sandbox,
+            cells, folder, [], [], cell_timeout_s=self.cell_timeout_s, unsafe=self.unsafe_no_sandbox
         )
         lost = v4.new_output("error", ename="Stopped", evalue="", traceback=[])
         for index, _source in cells:

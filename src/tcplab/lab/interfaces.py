@@ -62,12 +62,7 @@ def _import_messages() -> SimpleNamespace:
         from pyroute2.netlink import rtnl
         from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg
     return SimpleNamespace(
-        netlink=netlink,
-        rtnl=rtnl,
-        link=ifinfmsg,
-        address=ifaddrmsg,
-        neighbour=ndmsg,
-        ethtool=ioctl,
+        netlink=netlink, rtnl=rtnl, link=ifinfmsg, address=ifaddrmsg, neighbour=ndmsg, ethtool=ioctl
     )
 
 

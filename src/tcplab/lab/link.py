@@ -138,10 +138,7 @@ class Link:
 
 
 def wire_values(
-    delay_ms: float | None,
-    rate_mbit: float | None,
-    queue_packets: int | None,
-    loss: float | None,
+    delay_ms: float | None, rate_mbit: float | None, queue_packets: int | None, loss: float | None
 ) -> dict[str, str]:
     """Checked parameters under the wire's own keys and in its units.
 

@@ -7,11 +7,7 @@ All of them raise ValueError when a value is out of range or a name is not known
 model also when time goes back. The message is one line with the value, the limit and the fix.
 """
 
-from tcplab.models.acks import (
-    ClassicReceiver,
-    DelayedAckReceiver,
-    Receiver,
-)
+from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver
 from tcplab.models.buffers import (
     receive_buffer_grant,
     receive_window,
@@ -19,13 +15,7 @@ from tcplab.models.buffers import (
     send_buffer_grant,
     window_from_buffer,
 )
-from tcplab.models.conversation import (
-    Call,
-    NetworkPath,
-    Peer,
-    Simulation,
-    simulate,
-)
+from tcplab.models.conversation import Call, NetworkPath, Peer, Simulation, simulate
 from tcplab.models.copies import (
     RECEIVERS,
     SENDERS,
@@ -53,12 +43,7 @@ from tcplab.models.links import (
     transfer_ms,
     window_limit_mbit,
 )
-from tcplab.models.messages import (
-    OPTIONS,
-    message_calls,
-    message_cost,
-    segment_sizes,
-)
+from tcplab.models.messages import OPTIONS, message_calls, message_cost, segment_sizes
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
 

@@ -56,9 +56,7 @@ class ReceiveWindow:
 
 
 def window_from_buffer(
-    buffer_bytes: int,
-    kernel: tuple[int, int] = (6, 18),
-    payload_bytes: int = 1448,
+    buffer_bytes: int, kernel: tuple[int, int] = (6, 18), payload_bytes: int = 1448
 ) -> int:
     """The part of a receive buffer that may be offered as window.
 

@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import choice, number, whole
-from tcplab.models.kernel import (
-    PROBE_SLACK_MS,
-    RTO_MAX_MS,
-    RTO_MIN_MS,
-    Clock,
-    RttEstimator,
-)
+from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 

@@ -80,11 +80,7 @@ class Running:
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
         self._process: subprocess.Popen[str] = host.start(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **start,
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **start
         )
 
     def __enter__(self) -> Self:

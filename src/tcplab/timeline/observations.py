@@ -146,13 +146,7 @@ class Observations:
         )
 
     def sampled(
-        self,
-        start_ns: int,
-        end_ns: int,
-        segments_in_flight: int,
-        room_bytes: int,
-        *,
-        in_call: bool,
+        self, start_ns: int, end_ns: int, segments_in_flight: int, room_bytes: int, *, in_call: bool
     ) -> Why | None:
         """The reason that TCP_INFO gives for a wait that nothing else explains.
 

@@ -37,12 +37,7 @@ CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 #: An event that lets several segments go is the reason of all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
 #: What setting TCP_NODELAY overrides.
-_FOR_SMALL_SEGMENTS: Final = (
-    Reason.HELD_BY_NAGLE,
-    Reason.CORKED,
-    Reason.MSG_MORE,
-    Reason.UNKNOWN,
-)
+_FOR_SMALL_SEGMENTS: Final = (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN)
 
 #: Why a segment left, the hold that this ended, and the index of the ACK that did.
 Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
@@ -414,10 +409,7 @@ class Replay:
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
         """The verdict on a segment whose hold is known from TCP_INFO only."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
-        by_window = hold is not None and hold.reason in (
-            Reason.CWND_LIMITED,
-            Reason.WINDOW_LIMITED,
-        )
+        by_window = hold is not None and hold.reason in (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED)
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
             return self._seen.by_ack(ack, packet), hold, ack.number
         return self._sender.why_at_once(packet), hold, None

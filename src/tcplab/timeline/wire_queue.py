@@ -93,10 +93,7 @@ def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float
 
 
 def _stretches(
-    evidence: Evidence,
-    queued: Sequence[_Passage],
-    waited: dict[int, int],
-    rate: float | None,
+    evidence: Evidence, queued: Sequence[_Passage], waited: dict[int, int], rate: float | None
 ) -> list[Hold]:
     """The time during which at least one segment waited, as few holds as that makes."""
     merged: list[list[_Passage]] = []

@@ -178,12 +178,7 @@ def _small_buffer(
     quickack: QuickAck = "on" if receiver == "linux" else "off"
     with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
         source = tcp_source(
-            lab,
-            port,
-            write_bytes=_LARGE_MSS,
-            count=writes,
-            sndbuf_bytes=request,
-            nodelay=nodelay,
+            lab, port, write_bytes=_LARGE_MSS, count=writes, sndbuf_bytes=request, nodelay=nodelay
         )
     sent = segments_of(capture).data("client")["time_ns"]
     waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]

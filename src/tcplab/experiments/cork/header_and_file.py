@@ -31,10 +31,7 @@ class Headers(Variant):
 
     def row(self) -> dict[str, Any]:
         """The plain fields, and the sizes in a few characters."""
-        return Variant.row(self) | {
-            "segments": len(self.sizes),
-            "sizes": run_lengths(self.sizes),
-        }
+        return Variant.row(self) | {"segments": len(self.sizes), "sizes": run_lengths(self.sizes)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,8 +194,7 @@ class Scenarios(Result[Scenario]):
 
 @experiment("cork-scenarios")
 def measure_scenarios(
-    variants: Sequence[str] = tuple(SCENARIOS),
-    rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20,
+    variants: Sequence[str] = tuple(SCENARIOS), rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20
 ) -> Scenarios:
     """Scripts of calls around a cork, and the segments that leave, with their reasons.
 

@@ -113,11 +113,7 @@ def record(
             )
     reports = (server_report, client_report) if case.listens else (client_report, server_report)
     origin = provenance(
-        lab,
-        program=case.program,
-        source=source,
-        count=units,
-        rtt_ms=link.get("rtt_ms", 0.0),
+        lab, program=case.program, source=source, count=units, rtt_ms=link.get("rtt_ms", 0.0)
     )
     return case(source, *reports, exchange, origin), stream
 

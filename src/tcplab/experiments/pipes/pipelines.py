@@ -64,10 +64,7 @@ _SENDERS: Final[Mapping[str, _Sender]] = {
     "nc": _Sender(("NC", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN),
     "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN),
     "splice": _Sender(
-        ("netcat", "--splice", "{host}", "{port}"),
-        "netcat --splice",
-        "netcat --splice",
-        _NETCAT_IN,
+        ("netcat", "--splice", "{host}", "{port}"), "netcat --splice", "netcat --splice", _NETCAT_IN
     ),
     "tcpsource": _Sender(
         ("tcpsource", "-p", "{port}", "-b", "auto", "-s", "1000000", "-c", "{size}", "{host}"),

@@ -20,11 +20,7 @@ VARIANTS: Final = {
     "msg_more": "MSG_MORE on all but the last",
     "writev": "one writev()",
 }
-QUICKACK: Final = {
-    "on": "as the kernel likes",
-    "off": "as late as it may",
-    "always": "at once",
-}
+QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "always": "at once"}
 
 
 def small_writes_call(
