@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Protocol
 
@@ -95,6 +96,8 @@ def nothing_outlives_the_session() -> Iterator[None]:
     name, _, value = mark.partition("=")
     os.environ[name] = value
     yield
+    # The server of the grading's pool lives as long as its owner, and that is this session.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
     deadline = time.monotonic() + 10
     while (left := _processes_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +117,6 @@ class quiet:  # noqa: N801  (reads like a keyword)
 
     def __exit__(self, *what: Any) -> None:
         self._caught.__exit__(*what)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_forkserver_is_left() -> Iterator[None]:
-    """Ends the server of the pool, which lives as long as its owner: here that is the session."""
-    yield
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
 
 
 @pytest.fixture(scope="session", autouse=True)

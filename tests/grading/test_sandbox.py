@@ -290,7 +290,13 @@ def test_learners_program_as_the_server() -> None:
 
 def test_source_with_a_course_header_is_linked_in_the_sandbox() -> None:
     source = (
-        b'#include "net.h"\nint main(void) { start_program(); return clock_ns(0) > 0 ? 0 : 1; }\n'
+        b'#include "net.h"\n'
+        b"int main(int argc, char **argv) {\n"
+        b"    static const struct program_option none[] = {{0}};\n"
+        b'    static const struct command command = {.usage = "mine", .options = none};\n'
+        b"    start_program(argc, argv, &command);\n"
+        b"    return clock_ns(0) > 0 ? 0 : 1;\n"
+        b"}\n"
     )
     with Submission("ada", {}, {}, {"mine.c": source}) as work:
         built = work.compile("mine.c")

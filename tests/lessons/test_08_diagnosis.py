@@ -92,7 +92,7 @@ def test_larger_blocks_do_not_mend_the_backup(mend: Mend) -> None:
 # ---- the third program ----
 
 WHOLE_LINE = (
-    """    log_event(&events, "write", 1);
+    """    log_event("write", 1);
     system_calls += send_all(fd, &character, 1, 0);
     bytes++;
 """,
