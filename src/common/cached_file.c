@@ -23,23 +23,30 @@ int open_regular_file(const char *path, int64_t *size) {
     return file;
 }
 
-/* By mincore(2), in windows: a file may be larger than the address space that we are allowed. */
-static double cached_share(int file, const char *path) {
-    enum { WINDOW_BYTES = 1 << 22 };
-    const off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
-    unsigned char *resident = allocate((size_t)(WINDOW_BYTES / page), 1);
-    off_t pages = 0, in_memory = 0;
-    for (off_t at = 0; at < size; at += WINDOW_BYTES) {
-        size_t bytes = (size_t)(size - at < WINDOW_BYTES ? size - at : WINDOW_BYTES);
-        void *mapping = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, at);
-        if (mapping == MAP_FAILED || mincore(mapping, bytes, resident) < 0)
-            fail("mincore of %s", path);
-        for (off_t i = 0; i * page < (off_t)bytes; i++, pages++)
-            in_memory += resident[i] & 1;
-        munmap(mapping, bytes);
-    }
+enum { WINDOW_BYTES = 1 << 22 };
+
+/* How many pages of a window of a file are in memory; mincore(2) looks at a mapping. */
+static size_t pages_in_memory(int file, const char *path, off_t at, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page, in = 0;
+    unsigned char *resident = allocate(pages, 1);
+    void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, file, at);
+    if (mapping == MAP_FAILED || mincore(mapping, size, resident) < 0)
+        fail("mincore of %s", path);
+    for (size_t i = 0; i < pages; i++)
+        in += resident[i] & 1;
+    munmap(mapping, size);
     free(resident);
-    return pages ? (double)in_memory / (double)pages : 1;
+    return in;
+}
+
+/* In windows, as a file may be larger than the address space that we are allowed. */
+static double cached_share(int file, const char *path) {
+    off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
+    size_t in = 0;
+    for (off_t at = 0; at < size; at += WINDOW_BYTES)
+        in += pages_in_memory(file, path, at,
+                              (size_t)(size - at < WINDOW_BYTES ? size - at : WINDOW_BYTES));
+    return size > 0 ? (double)in / (double)((size + page - 1) / page) : 1;
 }
 
 static void read_through(int file, const char *path) {
