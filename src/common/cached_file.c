@@ -42,11 +42,12 @@ static size_t pages_in_memory(int file, const char *path, off_t at, size_t size)
 /* In windows, as a file may be larger than the address space that we are allowed. */
 static double cached_share(int file, const char *path) {
     off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
+    off_t pages = (size + page - 1) / page;
     size_t in = 0;
     for (off_t at = 0; at < size; at += WINDOW_BYTES)
         in += pages_in_memory(file, path, at,
                               (size_t)(size - at < WINDOW_BYTES ? size - at : WINDOW_BYTES));
-    return size > 0 ? (double)in / (double)((size + page - 1) / page) : 1;
+    return pages > 0 ? (double)in / (double)pages : 1;
 }
 
 static void read_through(int file, const char *path) {

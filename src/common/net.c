@@ -141,7 +141,7 @@ int listen_on(int type, const char *port, void (*prepare)(int fd)) {
 }
 
 int local_port(int fd) {
-    struct sockaddr_in6 address; /* the port is at the same place in a sockaddr_in */
+    struct sockaddr_in6 address = {0}; /* the port is at the same place in a sockaddr_in */
     socklen_t size = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
         fail("getsockname");

@@ -17,9 +17,10 @@
 
 /* In a signal handler: only what signal-safety(7) allows, no printf and no exit handlers. */
 static void take_signal(int number) {
+    const char *name = number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "HUP";
     char line[128] = "";
     strncat(line, program_invocation_short_name, 64);
-    strcat(strcat(strcat(line, ": stopped by SIG"), sigabbrev_np(number)), "\n");
+    strcat(strcat(strcat(line, ": stopped by SIG"), name), "\n");
     ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
     (void)ignored;
     _exit(1);

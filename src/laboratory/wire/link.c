@@ -63,7 +63,7 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
 static bool is_lost(const struct direction *d, uint64_t number) {
     if (d->set.loss == 0)
         return false;
-    uint64_t element = 8 * number + 4 * d->index + 1;
+    uint64_t element = 8 * number + UINT64_C(4) * d->index + 1;
     uint64_t x = (uint64_t)d->set.seed + element * UINT64_C(0x9E3779B97F4A7C15);
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);

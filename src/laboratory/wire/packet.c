@@ -58,7 +58,7 @@ static void parse_transport(struct headers *h, const uint8_t *data) {
 struct headers parse_headers(const uint8_t *data, uint32_t length) {
     struct headers h = {0};
     const uint8_t *ip = data + ETH_HLEN;
-    if (length < ETH_HLEN + IP_HEADER || get16(data + 2 * ETH_ALEN) != ETH_P_IP || ip[0] >> 4 != 4)
+    if (length < ETH_HLEN + IP_HEADER || get16(data + 2L * ETH_ALEN) != ETH_P_IP || ip[0] >> 4 != 4)
         return h;
     uint32_t header = (ip[0] & 15) * 4U, packet = get16(ip + 2), field = get16(ip + 6);
     if (header < IP_HEADER || packet < header || packet > length - ETH_HLEN)
@@ -178,7 +178,7 @@ struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint
     uint8_t *ip = frame->bytes + ETH_HLEN, *icmp = ip + IP_HEADER;
     memcpy(frame->bytes, data + ETH_ALEN, ETH_ALEN); /* back to the sender */
     memcpy(frame->bytes + ETH_ALEN, data, ETH_ALEN);
-    put16(frame->bytes + 2 * ETH_ALEN, ETH_P_IP);
+    put16(frame->bytes + 2L * ETH_ALEN, ETH_P_IP);
     memset(ip, 0, IP_HEADER + ICMP_HEADER);
     ip[0] = 0x45;
     ip[1] = 0xc0; /* precedence: internetwork control */

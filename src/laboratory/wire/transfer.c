@@ -27,7 +27,7 @@ static int64_t arrival_ns(struct direction *d, struct port *port, const struct t
 /* The kernel keeps a VLAN tag apart from the frame: puts it back, into the slack before the frame.
  */
 static void put_tag_back(struct frame *view, const struct tpacket2_hdr *slot) {
-    const size_t moved = sizeof(struct virtio_net_hdr) + 2 * ETH_ALEN;
+    const size_t moved = sizeof(struct virtio_net_hdr) + 2UL * ETH_ALEN;
     uint16_t type = slot->tp_status & TP_STATUS_VLAN_TPID_VALID ? slot->tp_vlan_tpid : ETH_P_8021Q;
     uint8_t *start = (uint8_t *)offload_of(view);
     memmove(start - VLAN_BYTES, start, moved);
