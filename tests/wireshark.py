@@ -15,6 +15,7 @@ import pytest
 FIELDS = {
     "packet": "frame.number",
     "wire_bytes": "frame.len",
+    "ip_id": "ip.id",
     "connection": "tcp.stream",
     "src_port": "tcp.srcport",
     "dst_port": "tcp.dstport",
@@ -24,6 +25,7 @@ FIELDS = {
     "flags": "tcp.flags",
     "window": "tcp.window_size",
     "sack_blocks": "tcp.options.sack.count",
+    "sack_permitted": "tcp.options.sack_perm",
     "mss": "tcp.options.mss_val",
     "wscale": "tcp.options.wscale.shift",
     "ts_val": "tcp.options.timestamp.tsval",
@@ -32,7 +34,8 @@ FIELDS = {
     "is_out_of_order": "tcp.analysis.out_of_order",
     "is_zero_window": "tcp.analysis.zero_window",
 }
-_FLAGS = {"is_retransmission", "is_out_of_order", "is_zero_window"}  # present or absent
+#: present or absent
+_FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
 
 needs_tshark = pytest.mark.skipif(

@@ -20,6 +20,7 @@ from tcplab.experiments.command import add_options
 from tcplab.experiments.command import run as run_experiment
 from tcplab.grading.command import add_commands as add_grading
 from tcplab.segments import command as segments
+from tcplab.segments.left_out import in_words as left_out_in_words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -146,6 +147,8 @@ def _run(arguments: argparse.Namespace) -> int:
         f"\n{origin['network']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']}"
         f" cores · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
     )
+    if origin.get("capture_left_out"):
+        print(left_out_in_words(origin["capture_left_out"]))
     if "wire_late" in origin:
         print(f"note: {origin['wire_late']}")
     if status:

@@ -28,6 +28,7 @@ ByteArray = npt.NDArray[np.uint8]
 
 #: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
+PPP_ETHER, NFLOG = 51, 239
 RAW_BSD, RAW_OPENBSD = 12, 14  # what old libpcap wrote for RAW
 
 MAX_PACKET_BYTES: Final = 262144  # libpcap's and Wireshark's limit; more is a damaged file
@@ -101,19 +102,19 @@ def total(counts: Iterable[int | None]) -> int | None:
 
 
 def warn_of_gaps(
-    packets: PacketTable, path: str | os.PathLike[str], *, stacklevel: int = 1
+    packets: PacketTable, path: str | os.PathLike[str], *, advice: str = "", stacklevel: int = 1
 ) -> None:
     """Warns of packets that a capture lacks, and of a file that ends early.
 
     Args:
         packets: of the file.
         path: named in the warning.
+        advice: how to lose none the next time, for a recorder that is known.
         stacklevel: as of warnings.warn, seen from the caller.
     """
     if drops := total(interface.drops for interface in packets.interfaces):
         warnings.warn(
-            f"{drops} packets are missing from the capture: the recorder fell behind (a"
-            " smaller snaplen or a larger ring_mib helps)",
+            f"{drops} packets are missing from the capture: the recorder fell behind{advice}",
             CaptureLossWarning,
             stacklevel=stacklevel + 1,
         )

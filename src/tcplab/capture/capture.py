@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import IO, Self
 
@@ -34,6 +35,7 @@ class Capture:
         self._why_empty: str | None = None
         self._packets: Packets | None = None
         self._segments: SegmentArray | None = None
+        self._left_out: Counter[str] = Counter()  # of the network that was recorded
 
     def __repr__(self) -> str:
         if self._why_empty is not None:
@@ -91,6 +93,7 @@ class Capture:
         """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
         if self._segments is None:
             self._segments = from_packets(self.table)
+            self._left_out.update(self._segments.left_out)
         return self._segments
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -80,6 +80,7 @@ class Recording:
             raise
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
         self._capture._why_empty = "the recording goes on; its packets are there when it has ended"
+        self._capture._left_out = self._host.network.capture_left_out
         return self._capture
 
     def stop(self) -> Capture:
@@ -102,7 +103,12 @@ class Recording:
             self._capture._why_empty = f"the recording failed: {last}"
             raise CaptureError(self._capture._why_empty)
         self._capture._why_empty = None
-        warn_of_gaps(self._capture.table, self._capture.path, stacklevel=stacklevel + 1)
+        warn_of_gaps(
+            self._capture.table,
+            self._capture.path,
+            advice=" (a smaller snaplen or a larger ring_mib helps)",
+            stacklevel=stacklevel + 1,
+        )
         network = self._host.network
         network.capture_drops = (network.capture_drops or 0) + (self._capture.drops or 0)
         return self._capture

@@ -46,6 +46,7 @@ def _settings(network: Network) -> dict[str, Any]:
         "offload": network.offload,
         "congestion": network.congestion,
         "capture_drops": network.capture_drops,
+        "capture_left_out": dict(network.capture_left_out),
         "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
 

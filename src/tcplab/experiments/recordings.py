@@ -141,7 +141,12 @@ def encode(value: Any) -> Any:
 def _encode_array(array: Any) -> dict[str, Any]:
     if isinstance(array, SegmentArray):
         rows = np.asarray(array).astype(_PACKED)
-        return {_KIND: "segments", "rows": encode(rows), "connections": encode(array.connections)}
+        return {
+            _KIND: "segments",
+            "rows": encode(rows),
+            "connections": encode(array.connections),
+            "left_out": encode(dict(array.left_out)),
+        }
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return {_KIND: "array", "npy": base64.b64encode(file.getvalue()).decode()}
@@ -168,11 +173,20 @@ def decode(data: Any) -> Any:
         case "array":
             return np.load(io.BytesIO(base64.b64decode(fields["npy"])), allow_pickle=False)
         case "segments":
-            rows = fields["rows"].astype(DTYPE).view(SegmentArray)
+            rows = _rows(fields["rows"])
             rows.connections = fields["connections"]
+            rows.left_out = fields.get("left_out", {})
             return rows
         case name:
             return _class(name)(**fields)
+
+
+def _rows(stored: Any) -> SegmentArray:
+    """Rows as they are now: a column that is younger than the recording holds zeros."""
+    rows = np.zeros(len(stored), DTYPE)
+    for name in stored.dtype.names:
+        rows[name] = stored[name]
+    return rows.view(SegmentArray)
 
 
 def _holds_data(cls: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
@@ -37,6 +38,8 @@ class Network(ABC):
         self._closed = False
         #: Packets that the recorders on its hosts lost; None before any has ended.
         self.capture_drops: int | None = None
+        #: Packets of recordings that made no segment, since they are neither TCP nor UDP.
+        self.capture_left_out: Counter[str] = Counter()
 
     def register(self, process: subprocess.Popen[Any]) -> None:
         """Ends this command with the network."""

@@ -15,12 +15,14 @@ direction              0 from client to server, 1 from server to client
 src_port, dst_port     as on the wire
 payload_bytes          data in the segment, by the lengths in the headers, whatever the snaplen
 wire_bytes             length of the packet with all its headers, as it passed the interface
+ip_id                  identification of the IPv4 packet, 0 in IPv6
 seq, ack               relative as in Wireshark: the SYN is 0, the first byte 1; they don't wrap
                        around at 2^32. ack is 0 when the ACK flag is not set
 flags                  FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256
 window                 the receive window in bytes, scaled when the SYNs say how
 window_shift           the shift that was applied, -1 when no SYN was seen (window is then unscaled)
 sack_blocks            how many blocks the SACK option holds
+sack_permitted         whether there is a SACK-permitted option, which only a SYN has
 mss                    the MSS option, 0 without
 wscale                 the window scale option, at most 14 (RFC 7323, section 2.3), -1 without
 has_timestamps         whether there is a timestamps option; its ts_val and ts_ecr, 0 without
@@ -40,15 +42,19 @@ The client is the sender of the SYN. In a TCP connection whose SYN is missing it
 larger port number (ephemeral ports are large); with equal ports, and for UDP, who is seen to send
 first.
 
-A packet that is neither TCP nor UDP, a fragment but the first, and one of whose headers the snaplen
-left too little makes no row.
+A packet that is neither TCP nor UDP, a fragment but the first, one of whose headers the snaplen
+left too little and one behind a link header that is not read make no row; the array's `left_out`
+says how many there were of each. Read are Ethernet (with VLAN tags, LLC/SNAP, PPPoE), Linux's
+cooked headers, loopback, raw IP, PPPoE alone, NFLOG, and in all of them IP in IP: the row is that
+of the innermost IP packet.
 
 The columns agree with the fields of Wireshark of the same meaning, but for the two that judge.
 Wireshark's out-of-order is any segment less than a round-trip time behind the newest data, even if
 the same bytes passed before; tests/segments explains each difference.
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),
-RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
+RFC 791, RFC 8200, RFC 2675 (IP), RFC 2003, RFC 4213 (IP in IP), IEEE 802.1Q, RFC 1042 (SNAP),
+RFC 2516 (PPPoE), linux/netfilter/nfnetlink_log.h.
 """
 
 from __future__ import annotations
@@ -135,7 +141,9 @@ def _decode(packets: PacketTable) -> tuple[SegmentArray, EndpointTable]:
         count += len(batch)
     if count < len(rows) // 2:
         rows = rows[:count].copy()
-    return rows[:count].view(SegmentArray), endpoints
+    made = rows[:count].view(SegmentArray)
+    made.left_out = dict(decoder.left_out.most_common())
+    return made, endpoints
 
 
 def _analyse(rows: SegmentArray, endpoints: EndpointTable) -> SegmentArray:

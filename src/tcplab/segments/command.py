@@ -7,6 +7,7 @@ import json
 from typing import Any, Final, TextIO
 
 from tcplab.segments import SegmentArray, flag_names, from_file, summary, write_csv, write_json
+from tcplab.segments.left_out import in_words as left_out_in_words
 from tcplab.segments.table import TCP
 from tcplab.segments.text import plain_rows
 
@@ -72,6 +73,8 @@ def _write_lines(rows: SegmentArray, out: TextIO) -> None:
             seen.add(number)
             out.write(f"connection {number}: {rows.connections[number]}\n")
         out.write(_line(row, start, number if len(rows.connections) > 1 else None))
+    if rows.left_out:
+        out.write(left_out_in_words(rows.left_out) + "\n")
 
 
 def _line(row: dict[str, Any], start_ns: int, number: int | None) -> str:

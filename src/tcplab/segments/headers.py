@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tcplab import pcap
 from tcplab.pcap import PacketTable
+from tcplab.segments import left_out
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -39,16 +41,23 @@ class Positions:
 
     def keep(self, which: BoolArray) -> Positions:
         """Those of them that a mask selects."""
-        if which.all():
-            return self
+        return self if which.all() else self.take(np.flatnonzero(which))
+
+    def take(self, which: Int64Array) -> Positions:
+        """Those of them at some indices, in the order of these."""
         return Positions(self.index[which], self.at[which], self.end[which], self.wire_end[which])
 
 
 class Decoder:
-    """Reads the headers of many packets at once, layer by layer."""
+    """Reads the headers of many packets at once, layer by layer.
+
+    Attributes:
+        left_out: how many packets made no row, by what they are.
+    """
 
     def __init__(self, packets: PacketTable) -> None:
         self.packets = packets
+        self.left_out: Counter[str] = Counter()
         self.u8 = packets.data
         self.u16 = pcap.integers(packets.data, ">u2")
         self.u32 = pcap.integers(packets.data, ">u4")
@@ -64,12 +73,15 @@ class Decoder:
             wire_end=offset + self.packets.original_bytes[start:stop],
         )
         parts = []
-        for version, network in self._networks(packets, self.link_types[start:stop]):
-            transport, protocol, network = (self._ipv4 if version == 4 else self._ipv6)(network)
+        for version, network, transport, protocol in self._transports(
+            packets, self.link_types[start:stop]
+        ):
             for number, decode in ((TCP, self._tcp), (UDP, self._udp)):
                 ours = protocol == number
                 rows, headers = decode(transport.keep(ours), network.keep(ours))
                 endpoints.enter(rows, version, self.u32, headers.at)
+                if version == 4:
+                    rows["ip_id"] = self.u16[headers.at + 4]
                 parts.append(rows)
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
@@ -79,30 +91,66 @@ class Decoder:
         order = np.argsort(joined.view(DTYPE)["packet"], kind="stable")
         return joined[order].view(DTYPE)
 
+    def _keep(self, packets: Positions, which: BoolArray, what: str) -> Positions:
+        """Those that a mask selects; the others are counted as left out."""
+        if lost := len(which) - int(np.count_nonzero(which)):
+            self.left_out[what] += lost
+        return packets.keep(which)
+
+    def _leave(self, kinds: Array, name: Callable[[int], str]) -> None:
+        """Leaves packets out, each under the name of its number."""
+        for kind, count in zip(*np.unique(kinds, return_counts=True), strict=True):
+            self.left_out[name(int(kind))] += int(count)
+
+    def _transports(
+        self, packets: Positions, link_types: Int64Array
+    ) -> Iterator[tuple[int, Positions, Positions, Array]]:
+        """IP version, packets at their IP header and at what follows it, and its protocol.
+
+        Of an IP packet in another one (RFC 2003, RFC 4213) it is the inner header.
+        """
+        at_header = self._networks(packets, link_types)
+        for _ in range(_MOST_IP_HEADERS):
+            inner: dict[int, list[Positions]] = {4: [], 6: []}
+            for version, parts in at_header.items():
+                if not sum(len(part.index) for part in parts):
+                    continue
+                read = self._ipv4 if version == 4 else self._ipv6
+                transport, protocol, network = read(_join(parts))
+                other = (protocol != TCP) & (protocol != UDP)
+                if other.any():
+                    for number, within in ((_IPV4_IN_IP, 4), (_IPV6_IN_IP, 6)):
+                        inner[within].append(transport.keep(protocol == number))
+                        other &= protocol != number
+                    self._leave(protocol[other], left_out.ip_protocol)
+                yield version, network, transport, protocol
+            at_header = inner
+        if too_deep := sum(len(part.index) for parts in at_header.values() for part in parts):
+            self.left_out[left_out.TOO_DEEP] += too_deep
+
     # -- link --
 
-    def _networks(
-        self, packets: Positions, link_types: Int64Array
-    ) -> Iterator[tuple[int, Positions]]:
-        """The packets of each IP version, at their IP header."""
+    def _networks(self, packets: Positions, link_types: Int64Array) -> dict[int, list[Positions]]:
+        """The packets of each IP version, at their first IP header."""
         found: dict[int, list[Positions]] = {4: [], 6: []}
         for link_type in np.unique(link_types):
+            of_it = packets.keep(link_types == link_type)
             read = _LINKS.get(int(link_type))
             if read is None:
+                self.left_out[left_out.link_type(int(link_type))] += len(of_it.index)
                 continue
-            of_it = packets.keep(link_types == link_type)
             inner, ethertype = read(self, of_it)
-            found[4].append(inner.keep(ethertype == 0x0800))
-            found[6].append(inner.keep(ethertype == 0x86DD))
-        for version, parts in found.items():
-            if sum(len(part.index) for part in parts):
-                yield version, _join(parts)
+            is_ipv4, is_ipv6 = ethertype == _IPV4, ethertype == _IPV6
+            found[4].append(inner.keep(is_ipv4))
+            found[6].append(inner.keep(is_ipv6))
+            self._leave(ethertype[~(is_ipv4 | is_ipv6)], left_out.ethertype)
+        return found
 
     def _tagged(
         self, packets: Positions, header: int, type_at: int
     ) -> tuple[Positions, Int64Array]:
         """A link header with an EtherType in it, and perhaps VLAN tags behind it (IEEE 802.1Q)."""
-        packets = packets.keep(packets.end - packets.at >= header)
+        packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
         for _ in range(8):  # more tags than anybody uses; a packet of nothing but tags is hostile
@@ -114,7 +162,37 @@ class Decoder:
                 break
             ethertype[tagged] = self.u16[at[tagged] + 2]
             at[tagged] += 4
-        return dataclasses.replace(packets, at=at), ethertype
+        packets = dataclasses.replace(packets, at=at)
+        if (ethertype <= left_out.LONGEST_LENGTH).any():
+            packets = self._snap(packets, ethertype)
+        if (ethertype == _PPPOE).any():
+            packets = self._pppoe(packets, ethertype)
+        return packets, ethertype
+
+    def _snap(self, packets: Positions, ethertype: Int64Array) -> Positions:
+        """Past LLC and SNAP (RFC 1042), whose EtherTypes replace the length in `ethertype`."""
+        at, wire_end = packets.at.copy(), packets.wire_end.copy()
+        which = np.flatnonzero((ethertype <= left_out.LONGEST_LENGTH) & (at + 8 <= packets.end))
+        which = which[(self.u32[at[which]] == 0xAAAA0300) & (self.u16[at[which] + 4] == 0)]
+        length = ethertype[which]
+        # What follows the length is padding. Linux's cooked header has no length there, but a 4.
+        whole = np.where(length >= 8, at[which] + length, wire_end[which])
+        wire_end[which] = np.minimum(wire_end[which], whole)
+        ethertype[which] = self.u16[at[which] + 6]
+        at[which] += 8
+        return dataclasses.replace(packets, at=at, wire_end=wire_end)
+
+    def _pppoe(self, packets: Positions, ethertype: Int64Array) -> Positions:
+        """Past PPPoE and PPP (RFC 2516), whose protocols become EtherTypes in `ethertype`."""
+        at, wire_end = packets.at.copy(), packets.wire_end.copy()
+        which = np.flatnonzero((ethertype == _PPPOE) & (at + 8 <= packets.end))
+        length = self.u16[at[which] + 4].astype(np.int64)
+        wire_end[which] = np.minimum(wire_end[which], at[which] + 6 + length)
+        protocol = self.u16[at[which] + 6]
+        is_ip = [protocol == 0x0021, protocol == 0x0057]
+        ethertype[which] = np.select(is_ip, [_IPV4, _IPV6], _PPPOE)
+        at[which] += 8
+        return dataclasses.replace(packets, at=at, wire_end=wire_end)
 
     def _ethernet(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 14, 12)
@@ -125,27 +203,56 @@ class Decoder:
     def _sll2(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 20, 0)
 
+    def _ppp_ether(self, packets: Positions) -> tuple[Positions, Int64Array]:
+        ethertype = np.full(len(packets.index), _PPPOE, np.int64)
+        return self._pppoe(packets, ethertype), ethertype
+
+    def _nflog(self, packets: Positions) -> tuple[Positions, Int64Array]:
+        """A header of 4 bytes, then fields with length and type, one of which is the packet.
+
+        Their integers are in the order of the machine that recorded. No type is above 255, so the
+        order in which a type is small is the right one.
+        """
+        packets = self._keep(packets, packets.end - packets.at >= 8, left_out.CUT)
+        at, little = packets.at + 4, self.u16[packets.at + 6] > 255
+        found = np.zeros(len(at), np.bool_)
+        for _ in range(_MOST_NFLOG_FIELDS):
+            open_ = np.flatnonzero(~found & (at + 4 <= packets.end))
+            if not len(open_):
+                break
+            field = np.where(
+                little[open_], _swapped(self.u16[at[open_] + 2]), self.u16[at[open_] + 2]
+            )
+            length = np.where(little[open_], _swapped(self.u16[at[open_]]), self.u16[at[open_]])
+            is_packet = field & 0x7FFF == _NFULA_PAYLOAD
+            found[open_[is_packet]] = True
+            at[open_] += np.where(is_packet, 4, np.maximum(length.astype(np.int64) + 3 & ~3, 4))
+        packets = self._keep(dataclasses.replace(packets, at=at), found, left_out.CUT)
+        return self._raw(packets)
+
     def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """The version in the IP header itself says what it is."""
-        packets = packets.keep(packets.end > packets.at)
+        packets = self._keep(packets, packets.end > packets.at, left_out.CUT)
         version = self.u8[packets.at] >> 4
         return packets, np.select([version == 4, version == 6], [0x0800, 0x86DD], 0)
 
     def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """An address family, in the byte order of who recorded it: the IP header says as much."""
-        packets = packets.keep(packets.end - packets.at > 4)
+        packets = self._keep(packets, packets.end - packets.at > 4, left_out.CUT)
         return self._raw(dataclasses.replace(packets, at=packets.at + 4))
 
     # -- network --
 
     def _ipv4(self, packets: Positions) -> tuple[Positions, Array, Positions]:
         """The packets at their transport header, its protocol, and again at their IP header."""
-        packets = packets.keep(packets.end - packets.at >= 20)
+        packets = self._keep(packets, packets.end - packets.at >= 20, left_out.CUT)
+        # A fragment but the first has no transport header.
+        first_part = self.u16[packets.at + 6] & 0x1FFF == 0
+        packets = self._keep(packets, first_part, left_out.LATER_FRAGMENTS)
         first = self.u8[packets.at]
         header = (first & 15).astype(np.int64) * 4
-        # A fragment but the first has no transport header.
-        whole = (first >> 4 == 4) & (header >= 20) & (self.u16[packets.at + 6] & 0x1FFF == 0)
-        packets, header = packets.keep(whole), header[whole]
+        whole = (first >> 4 == 4) & (header >= 20)
+        packets, header = self._keep(packets, whole, left_out.CUT), header[whole]
         total = self.u16[packets.at + 2].astype(np.int64)
         # 0 is how Linux shows a super-segment of more than 65 535 bytes.
         wire_end = np.where(
@@ -156,14 +263,15 @@ class Decoder:
 
     def _ipv6(self, packets: Positions) -> tuple[Positions, Array, Positions]:
         """As _ipv4; extension headers are stepped over (RFC 8200, section 4)."""
-        packets = packets.keep(packets.end - packets.at >= 40)
-        packets = packets.keep(self.u8[packets.at] >> 4 == 6)
+        packets = self._keep(packets, packets.end - packets.at >= 40, left_out.CUT)
+        packets = self._keep(packets, self.u8[packets.at] >> 4 == 6, left_out.CUT)
         length = self.u16[packets.at + 4].astype(np.int64)
         # 0 stands for a length in a jumbo payload option (RFC 2675).
         wire_end = np.where(
             length == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + 40 + length)
         )
         protocol, at = self.u8[packets.at + 6], packets.at + 40
+        first_part = np.ones(len(at), np.bool_)
         for _ in range(8):
             extended = np.flatnonzero(_IS_EXTENSION[protocol] & (at + 8 <= packets.end))
             if not len(extended):
@@ -171,9 +279,11 @@ class Decoder:
             here, kind = at[extended], protocol[extended]
             length = self.u8[here + 1].astype(np.int64)
             at[extended] += np.select([kind == 44, kind == 51], [8, 4 * length + 8], 8 * length + 8)
-            later = (kind == 44) & (self.u16[here + 2] >> 3 != 0)
-            protocol[extended] = np.where(later, _NO_NEXT_HEADER, self.u8[here])
-        return dataclasses.replace(packets, at=at, wire_end=wire_end), protocol, packets
+            first_part[extended] &= (kind != 44) | (self.u16[here + 2] >> 3 == 0)
+            protocol[extended] = np.where(first_part[extended], self.u8[here], _NO_NEXT_HEADER)
+        transport = dataclasses.replace(packets, at=at, wire_end=wire_end)
+        transport = self._keep(transport, first_part, left_out.LATER_FRAGMENTS)
+        return transport, protocol[first_part], packets.keep(first_part)
 
     # -- transport --
 
@@ -193,12 +303,13 @@ class Decoder:
 
     def _udp(self, packets: Positions, network: Positions) -> tuple[Array, Positions]:
         fits = packets.end - packets.at >= 8
-        packets, network = packets.keep(fits), network.keep(fits)
+        packets, network = self._keep(packets, fits, left_out.CUT), network.keep(fits)
         length = self.u16[packets.at + 4].astype(np.int64)
         # 0 is the length of a jumbogram (RFC 2675).
         length = np.where(length == 0, packets.wire_end - packets.at, length)
         good = length >= 8
-        packets, network, length = packets.keep(good), network.keep(good), length[good]
+        packets, network = self._keep(packets, good, left_out.CUT), network.keep(good)
+        length = length[good]
         rows = self._rows(packets, UDP)
         # In a first fragment the length is that of the whole datagram.
         rows["payload_bytes"] = length - 8
@@ -207,16 +318,12 @@ class Decoder:
 
     def _tcp(self, packets: Positions, network: Positions) -> tuple[Array, Positions]:
         fits = packets.end - packets.at >= 20
-        packets, network = packets.keep(fits), network.keep(fits)
+        packets, network = self._keep(packets, fits, left_out.CUT), network.keep(fits)
         header = (self.u8[packets.at + 12] >> 4).astype(np.int64) * 4
         payload = packets.wire_end - packets.at - header
         good = (header >= 20) & (payload >= 0)
-        packets, network, header, payload = (
-            packets.keep(good),
-            network.keep(good),
-            header[good],
-            payload[good],
-        )
+        packets, network = self._keep(packets, good, left_out.CUT), network.keep(good)
+        header, payload = header[good], payload[good]
         rows = self._rows(packets, TCP)
         flags = self.u16[packets.at + 12] & 0x1FF
         rows["payload_bytes"] = payload
@@ -257,6 +364,8 @@ class Decoder:
             rows["mss"][row[mss]] = self.u16[at[mss] + 2]
         if (scale := (kind == 3) & (length == 3)).any():
             rows["wscale"][row[scale]] = np.minimum(self.u8[at[scale] + 2], 14)
+        if (permitted := (kind == 4) & (length == 2)).any():
+            rows["sack_permitted"][row[permitted]] = True
         if (sack := kind == 5).any():
             rows["sack_blocks"][row[sack]] = (length[sack] - 2) // 8
         if (stamps := (kind == 8) & (length == 10)).any():
@@ -265,7 +374,12 @@ class Decoder:
             rows["ts_ecr"][row[stamps]] = self.u32[at[stamps] + 6]
 
 
-_NO_NEXT_HEADER: Final = 59
+_IPV4, _IPV6, _PPPOE = 0x0800, 0x86DD, 0x8864
+_IPV4_IN_IP, _IPV6_IN_IP, _NO_NEXT_HEADER = 4, 41, 59
+#: More than anybody nests; a packet of nothing but headers is hostile.
+_MOST_IP_HEADERS: Final = 4
+#: nfnetlink_log.h has 20 types of fields, of which each packet has one at most.
+_NFULA_PAYLOAD, _MOST_NFLOG_FIELDS = 9, 24
 _IS_EXTENSION: Final = np.isin(np.arange(256), (0, 43, 44, 51, 60, 135, 139, 140))
 
 _LINKS: Final = {
@@ -279,11 +393,21 @@ _LINKS: Final = {
     pcap.IPV6: Decoder._raw,
     pcap.RAW_BSD: Decoder._raw,
     pcap.RAW_OPENBSD: Decoder._raw,
+    pcap.PPP_ETHER: Decoder._ppp_ether,
+    pcap.NFLOG: Decoder._nflog,
 }
 
 
 def _join(parts: list[Positions]) -> Positions:
+    """The packets of several parts, in the order of the capture."""
+    parts = [part for part in parts if len(part.index)]
     if len(parts) == 1:
         return parts[0]
     fields = zip(*((p.index, p.at, p.end, p.wire_end) for p in parts), strict=True)
-    return Positions(*map(np.concatenate, fields))
+    joined = Positions(*map(np.concatenate, fields))
+    return joined.take(np.argsort(joined.index, kind="stable"))
+
+
+def _swapped(numbers: Array) -> Array:
+    """16-bit integers with their bytes the other way round."""
+    return (numbers & 0xFF) << 8 | numbers >> 8

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tcplab.segments.left_out import in_words as left_out_in_words
 from tcplab.segments.table import Array, Connection, Int64Array, SegmentArray
 from tcplab.tables import Column, Table
 
@@ -76,6 +77,8 @@ class Summary:
     common_sizes: dict[int, int]
     #: In order of appearance.
     connections: tuple[ConnectionSummary, ...]
+    #: Packets of the capture that made no segment: what they are -> how many.
+    left_out: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -91,6 +94,7 @@ class Summary:
             f" data, {100 * self.header_share:.1f} % headers,"
             f" {self.retransmissions} retransmissions\n\n"
             + "\n\n".join(str(table) for table in self.tables())
+            + (f"\n\n{left_out_in_words(self.left_out)}" if self.left_out else "")
         )
 
 
@@ -105,7 +109,7 @@ def summary(segments: SegmentArray) -> Summary:
     times = segments["time_ns"]
     return Summary(
         segments=len(segments),
-        duration_s=int(times.max() - times.min()) / 1e9 if len(segments) else 0.0,
+        duration_s=(int(times.max()) - int(times.min())) / 1e9 if len(segments) else 0.0,
         payload_bytes=payload,
         header_bytes=headers,
         header_share=headers / (payload + headers) if len(segments) else 0.0,
@@ -113,6 +117,7 @@ def summary(segments: SegmentArray) -> Summary:
         sizes=_size_bins(segments["payload_bytes"]),
         common_sizes=_common_sizes(segments["payload_bytes"]),
         connections=connections,
+        left_out=dict(segments.left_out),
     )
 
 
@@ -144,12 +149,13 @@ def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
     np.minimum.at(first, index, rows["time_ns"])
     np.maximum.at(last, index, rows["time_ns"])
     directions = _directions(rows, 2 * index + rows["direction"], 2 * len(numbers))
+    start_ns = int(first.min())  # Python's integers: times far apart differ by more than an int64
     return tuple(
         ConnectionSummary(
             number=number,
             ends=rows.connections[number],
-            start_s=int(first[i] - first.min()) / 1e9,
-            duration_s=int(last[i] - first[i]) / 1e9,
+            start_s=(int(first[i]) - start_ns) / 1e9,
+            duration_s=(int(last[i]) - int(first[i])) / 1e9,
             client_to_server=directions[2 * i],
             server_to_client=directions[2 * i + 1],
         )

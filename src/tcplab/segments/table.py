@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -38,12 +39,14 @@ _FORMATS: Final = {
     "dst_port": "u2",
     "payload_bytes": "u4",
     "wire_bytes": "u4",
+    "ip_id": "u2",
     "seq": "i8",
     "ack": "i8",
     "flags": "u2",
     "window": "u4",
     "window_shift": "i1",
     "sack_blocks": "u1",
+    "sack_permitted": "?",
     "mss": "u2",
     "wscale": "i1",
     "has_timestamps": "?",
@@ -110,6 +113,8 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     #: The connections of the capture; slices and selections of the array keep all of them.
     connections: tuple[Connection, ...]
+    #: The packets of the capture that made no row: what they are -> how many.
+    left_out: Mapping[str, int]
 
     if TYPE_CHECKING:  # numpy's own says that a slice is a plain array
 
@@ -121,6 +126,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     def __array_finalize__(self, source: Any) -> None:
         self.connections = getattr(source, "connections", ())
+        self.left_out = getattr(source, "left_out", {})
 
     # ---- selections ----
 

@@ -76,7 +76,9 @@ def _relative_numbers(
 ) -> None:
     """`seq` and `ack` relative to the initial sequence numbers.
 
-    Without a SYN the first byte that is seen or acknowledged counts as number 1.
+    These are in the SYN and in the SYN-ACK, which need not come first: a server that refused the
+    first SYN sent a RST before. Of several SYN-ACKs that differ, the one that was acknowledged
+    counts. Without a SYN the first byte that is seen or acknowledged counts as number 1.
     """
     seq, ack = rows["seq"][order], rows["ack"][order]
     flags = rows["flags"][order]
@@ -93,6 +95,8 @@ def _relative_numbers(
     other = stream[first_ack] ^ 1
     earlier = order[first_ack] < first_row[other]
     base[other[earlier]] = ack[first_ack[earlier]] - 1
+    for each, initial in _initial_numbers(stream, seq, ack, flags):
+        base[each] = initial
 
     offset = (seq[starts] - base[stream[starts]]).astype(np.int32)
     relative = _unwrap(seq, new) + np.repeat(offset, np.diff(np.append(starts, len(seq))))
@@ -105,6 +109,21 @@ def _relative_numbers(
         relative = _unwrap(ack[acks], new_ack)
         relative += np.repeat(offset, np.diff(np.append(starts, len(acks))))
         rows["ack"][order[acks]] = relative
+
+
+def _initial_numbers(
+    stream: Int64Array, seq: Int64Array, ack: Int64Array, flags: Array
+) -> Iterator[tuple[int, int]]:
+    """The initial sequence numbers of the streams that do not begin with their only one."""
+    syns = np.flatnonzero(flags & SYN)
+    begin = np.searchsorted(stream, stream[syns])
+    usual = (seq[syns] == seq[begin]) & (flags[begin] & SYN != 0)
+    for each in np.unique(stream[syns[~usual]]).tolist():
+        mine = syns[slice(*np.searchsorted(syns, np.searchsorted(stream, [each, each + 1])))]
+        other = slice(*np.searchsorted(stream, [each ^ 1, (each ^ 1) + 1]))
+        answers = ack[other][flags[other] & (ACK | RST) == ACK]
+        known = np.isin((seq[mine] + 1) % 2**32, answers)
+        yield each, int(seq[mine[known] if known.any() else mine][0])
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
@@ -153,8 +172,16 @@ def _retransmissions(
     What the receiver has acknowledged was sent before, whether or not that was captured. Of the
     rest the segments below the highest number seen are judged by what passed there before.
     """
-    new = starts_of(watch)
     flags = rows["flags"][order]
+    # A RST has no place in the stream, and neither has a SYN with another number than that counts.
+    in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
+    in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
+    if not in_stream.all():
+        order, watch, needless = order[in_stream], watch[in_stream], needless[in_stream]
+        flags = flags[in_stream]
+    if not len(order):
+        return
+    new = starts_of(watch)
     seq = rows["seq"][order]
     end = seq + rows["payload_bytes"][order] + (flags & SYN != 0) + (flags & FIN != 0)
     top = _running_maximum(end, new)
@@ -246,7 +273,8 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
         older = np.where(
             echoed,
             (data["ts_val"] - answer["ts_ecr"]).astype(np.int32) > 0,
-            data["time_ns"] - answer["time_ns"] >= _RECORDING_ORDER_NS,
+            # Times far apart differ by more than an int64.
+            data["time_ns"].astype(np.float64) - answer["time_ns"] >= _RECORDING_ORDER_NS,
         )
         result[order[told]] = older
     return result
@@ -321,7 +349,7 @@ def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connectio
     ack = client["time_ns"][~is_syn & (client["packet"] > syn_ack["packet"])]
     if not len(syn) or not len(ack) or ack[0] <= syn[-1]:
         return _REORDERING_NS
-    return int(ack[0] - syn[-1])
+    return int(ack[0]) - int(syn[-1])
 
 
 def _running_maximum(values: Int64Array, new: BoolArray) -> Int64Array:

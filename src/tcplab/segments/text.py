@@ -30,9 +30,10 @@ def write_csv(segments: SegmentArray, out: TextIO) -> None:
 
 
 def write_json(segments: SegmentArray, out: TextIO) -> None:
-    """One object: "connections", a list of their ends, and "segments", a list of objects."""
+    """One object: "connections", a list of ends; "left_out", packets by kind; "segments"."""
     ends = [dataclasses.asdict(connection) for connection in segments.connections]
-    out.write('{"connections": ' + json.dumps(ends) + ', "segments": [')
+    out.write('{"connections": ' + json.dumps(ends))
+    out.write(', "left_out": ' + json.dumps(dict(segments.left_out)) + ', "segments": [')
     separator = "\n"
     for row in plain_rows(segments):
         out.write(separator + json.dumps(row | {"flags": flag_names(row["flags"])}))

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import SegmentArray
+from tcplab.segments.left_out import opaque
 from tcplab.timeline.acks import explain_acks, with_arrivals
 from tcplab.timeline.evidence import Evidence, gather
 from tcplab.timeline.parts import Mark
@@ -112,6 +113,9 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         missing.append("the start of the connection: MSS, window scale, congestion window")
     if evidence.cut_ns is not None:
         missing.append(f"packets: the capture ends {evidence.cut_ns / 1e6:.1f} ms before the log")
+    if unread := opaque(evidence.exchange.captured.left_out):
+        kinds = ", ".join(f"{count} {what}" for what, count in unread.items())
+        missing.append(f"packets that were not read: {kinds}")
     for start, end in replay.gaps:
         missing.append(
             f"segments: {end - start} bytes from offset {start} on are not in the capture"
