@@ -104,7 +104,7 @@ def test_the_snaplen_cuts_the_packet_and_keeps_its_length(lab: Lab) -> None:
     assert row["wire_bytes"] == 1042
     assert row["payload_bytes"] == 1000
     assert capture.table.captured_bytes[row["packet"]] == 60
-    assert capture.packets[int(row["packet"])].wirelen == 1042
+    assert capture.packets()[int(row["packet"])].wirelen == 1042
 
 
 def test_super_segments_are_kept_whole() -> None:

@@ -555,7 +555,7 @@ def test_an_ordinary_user_can_run_the_flagship_experiment(
 
 def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
     with Loopback() as loop:
-        assert loop.server.address == "127.0.0.1"
+        assert loop.server.address == "127.0.0.2"
         assert loop.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
         assert loop.client.sysctl("net.ipv4.tcp_rmem")
         with pytest.raises(LabError, match="Loopback has no wire"):

@@ -58,7 +58,7 @@ MUTANTS = {
                 [
                     "import struct",
                     "from tcplab.capture import open_capture",
-                    'packets = open_capture(n["capture"]).packets',
+                    'packets = open_capture(n["capture"]).packets()',
                     "headers = [",
                     '    struct.unpack("!4sIQ", bytes(each["UDP"].payload)[:16])',
                     "    for each in packets",

@@ -8,12 +8,15 @@ import shutil
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
-from tcplab.capture.packets import Packets
+from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
 from tcplab.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
 from tcplab.segments import SegmentArray, from_packets
+
+if TYPE_CHECKING:
+    from scapy.plist import PacketList
 
 
 class Capture:
@@ -33,7 +36,6 @@ class Capture:
             weakref.finalize(self, file.close)
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
-        self._packets: Packets | None = None
         self._segments: SegmentArray | None = None
         self._left_out: Counter[str] = Counter()  # of the network that was recorded
 
@@ -82,19 +84,19 @@ class Capture:
         return self.table.truncated
 
     @property
-    def packets(self) -> Packets:
-        """The packets as scapy packets, each dissected when it is looked at."""
-        if self._packets is None:
-            self._packets = Packets(self.table)
-        return self._packets
-
-    @property
     def segments(self) -> SegmentArray:
         """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
         if self._segments is None:
             self._segments = from_packets(self.table)
             self._left_out.update(self._segments.left_out)
         return self._segments
+
+    def packets(self, first: int = 0, count: int | None = None) -> PacketList:
+        """The packets as a scapy PacketList; with `count`, so many from the packet `first` on.
+
+        Scapy dissects 5 000 packets per second or so; :attr:`segments` is for more.
+        """
+        return packets_of(self.table, first, count)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Copies the file to path, which is there to stay; the path.

@@ -1,12 +1,10 @@
-"""Packets of a capture as scapy sees them. Scapy is imported when the first is looked at."""
+"""Packets as scapy sees them. Scapy is imported when the first is asked for."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, overload
-
-import numpy as np
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from tcplab.pcap import (
     ETHERNET,
@@ -27,60 +25,20 @@ if TYPE_CHECKING:
     from scapy.plist import PacketList
 
 
-class Packets:
-    """The packets of a capture as scapy sees them, dissected one by one when they are looked at.
+def packets_of(table: PacketTable, first: int = 0, count: int | None = None) -> PacketList:
+    """Packets of a capture file as a scapy PacketList: 5 000 per second or so."""
+    link_types = table.link_types()
+    indices = range(len(table))[first : None if count is None else first + count]
+    return packet_list(_packet(table, i, int(link_types[i])) for i in indices)
 
-    An index gives a scapy packet, a slice a scapy PacketList. What else a PacketList can do
-    (``.summary()``, ``.filter(…)``, ``[TCP]``, …) dissects all packets first: 5 000 a second or so.
-    """
 
-    def __init__(self, table: PacketTable) -> None:
-        self._table = table
-        self._link_types = table.link_types()
-        self._whole: PacketList | None = None
-
-    def __repr__(self) -> str:
-        return f"<Packets: {len(self)}>"
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    @overload
-    def __getitem__(self, index: int) -> Packet: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> PacketList: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int | np.integer):
-            if not -len(self) <= index < len(self):
-                raise IndexError(f"packet {index} of {len(self)}")
-            return self._dissect(int(index) % len(self))
-        if isinstance(index, slice):
-            return packet_list(self._dissect(i) for i in range(*index.indices(len(self))))
-        return self._all()[index]
-
-    def __iter__(self) -> Iterator[Packet]:
-        return (self._dissect(i) for i in range(len(self)))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._all(), name)
-
-    def _all(self) -> PacketList:
-        if self._whole is None:
-            self._whole = packet_list(iter(self))
-        return self._whole
-
-    def _dissect(self, i: int) -> Packet:
-        table = self._table
-        packet = dissect(table.bytes_of(i), int(self._link_types[i]))
-        interface = table.interfaces[table.interface[i]]
-        packet.time = scapy_time(int(table.time_ns[i]))
-        packet.wirelen = int(table.original_bytes[i])
-        packet.sniffed_on = interface.name or None
-        return packet
+def _packet(table: PacketTable, i: int, link_type: int) -> Packet:
+    interface = table.interfaces[table.interface[i]]
+    packet = dissect(table.bytes_of(i), link_type)
+    packet.time = scapy_time(int(table.time_ns[i]))
+    packet.wirelen = int(table.original_bytes[i])
+    packet.sniffed_on = interface.name or None
+    return packet
 
 
 def dissect(frame: bytes, link_type: int) -> Packet:
@@ -129,7 +87,7 @@ def scapy_time(time_ns: int) -> Any:
     return EDecimal(time_ns).scaleb(-9)
 
 
-def packet_list(packets: Iterator[Packet]) -> PacketList:
+def packet_list(packets: Iterable[Packet]) -> PacketList:
     """Packets as a scapy PacketList."""
     from scapy.plist import PacketList
 

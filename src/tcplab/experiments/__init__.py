@@ -7,6 +7,7 @@ numbers under the names of their columns, and the provenance without which they 
 from __future__ import annotations
 
 from tcplab.experiments.declaration import Between, every, experiment
+from tcplab.experiments.on_lab import on_lab
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant, as_json, spread_columns, table
 
@@ -17,6 +18,7 @@ __all__ = [
     "as_json",
     "every",
     "experiment",
+    "on_lab",
     "provenance",
     "spread_columns",
     "table",

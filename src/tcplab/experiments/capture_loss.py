@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from tcplab.capture import CaptureLossWarning, sniff_live
+from tcplab.capture import CaptureLossWarning
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
@@ -93,7 +93,7 @@ def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
     # The warning is kept with the result: a lesson shows it where it belongs.
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CaptureLossWarning)
-        with lab.client.capture() as recorded, sniff_live(lab.client) as live:
+        with lab.client.capture() as recorded, lab.client.sniff() as live:
             start = time.perf_counter()
             sent = udp_bulk(
                 lab,

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from tcplab.capture import sniff_live
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.lab import Lab
 from tcplab.programs import Event
@@ -107,7 +106,7 @@ def describe(packet: Packet) -> str:
 def watch(lab: Lab) -> list[str]:
     """A conversation, and each packet of it that passes the client's interface."""
     seen: list[str] = []
-    with sniff_live(lab.client, prn=lambda packet: seen.append(describe(packet))):
+    with lab.client.sniff(prn=lambda packet: seen.append(describe(packet))):
         converse(lab)
     return seen
 
@@ -127,7 +126,7 @@ def measure(
         with (
             lab.client.capture(snaplen=2048) as near,
             lab.server.capture() as far,
-            sniff_live(lab.client, prn=lambda packet: lines.append(describe(packet))) as live,
+            lab.client.sniff(prn=lambda packet: lines.append(describe(packet))) as live,
         ):
             log, info = converse(lab)
             # The ACK of the server's FIN is in flight when both programs have ended.
@@ -135,7 +134,7 @@ def measure(
         with near, far:
             return Connection(
                 lines=lines,
-                dissected=str(near.packets[0].show(dump=True)),
+                dissected=str(near.packets()[0].show(dump=True)),
                 sniffed=live.received,
                 sniff_drops=live.drops,
                 exchange=Exchange(

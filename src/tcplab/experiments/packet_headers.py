@@ -80,7 +80,7 @@ def measure(mtu_bytes: Annotated[int, Between(128, 9000, "bytes")] = 1500) -> Pa
         with lab.client.capture(snaplen=mtu_bytes + _ETHERNET_HEADER_BYTES) as capture:
             tcp_bulk(lab, write_bytes=2 * mtu_bytes, count=10)
         with capture:
-            packets = [each for each in capture.packets if each["IP"].src == lab.client.address]
+            packets = [each for each in capture.packets() if each["IP"].src == lab.client.address]
             syn = next(each for each in packets if each["TCP"].flags == "S")
             full = max(packets, key=lambda each: int(each["IP"].len))
             parts = take_apart(syn), take_apart(full)

@@ -222,7 +222,7 @@ def _fragmentation_needed(capture: Capture, start_ns: int) -> list[tuple[float, 
     from scapy.layers.inet import ICMP
 
     found = []
-    for packet in capture.packets:
+    for packet in capture.packets():
         if ICMP in packet and (packet[ICMP].type, packet[ICMP].code) == (3, 4):
             time_ms = (int(packet.time * 1_000_000_000) - start_ns) / 1e6
             found.append((time_ms, int(packet[ICMP].nexthopmtu)))

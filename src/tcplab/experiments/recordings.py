@@ -24,6 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tcplab.capture.packets import load_layers
+from tcplab.pcap import ETHERNET
 from tcplab.segments import DTYPE, SegmentArray
 
 #: The recordings that come with the course.
@@ -112,7 +114,8 @@ def _canonical(value: Any) -> Any:
 
 
 def encode(value: Any) -> Any:
-    """JSON data from plain data, arrays, enums, named tuples and dataclasses of this package.
+    """JSON data from plain data, arrays, scapy packets, enums, named tuples and dataclasses of this
+    package.
 
     Raises:
         TypeError: none of these.
@@ -123,7 +126,7 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return encode(value.item())
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if _is_packets(value) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
         return _encode_array(value)
     if isinstance(value, list):
         return [encode(each) for each in value]
@@ -138,7 +141,14 @@ def encode(value: Any) -> Any:
     raise TypeError(f"a recording cannot hold a {type(value).__name__}: {value!r:.80}")
 
 
+def _is_packets(value: Any) -> bool:
+    """True for a scapy PacketList, without importing scapy to find out."""
+    return type(value).__module__ == "scapy.plist"
+
+
 def _encode_array(array: Any) -> dict[str, Any]:
+    if _is_packets(array):
+        return {_KIND: "packets", "pcap": base64.b64encode(_pcap(array)).decode()}
     if isinstance(array, SegmentArray):
         rows = np.asarray(array).astype(_PACKED)
         return {
@@ -150,6 +160,25 @@ def _encode_array(array: Any) -> dict[str, Any]:
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return {_KIND: "array", "npy": base64.b64encode(file.getvalue()).decode()}
+
+
+def _pcap(packets: Any) -> bytes:
+    """Scapy packets that begin with Ethernet, as a pcap file with nanoseconds."""
+    from scapy.utils import PcapWriter
+
+    file = io.BytesIO()
+    writer = PcapWriter(file, linktype=ETHERNET, nano=True)
+    writer.write_header(None)
+    for packet in packets:
+        writer.write_packet(packet)
+    return file.getvalue()
+
+
+def _packets(pcap: bytes) -> Any:
+    load_layers()  # without them scapy would not know what is in a frame
+    from scapy.utils import rdpcap
+
+    return rdpcap(io.BytesIO(pcap))
 
 
 def decode(data: Any) -> Any:
@@ -172,6 +201,8 @@ def decode(data: Any) -> Any:
             return dict(fields["items"])
         case "array":
             return np.load(io.BytesIO(base64.b64decode(fields["npy"])), allow_pickle=False)
+        case "packets":
+            return _packets(base64.b64decode(fields["pcap"]))
         case "segments":
             rows = _rows(fields["rows"])
             rows.connections = fields["connections"]

@@ -13,7 +13,9 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import environment, find_command, is_program
 
 if TYPE_CHECKING:
-    from tcplab.capture import Recording
+    from contextlib import AbstractContextManager
+
+    from tcplab.capture import Recording, Sniffed
     from tcplab.lab.network import Network
 
 Command = Sequence[str | os.PathLike[str]]
@@ -161,6 +163,18 @@ class Host:
         from tcplab.capture import record
 
         return record(self, **options)
+
+    def sniff(self, **options: Any) -> AbstractContextManager[Sniffed]:
+        """Hands the packets on this host's interface to scapy: see tcplab.capture.sniff."""
+        from tcplab.capture import sniff
+
+        return sniff(self, **options)
+
+    def scapy_socket(self) -> Any:
+        """A scapy SuperSocket on this host, to send with: see tcplab.capture.scapy_socket."""
+        from tcplab.capture import scapy_socket
+
+        return scapy_socket(self)
 
 
 def ending(code: int, stderr: str) -> str:

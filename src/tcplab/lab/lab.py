@@ -34,6 +34,9 @@ PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_autocorking": "1",
 }
 
+#: Added to a host's number for an address that no kernel owns; there are at most 101 hosts.
+_SPARE: Final = 128
+
 
 class Lab(Network):
     """Two hosts, `client` and `server`, and the wire between them.
@@ -87,6 +90,7 @@ class Lab(Network):
         import_early()
         self._namespaces = Namespaces()
         self._entrances: dict[str, tuple[int, int, int]] = {}
+        self._spare: set[str] = set()
         atexit.register(self.close)
         try:
             for name in (*(host.name for host in self._hosts), "wire"):
@@ -290,6 +294,24 @@ class Lab(Network):
         request = f"socket {self._entrances[name][0]} {int(family)} {int(kind)} {int(proto)}"
         return socket.socket(fileno=self._namespaces.ask(request)[0])
 
+    def spare_address(self, host: Host) -> str:
+        """An address that leads to a host and is not its kernel's, for packets of one's own.
+
+        Raises:
+            LabError: the host is one of direct().
+        """
+        self.check()
+        if host.interface != "eth0":
+            raise LabError(f"no packets of your own over {host.interface}; use lab.{host.name}")
+        address = f"10.0.0.{_number(host) + _SPARE}"
+        if host.name not in self._spare:
+            for other in self._hosts:
+                if other.name != host.name:
+                    with self._interfaces(other.name) as its:
+                        its.add_neighbour(other.interface, address, _mac(host))
+            self._spare.add(host.name)
+        return address
+
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
         """A file as the host sees it."""
         self.check()
@@ -299,4 +321,8 @@ class Lab(Network):
 
 def _mac(host: Host) -> str:
     """A locally administered address that ends like the IPv4 address."""
-    return f"02:00:00:00:00:{int(host.address.rpartition('.')[2]):02x}"
+    return f"02:00:00:00:00:{_number(host):02x}"
+
+
+def _number(host: Host) -> int:
+    return int(host.address.rpartition(".")[2])

@@ -27,7 +27,8 @@ class Loopback(Network):
     def __init__(self) -> None:
         super().__init__()
         self.client = Host(self, "client", "127.0.0.1", "lo")
-        self.server = Host(self, "server", "127.0.0.1", "lo")
+        # An address that nobody else uses: so a sniffer can tell our packets from others'.
+        self.server = Host(self, "server", "127.0.0.2", "lo")
         self.rtt_ms = 0.0
         self.offload = True
         self.mtu = int(read_file("/sys/class/net/lo/mtu") or 65536)
@@ -72,6 +73,13 @@ class Loopback(Network):
                 "Loopback cannot open raw sockets: that needs CAP_NET_RAW on the real machine;"
                 " use Lab(), where you have it"
             ) from None
+
+    def spare_address(self, _host: Host) -> str:
+        """There is none: LabError."""
+        raise LabError(
+            "Loopback has no address that the real machine's kernel does not answer for;"
+            " send packets of your own in a Lab()"
+        )
 
     def open_file(self, _host: Host, path: str, flags: int) -> IO[bytes]:
         """A file of the real machine, for reading."""

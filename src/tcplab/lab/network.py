@@ -77,6 +77,10 @@ class Network(ABC):
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
         """A file as the host sees it."""
 
+    @abstractmethod
+    def spare_address(self, host: Host) -> str:
+        """An address that leads to a host and is not its kernel's, for packets of one's own."""
+
     def __enter__(self) -> Self:
         return self
 

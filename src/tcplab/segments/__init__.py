@@ -5,7 +5,7 @@ SegmentArray) and has columns (`rows["seq"]`). The columns, in the order of the 
 are bytes, times are ns since 1970-01-01 UTC):
 
 =====================  ===========================================================================
-packet                 its index in the capture: ``capture.packets[row["packet"]]`` is for scapy
+packet                 its index in the capture: ``capture.packets()[row["packet"]]`` is for scapy
 interface              index of the interface in the capture (``capture.interfaces``)
 outbound               1 when it left through that interface, 0 when it came in, -1 unknown
 time_ns                when it passed

@@ -1,0 +1,150 @@
+"""Packet sockets of a host's network: which packets they keep, and how many they lost.
+
+Source: packet(7), and the kernel's Documentation/networking/filter.rst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import socket
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.capture.packets import dissect, scapy_time
+from tcplab.errors import CaptureError
+from tcplab.lab import Loopback
+from tcplab.pcap import ETHERNET, MAX_PACKET_BYTES, RAW
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+
+    from tcplab.lab import Host
+
+#: Instructions of a classic BPF program: code, jump if true, jump if false, constant.
+Filter = Sequence[tuple[int, int, int, int]]
+
+# From <linux/if_packet.h>, <linux/if_ether.h>, <linux/filter.h>, <linux/sockios.h>, <net/if.h>.
+_SOL_PACKET, _PACKET_STATISTICS, _PACKET_OUTGOING = 263, 6, 4
+_ETH_P_ALL, _ARPHRD_ETHER, _ARPHRD_LOOPBACK = 3, 1, 772
+_SO_ATTACH_FILTER, _SO_TIMESTAMPNS = 26, 35
+_SIOCGIFFLAGS, _SIOCGIFHWADDR, _IFF_LOOPBACK = 0x8913, 0x8927, 8
+_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_LOAD_PACKET_TYPE: Final = (_LOAD_WORD, 0, 0, 0xFFFFF004)  # SKF_AD_OFF + SKF_AD_PKTTYPE
+_DROP: Final = (_RETURN, 0, 0, 0)
+_KEEP: Final = (_RETURN, 0, 0, MAX_PACKET_BYTES)
+
+EVERYTHING: Final[Filter] = (_KEEP,)
+NOTHING: Final[Filter] = (_DROP,)
+#: Before the rest of a filter: only packets that leave, or only those that come in.
+_LEAVING: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 1, 0, _PACKET_OUTGOING), _DROP)
+COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OUTGOING), _DROP)
+
+
+def open_packet_socket(
+    host: Host, interface: str, keep: Filter = EVERYTHING, kind: int = socket.SOCK_RAW
+) -> tuple[socket.socket, int]:
+    """A packet socket on a host's interface, which has begun to listen, and its link type.
+
+    Of the loopback interface, where each packet passes twice, it keeps those that leave; of the
+    real machine's those to and from the network's server.
+
+    Args:
+        keep: a filter.
+        kind: SOCK_DGRAM for packets without the header of the link.
+
+    Raises:
+        CaptureError: no such interface.
+        LabError: the host is gone, or raw sockets are not allowed there.
+    """
+    opened = host.socket(socket.AF_PACKET, kind, 0)
+    request = struct.pack("16s24x", interface.encode())
+    try:
+        (flags,) = struct.unpack_from("H", fcntl.ioctl(opened, _SIOCGIFFLAGS, request), 16)
+        (hardware,) = struct.unpack_from("H", fcntl.ioctl(opened, _SIOCGIFHWADDR, request), 16)
+        if flags & _IFF_LOOPBACK:
+            keep = [*_LEAVING, *_between_us(host), *keep]
+        attach(opened, keep)
+        # The kernel gives what it may.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
+        opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        opened.bind((interface, _ETH_P_ALL))
+    except OSError as error:
+        opened.close()
+        raise CaptureError(f"sniffing on {interface}: {error.strerror}") from None
+    framed = kind == socket.SOCK_RAW and hardware in (_ARPHRD_ETHER, _ARPHRD_LOOPBACK)
+    return opened, ETHERNET if framed else RAW
+
+
+def _between_us(host: Host) -> Filter:
+    """On the real machine's loopback others talk as well, a notebook and its kernel among them."""
+    if not isinstance(host.network, Loopback):
+        return ()
+    (server,) = struct.unpack("!I", socket.inet_aton(host.network.server.address))
+    source, destination = 14 + 12, 14 + 16  # offsets in a frame (RFC 791, 3.1)
+    return (
+        (_LOAD_WORD, 0, 0, source),
+        (_JUMP_IF_EQUAL, 3, 0, server),
+        (_LOAD_WORD, 0, 0, destination),
+        (_JUMP_IF_EQUAL, 1, 0, server),
+        _DROP,
+    )
+
+
+def attach(opened: socket.socket, program: Filter) -> None:
+    """Keeps what the filter says from now on, in place of a former one."""
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HP", len(program), ctypes.addressof(buffer))
+    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
+
+
+def compiled(words: str) -> Filter:
+    """A filter in the language of pcap-filter(7), compiled for Ethernet by libpcap.
+
+    Raises:
+        CaptureError: libpcap does not understand it, or is not installed.
+    """
+    from scapy.arch.common import compile_filter
+    from scapy.error import Scapy_Exception
+
+    try:
+        program = compile_filter(words, linktype=ETHERNET)
+    except ImportError:
+        raise CaptureError(
+            f"filter={words!r} needs libpcap (apt install libpcap0.8); lfilter= does without"
+        ) from None
+    except Scapy_Exception as error:
+        raise CaptureError(f"filter={words!r}: {error}") from None
+    used = [program.bf_insns[i] for i in range(program.bf_len)]
+    return [(each.code, each.jt, each.jf, each.k) for each in used]
+
+
+def receive(opened: socket.socket, link_type: int) -> Packet:
+    """The next packet as scapy's, with the kernel's time stamp."""
+    frame, ancillary, _flags, address = opened.recvmsg(MAX_PACKET_BYTES, 64)
+    packet = dissect(frame, link_type)
+    for _level, kind, value in ancillary:
+        if kind == _SO_TIMESTAMPNS and len(value) == 16:
+            seconds, nanoseconds = struct.unpack("qq", value)
+            packet.time = scapy_time(seconds * 10**9 + nanoseconds)
+    packet.wirelen = len(frame)
+    packet.sniffed_on = address[0]
+    return packet
+
+
+def has_waiting(opened: socket.socket) -> bool:
+    """True while the socket holds packets that nobody has received."""
+    try:
+        opened.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def statistics(opened: socket.socket) -> tuple[int, int]:
+    """Packets that passed the filter, and those of them for which there was no room."""
+    counts: Any = opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+    received, drops = struct.unpack("II", counts)
+    return received, drops

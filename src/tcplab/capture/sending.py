@@ -1,0 +1,90 @@
+"""Packets of one's own: a scapy socket on a host of a laboratory.
+
+Source: raw(7), packet(7).
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.capture.packet_socket import COMING_IN, EVERYTHING, open_packet_socket, receive
+from tcplab.errors import LabError
+from tcplab.pcap import MAX_PACKET_BYTES
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+
+    from tcplab.lab import Host
+
+_QUIET: Final = {"timeout": 2, "verbose": False}
+
+
+def scapy_socket(host: Host) -> Any:
+    """A scapy SuperSocket on a host, to send packets of one's own and to receive the answers::
+
+        with lab.client.scapy_socket() as scapy:
+            answer = scapy.sr1(IP(dst=lab.server.address) / TCP(dport=80, flags="S"))
+
+    It has scapy's ``send``, ``sr``, ``sr1`` and ``sniff``; packets begin with IP. ``sr`` and
+    ``sr1`` wait two seconds for an answer and print nothing unless told otherwise.
+
+    An IP without ``src`` gets ``scapy.address``, which leads to this host and is not its kernel's.
+    From ``host.address`` the exchange would end at once: the host's kernel knows of no connection
+    to which the answer belongs, and resets it (RFC 9293, 3.5.2).
+
+    Args:
+        host: of a Lab; it is closed by the with statement, or ``close()``.
+
+    Raises:
+        LabError: the network is plain loopback, or closed.
+    """
+    from scapy.layers.inet import IP
+    from scapy.supersocket import SuperSocket
+
+    class HostSocket(SuperSocket):
+        def __init__(self) -> None:
+            self.address = host.network.spare_address(host)
+            keep = [*COMING_IN, *EVERYTHING]
+            self.ins, self._link_type = open_packet_socket(
+                host, host.interface, keep, socket.SOCK_DGRAM
+            )
+            self._raw = self.outs = host.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+
+        def recv(self, x: int = MAX_PACKET_BYTES, **_: Any) -> Packet:  # noqa: ARG002
+            return receive(self.ins, self._link_type)
+
+        def send(self, x: Packet) -> int:
+            packet = _from(self.address, x)
+            data = bytes(packet)
+            try:
+                return int(self._raw.sendto(data, (packet[IP].dst, 0)))
+            except OSError as error:
+                raise LabError(
+                    f"sending {len(data)} bytes from {host.name} (its MTU is {host.network.mtu}):"
+                    f" {error.strerror}"
+                ) from None
+
+        def sr(self, packets: Any, **options: Any) -> Any:
+            return super().sr(_from(self.address, packets), **{**_QUIET, **options})
+
+        def sr1(self, packets: Any, **options: Any) -> Any:
+            return super().sr1(_from(self.address, packets), **{**_QUIET, **options})
+
+    return HostSocket()
+
+
+def _from(address: str, packets: Any) -> Any:
+    """The same packets, from this address where they name none.
+
+    Scapy would take one from the routes of the real machine.
+    """
+    from scapy.layers.inet import IP
+    from scapy.packet import Packet
+
+    for packet in [packets] if isinstance(packets, Packet) else packets:
+        if IP not in packet:
+            raise LabError(f"{packet.summary()} has no IP header; begin with IP(dst=...)")
+        if "src" not in packet[IP].fields:
+            packet[IP].src = address
+    return packets

@@ -1,0 +1,179 @@
+"""Sniffing with scapy while the packets pass; what scapy was too slow for is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tcplab.capture.packet_socket import (
+    EVERYTHING,
+    NOTHING,
+    attach,
+    compiled,
+    has_waiting,
+    open_packet_socket,
+    receive,
+    statistics,
+)
+from tcplab.capture.packets import load_layers, packet_list
+from tcplab.pcap import CaptureLossWarning
+
+if TYPE_CHECKING:
+    import socket
+
+    from scapy.packet import Packet
+    from scapy.plist import PacketList
+
+    from tcplab.lab import Host
+
+
+@dataclass
+class Sniffed:
+    """Packets that scapy was handed as they passed; complete when the with statement has ended."""
+
+    packets: PacketList  #: Those that were kept
+    received: int = 0  #: Packets that passed the filter, by the socket's own count
+    drops: int = 0  #: Of these, lost because scapy was too slow for them
+
+
+@contextmanager
+def sniff(
+    host: Host,
+    *,
+    filter: str | None = None,  # noqa: A002  (scapy's name)
+    lfilter: Callable[[Packet], object] | None = None,
+    prn: Callable[[Packet], object] | None = None,
+    count: int = 0,
+    iface: str | None = None,
+) -> Iterator[Sniffed]:
+    """Hands the packets on a host's interface to scapy as they pass, while a with statement runs::
+
+        with lab.client.sniff() as live:
+            ...
+        print(live.packets.summary(), live.drops)
+
+    It listens when the body begins. Scapy keeps up with about 2 000 packets per second; those that
+    it was too slow for are counted (``.drops``), and a CaptureLossWarning says so. For all packets
+    use ``host.capture()``. The arguments are those of scapy's sniff():
+
+    Args:
+        host: a Host of a Lab, or of Loopback with CAP_NET_RAW.
+        filter: in the words of pcap-filter(7), such as "tcp port 5001": the kernel sorts out the
+            rest, before it costs any time. Needs libpcap.
+        lfilter: a function of a packet, which is kept if it returns something true.
+        prn: called with each packet that is kept; what it returns is printed.
+        count: packets after which to stop; 0 for no limit.
+        iface: the interface, if not the one that leads to the wire.
+
+    Raises:
+        CaptureError: no such interface, or a filter that libpcap does not understand.
+        LabError: raw sockets are not allowed there.
+        Exception: the first that lfilter or prn raised.
+    """
+    interface = iface or host.interface
+    keep = compiled(filter) if filter else EVERYTHING
+    opened, link_type = open_packet_socket(host, interface, keep)
+    errors: list[Exception] = []
+    with opened:
+        sniffer = _start(
+            {_source(opened, link_type): interface},
+            lfilter=_guarded(lfilter, errors),
+            prn=_guarded(prn, errors),
+            stop_filter=_after(count, opened),
+        )
+        sniffed = Sniffed(packet_list(()))
+        try:
+            yield sniffed
+        finally:
+            attach(opened, NOTHING)
+            _drain(sniffer, opened)
+            sniffed.packets = packet_list(sniffer.results or ())
+            sniffed.received, sniffed.drops = statistics(opened)
+    if errors:
+        raise errors[0]
+    if sniffed.drops:
+        warnings.warn(_loss(sniffed), CaptureLossWarning, stacklevel=3)
+
+
+def _loss(sniffed: Sniffed) -> str:
+    return (
+        f"scapy was too slow for {sniffed.drops} of {sniffed.received} packets: they are missing;"
+        " host.capture() records without loss"
+    )
+
+
+def _start(sources: dict[Any, str], **options: Any) -> Any:
+    """A scapy AsyncSniffer, whose thread listens."""
+    from scapy.sendrecv import AsyncSniffer
+
+    listening = threading.Event()
+    sniffer = AsyncSniffer(opened_socket=sources, started_callback=listening.set, **options)
+    sniffer.start()
+    # The kernel has been keeping packets for us since bind(), but start() returns before the
+    # thread is there for the first.
+    listening.wait(timeout=10)
+    return sniffer
+
+
+def _source(opened: socket.socket, link_type: int) -> Any:
+    """A packet socket as a scapy SuperSocket."""
+    from scapy.supersocket import SuperSocket
+
+    load_layers()  # imports scapy's layers now, not when the first packet waits
+
+    class Source(SuperSocket):
+        def __init__(self) -> None:
+            self.ins = self.outs = opened
+
+        def recv(self, *_: Any, **__: Any) -> Packet:
+            return receive(opened, link_type)
+
+    return Source()
+
+
+def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception]) -> Any:
+    """The function, whose first error is kept; scapy would print it and close the socket."""
+    if function is None:
+        return None
+
+    def call(packet: Packet) -> object:
+        if errors:
+            return None
+        try:
+            return function(packet)
+        except Exception as error:
+            errors.append(error)
+            return None
+
+    return call
+
+
+def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
+    """True for the last of `count` packets; what comes later is not received, and so not lost."""
+    seen = 0
+
+    def stop(_packet: Packet) -> bool:
+        nonlocal seen
+        seen += 1
+        if seen == count:
+            attach(opened, NOTHING)
+        return seen == count
+
+    return stop
+
+
+def _drain(sniffer: Any, opened: socket.socket) -> None:
+    """Waits until scapy has taken all that the socket holds, and ends its thread."""
+    from scapy.error import Scapy_Exception
+
+    while sniffer.thread.is_alive() and has_waiting(opened):
+        time.sleep(0.001)
+    with contextlib.suppress(Scapy_Exception):  # "not running": it has its count
+        sniffer.stop()
+    sniffer.join()

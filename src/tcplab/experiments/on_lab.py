@@ -1,0 +1,114 @@
+"""The learner's own lines on two hosts: run where hosts can be made, elsewhere shown as recorded.
+
+An experiment is a declared function of the package; this is for functions that stand in a lesson,
+to be read and changed there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tcplab.errors import LabError
+from tcplab.experiments import recordings
+from tcplab.experiments.exclusive import exclusive
+from tcplab.experiments.mode import announce, mode, open_network, recorded
+from tcplab.experiments.provenance import provenance
+from tcplab.lab import Network, has_net_raw
+
+T = TypeVar("T")
+
+_NAME: Final = "on-lab"  # of the directory with the recordings
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The value that a function of a lesson returned."""
+
+    value: Any
+    provenance: Mapping[str, Any]
+
+
+def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters: Any) -> T:
+    """Calls a function with a laboratory of its own, and returns what it returned::
+
+        def greeting(lab):
+            with lab.client.sniff() as live:
+                small_writes(lab, messages=1)
+            return live
+
+        live = on_lab(greeting, rtt_ms=20)
+
+    Where the mode forbids it, the value is the one that these very lines returned when they were
+    recorded; a notebook says so.
+
+    Args:
+        lines: a function of the lesson; it returns plain data, Sniffed, or scapy packets.
+        on_loopback: plain loopback shows the same, where packets may be captured on it.
+        **parameters: of Lab.
+
+    Raises:
+        LabError: no laboratory can be made, or the lines were changed and there is no recording of
+            them as they are now.
+    """
+    arguments = {"lines": lines.__name__, **parameters}
+    if why := _why_not_live(on_loopback):
+        return _as_recorded(lines, arguments, why)
+    with (
+        exclusive(lambda: announce("Waiting for another measurement on this machine.")),
+        open_network(**parameters) as network,
+    ):
+        value = lines(network)
+        if directory := os.environ.get("TCPLAB_RECORD"):
+            _record(directory, lines, arguments, value, network)
+    return value
+
+
+def _why_not_live(on_loopback: bool) -> str:
+    """Why the lines cannot run now; empty when they can."""
+    now = mode()
+    if now == "recorded":
+        return "TCPLAB_MODE=recorded"
+    if now == "loopback" and not on_loopback:
+        return "plain loopback cannot do this"
+    if now == "loopback" and not has_net_raw():
+        return "no right to capture packets on plain loopback (CAP_NET_RAW)"
+    return ""
+
+
+def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: str) -> T:
+    if _recorded_source(arguments) != _digest(lines):
+        raise LabError(
+            f"{why}, and there is no recording of {lines.__name__}() with these lines; where a"
+            " laboratory can be made, they run (tcplab doctor says what is missing)"
+        )
+    value: T = recorded(_NAME, arguments, why).value
+    return value
+
+
+def _recorded_source(arguments: Mapping[str, Any]) -> str:
+    try:
+        return str(recordings.load(_NAME, arguments).provenance["source"])
+    except recordings.MissingRecordingError:
+        return ""
+
+
+def _record(
+    directory: str,
+    lines: Callable[[Any], Any],
+    arguments: Mapping[str, Any],
+    value: Any,
+    network: Network,
+) -> None:
+    origin = provenance(network, experiment=_NAME, source=_digest(lines))
+    recordings.save(directory, _NAME, arguments, Lines(value, origin))
+
+
+def _digest(lines: Callable[[Any], Any]) -> str:
+    source = textwrap.dedent(inspect.getsource(lines)).strip()
+    return hashlib.sha256(source.encode()).hexdigest()[:16]

@@ -1,0 +1,89 @@
+"""A lesson's own lines: run on a network, or shown as they were recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcplab.errors import LabError
+from tcplab.experiments import on_lab, recordings
+from tcplab.lab import has_net_raw
+from tcplab.programs import small_writes
+
+Seen = list[tuple[str, int, str]]
+
+
+def three_messages(lab: Any) -> Any:
+    with lab.client.capture() as recorded, lab.client.sniff() as live:
+        small_writes(lab, messages=3)
+    return live, len(recorded)
+
+
+def of(packets: Any) -> Seen:
+    return [(str(p["TCP"].flags), len(p["TCP"].payload), str(p.time)) for p in packets]
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory into which lines record themselves, and from which they are shown."""
+    monkeypatch.setenv("TCPLAB_RECORD", str(tmp_path))
+    monkeypatch.setattr(recordings, "DIRECTORY", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.needs_lab
+@pytest.mark.usefixtures("kept")
+def test_recorded_packets_are_the_ones_that_were_sniffed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    live, recorded = on_lab(three_messages, rtt_ms=1)
+    assert len(live.packets) == recorded
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    shown, count = on_lab(three_messages, rtt_ms=1)
+    assert count == recorded
+    assert shown.drops == 0
+    assert of(shown.packets) == of(live.packets)
+    assert [p.wirelen for p in shown.packets] == [p.wirelen for p in live.packets]
+    assert shown.packets[0].layers() == live.packets[0].layers()
+
+
+@pytest.mark.needs_lab
+@pytest.mark.usefixtures("kept")
+def test_other_lines_than_the_recorded_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mine(lab: Any) -> int:
+        return len(lab.client.address)
+
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    assert on_lab(mine) == len("10.0.0.1")
+
+    def mine(lab: Any) -> int:  # type: ignore[no-redef]
+        return len(lab.server.name)
+
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(LabError, match=r"no recording of mine\(\) with these lines"):
+        on_lab(mine)
+    with pytest.raises(LabError, match=r"no recording of three_messages\(\)"):
+        on_lab(three_messages)
+
+
+def test_plain_loopback_runs_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    def writes(lab: Any) -> Any:
+        with lab.client.sniff() as live:
+            small_writes(lab, messages=1)
+        return live
+
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    if has_net_raw():
+        assert (
+            sum(size for _flags, size, _time in of(on_lab(writes, on_loopback=True).packets)) == 32
+        )
+    else:
+        with pytest.raises(LabError, match="CAP_NET_RAW"):
+            on_lab(writes, on_loopback=True)
+    with pytest.raises(LabError, match="plain loopback cannot do this"):
+        on_lab(writes)
