@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,13 +16,20 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- limits, and the watch ---- */
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- limits ---- */
+
+/* Of each kind: a laboratory may have a hundred clients, each with a network of its own. */
+static const char MOST_NAMESPACES[] = "128";
 
 static void limit(int resource, int64_t most, const char *name) {
     struct rlimit now;
@@ -46,33 +54,91 @@ void set_limits(const struct limits *limits) {
     limit(RLIMIT_NPROC, limits->processes + 8, "RLIMIT_NPROC");
 }
 
-/* The text of /proc/PID/NAME, without the process's name, which ends with the last ')'. */
-static bool read_numbers(const char *pid, const char *name, char *text, size_t size) {
+void limit_namespaces(void) {
+    static const char *const kinds[] = {"user", "pid", "net",    "mnt",
+                                        "ipc",  "uts", "cgroup", "time"};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/sys/user/max_%s_namespaces", kinds[i]);
+        if (access(path, F_OK) == 0)
+            write_file(path, MOST_NAMESPACES);
+    }
+}
+
+/* ---- the watch: nothing that it needs can be taken from it by those that it watches ---- */
+
+/* Descriptors that are not counted, and what each of the others is counted as: two buffers of
+   net.core.wmem_max (socket(7)). */
+enum { USUAL_DESCRIPTORS = 16, SOCKET_BYTES = 2 * 212992 };
+
+static DIR *proc;
+
+/*
+ * The text of /proc/PID/NAME, without the process's name, which ends with the last ')'; none when
+ * the process has ended. False when it cannot be read for any other reason.
+ */
+static bool read_text(const char *pid, const char *name, char *text, size_t size) {
     char path[300];
-    snprintf(path, sizeof path, "/proc/%s/%s", pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, text, size - 1);
-    close(fd);
+    snprintf(path, sizeof path, "%s/%s", pid, name);
+    int fd = openat(dirfd(proc), path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+    bool ended = length < 0 && (errno == ENOENT || errno == ESRCH);
+    if (fd >= 0)
+        close(fd);
     text[length > 0 ? length : 0] = '\0';
     char *name_end = strrchr(text, ')');
     if (name_end)
         memmove(text, name_end + 1, strlen(name_end + 1) + 1);
-    return length > 0;
+    return length > 0 || ended;
+}
+
+/* What a socket may hold, for each descriptor that is more than a program usually has. Linux 6.2
+   tells how many there are. */
+static int64_t bytes_of_descriptors(const char *pid) {
+    char path[300];
+    struct stat about = {0};
+    snprintf(path, sizeof path, "%s/fd", pid);
+    if (fstatat(dirfd(proc), path, &about, 0) < 0 || about.st_size <= USUAL_DESCRIPTORS)
+        return 0;
+    return (about.st_size - USUAL_DESCRIPTORS) * SOCKET_BYTES;
 }
 
 /* What a process has resident, and the time that it and its children before it used: proc(5). */
-static void add_process(struct watch *seen, const char *pid) {
+static bool add_process(struct watch *seen, const char *pid) {
     char text[1024];
-    long long pages, ticks[4];
+    long long size, resident, code, data, ticks[4], threads;
     seen->processes++;
-    if (read_numbers(pid, "statm", text, sizeof text) && sscanf(text, "%*d %lld", &pages) == 1)
-        seen->bytes += pages * sysconf(_SC_PAGESIZE);
-    if (read_numbers(pid, "stat", text, sizeof text) &&
-        sscanf(text, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld %lld %lld", &ticks[0],
-               &ticks[1], &ticks[2], &ticks[3]) == 4)
+    if (!read_text(pid, "statm", text, sizeof text))
+        return false;
+    if (sscanf(text, "%lld %lld %*d %lld %*d %lld", &size, &resident, &code, &data) == 4) {
+        seen->bytes += resident * sysconf(_SC_PAGESIZE) + bytes_of_descriptors(pid);
+        seen->mapped_bytes += (size - code - data) * sysconf(_SC_PAGESIZE);
+    }
+    if (!read_text(pid, "stat", text, sizeof text))
+        return false;
+    if (sscanf(text,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld %lld %lld %*d %*d %lld",
+               &ticks[0], &ticks[1], &ticks[2], &ticks[3], &threads) == 5) {
         seen->cpu_ms += (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * 1000 / sysconf(_SC_CLK_TCK);
+        seen->tasks += threads;
+    }
+    return true;
+}
+
+/* Memory that is shared exists while it is mapped, resident or not: mmap(2), MAP_SHARED. */
+static bool add_shared_mappings(struct watch *seen, const char *pid) {
+    char path[300], line[PATH_MAX], shared;
+    unsigned long long from, to;
+    snprintf(path, sizeof path, "%s/maps", pid);
+    int fd = openat(dirfd(proc), path, O_RDONLY | O_CLOEXEC);
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!maps)
+        return errno == ENOENT || errno == ESRCH;
+    while (fgets(line, sizeof line, maps))
+        if (sscanf(line, "%llx-%llx %*3c%c", &from, &to, &shared) == 3 && shared == 's')
+            seen->bytes += (int64_t)(to - from);
+    fclose(maps);
+    return true;
 }
 
 static int64_t reaped_cpu_ms(void) {
@@ -82,25 +148,40 @@ static int64_t reaped_cpu_ms(void) {
            (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-void watch_look(struct watch *seen) {
-    DIR *proc = opendir("/proc");
+/* For each process but this one. */
+static bool add_all(struct watch *seen, bool (*add)(struct watch *, const char *)) {
+    rewinddir(proc);
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(proc)); errno = 0)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1") != 0 &&
+            !add(seen, entry->d_name))
+            return false;
+    return errno == 0;
+}
+
+void watch_start(struct watch *seen) {
+    seen->start_ns = clock_ns(CLOCK_MONOTONIC);
+    proc = opendir("/proc");
     if (!proc)
-        return;
-    seen->bytes = seen->processes = 0;
+        fail("/proc");
+}
+
+bool watch_look(struct watch *seen) {
+    seen->bytes = seen->mapped_bytes = seen->processes = seen->tasks = 0;
     seen->cpu_ms = reaped_cpu_ms();
-    for (struct dirent *entry; (entry = readdir(proc));)
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1") != 0)
-            add_process(seen, entry->d_name);
-    closedir(proc);
-    if (seen->bytes > seen->peak_bytes)
-        seen->peak_bytes = seen->bytes;
-    if (seen->processes > seen->peak_processes)
-        seen->peak_processes = seen->processes;
+    return add_all(seen, add_process);
 }
 
 const char *limit_passed(struct watch *seen, const struct limits *limits) {
-    watch_look(seen);
-    if (seen->processes > limits->processes)
+    bool looked = watch_look(seen);
+    /* The mappings are many lines to read: only where they could make the difference. */
+    if (looked && seen->bytes + seen->mapped_bytes > limits->memory_bytes)
+        looked = add_all(seen, add_shared_mappings);
+    if (seen->bytes > seen->peak_bytes)
+        seen->peak_bytes = seen->bytes;
+    if (seen->tasks > seen->peak_tasks)
+        seen->peak_tasks = seen->tasks;
+    if (seen->tasks > limits->processes)
         return "processes";
     if (seen->bytes > limits->memory_bytes)
         return "memory";
@@ -108,12 +189,10 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
         return "cpu";
     if (clock_ns(CLOCK_MONOTONIC) - seen->start_ns > limits->wall_s * 1000000000)
         return "wall";
-    return NULL;
+    return looked ? NULL : "watch";
 }
 
 /* ---- system calls ---- */
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 #if defined(__x86_64__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
@@ -156,11 +235,28 @@ static const int refused_always[] = {
     SYS_process_vm_readv,
     SYS_process_vm_writev,
     SYS_kcmp,
+    SYS_pidfd_getfd,
+    /* Memory that no process has: of descriptors, of System V, of file systems of one's own. */
+    SYS_memfd_create,
+#ifdef SYS_memfd_secret
+    SYS_memfd_secret,
+#endif
+    SYS_shmget,
+    SYS_msgget,
+    SYS_semget,
+    SYS_fsopen,
+    SYS_fsconfig,
+    SYS_fsmount,
+    SYS_fspick,
 };
 static const int refused_without_lab[] = {
-    SYS_unshare, SYS_setns,     SYS_mount,         SYS_umount2, SYS_pivot_root,
-    SYS_chroot,  SYS_open_tree, SYS_move_mount,    SYS_fsopen,  SYS_fsconfig,
-    SYS_fsmount, SYS_fspick,    SYS_mount_setattr,
+    SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
+    SYS_chroot,  SYS_open_tree, SYS_move_mount, SYS_mount_setattr,
+};
+/* Calls whose first argument is a process, which must not be the watch. */
+static const int refused_of_the_watch[] = {
+    SYS_prlimit64,      SYS_sched_setaffinity, SYS_sched_setscheduler,
+    SYS_sched_setparam, SYS_sched_setattr,
 };
 
 /* A seccomp filter is a program for a small machine that sees the call's number and arguments. */
@@ -202,6 +298,28 @@ static void refuse_new_namespaces(void) {
     load(offsetof(struct seccomp_data, nr));
 }
 
+static void refuse_to_touch_the_watch(void) {
+    for (size_t i = 0; i < COUNT(refused_of_the_watch); i++) {
+        emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                          (unsigned)refused_of_the_watch[i], 0, 4));
+        load(offsetof(struct seccomp_data, args[0]));
+        answer_if_equal(1, error(EPERM));
+        load(offsetof(struct seccomp_data, nr));
+    }
+}
+
+/* A laboratory binds files and changes propagation; a tmpfs or a ramfs would be memory that nobody
+   counts. */
+static void refuse_new_file_systems(void) {
+    const unsigned of_old_ones =
+        MS_BIND | MS_MOVE | MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE;
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 0, 4));
+    load(offsetof(struct seccomp_data, args[3]));
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, of_old_ones, 1, 0));
+    answer(error(EPERM));
+    load(offsetof(struct seccomp_data, nr));
+}
+
 /* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. */
 static void refuse_odd_sockets(void) {
     const unsigned usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
@@ -224,8 +342,11 @@ void refuse_system_calls(bool no_lab) {
     answer(error(ENOSYS)); /* x32 */
     for (size_t i = 0; i < COUNT(refused_always); i++)
         answer_if_equal((unsigned)refused_always[i], error(EPERM));
+    refuse_to_touch_the_watch();
     if (no_lab)
         refuse_new_namespaces();
+    else
+        refuse_new_file_systems();
     refuse_odd_sockets();
     answer(SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = code_length, .filter = code};

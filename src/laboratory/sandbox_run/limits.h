@@ -8,23 +8,32 @@
 #include <stdint.h>
 
 struct limits {
-    int64_t memory_bytes, processes, wall_s, cpu_s; /* of all processes together */
+    int64_t memory_bytes, processes, wall_s, cpu_s; /* of all together; a thread is a process */
     int64_t file_bytes, process_bytes;              /* of each: setrlimit(2) */
 };
 
 /* Limits this process and what it starts. */
 void set_limits(const struct limits *limits);
 
+/* In a user namespace of one's own, with all capabilities in it: limits how many of each kind there
+   may be in it, for a network namespace is more work for the kernel than for who makes it. */
+void limit_namespaces(void);
+
 /* What process 1 of a PID namespace sees of all the others. */
 struct watch {
     int64_t start_ns;
-    int64_t bytes, processes; /* now; shared pages count as often as they are shared */
-    int64_t cpu_ms, peak_bytes, peak_processes;
+    /* Now. Shared pages count as often as they are shared, and each socket as if it were full;
+       mapped_bytes are of files and shared memory, resident or not. */
+    int64_t bytes, mapped_bytes, processes, tasks;
+    int64_t cpu_ms, peak_bytes, peak_tasks;
 };
 
-void watch_look(struct watch *seen);
+void watch_start(struct watch *seen);
 
-/* Looks, and names the limit that was passed; NULL if none was. */
+/* False: not all could be seen. */
+bool watch_look(struct watch *seen);
+
+/* Looks, and names the limit that was passed: "watch" when it could not look. NULL if none was. */
 const char *limit_passed(struct watch *seen, const struct limits *limits);
 
 /*

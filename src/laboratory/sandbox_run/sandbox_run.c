@@ -23,6 +23,16 @@
  * when a limit is passed, when the other end of CONTROL_FD closes (its owner died, say), everything
  * ends, whatever it forked: sandbox_run's inner half is process 1 of the PID namespace.
  *
+ * The watch looks from process 1, which those that it watches cannot touch: calls that change
+ * another process's limits or scheduling are refused for it, its files in /proc are not theirs, and
+ * when it cannot see a process it ends them all. Threads are processes to it. Memory is what is
+ * resident, what is mapped and shared, and two full buffers for each socket; memory that no process
+ * shows (memfd_create(2), System V, a tmpfs or ramfs of one's own) is refused, and so are more than
+ * 128 namespaces of a kind. Not seen: what the kernel holds for the network of a laboratory that
+ * COMMAND makes, and what TCP holds beyond that, for which tcp_mem of the machine is the bound
+ * (tcp(7)). Should memory run out for the machine, what is in here is killed first
+ * (oom_score_adj in proc(5)).
+ *
  * CONTROL_FD is a socket. At the end one line of JSON comes out of it: how COMMAND ended, which
  * limit stopped it, and how many processes it left behind. sandbox_run exits with 0 then, and with
  * 1 and a line on standard error when the namespaces could not be made.
@@ -32,15 +42,16 @@
  *
  * Why this and not bubblewrap, which was tried (0.8, as an ordinary user, alone and on a host of a
  * laboratory): bwrap makes the same namespaces and mounts, drops the same capabilities, and a
- * laboratory can be made in it. But it limits neither memory, processor time, processes nor threads
- * (3000 threads and 1 GB passed); it refuses a system call only by a filter that another program
- * compiles (bpf, ptrace, perf_event_open and AF_VSOCK passed); and it does not report what stopped
- * COMMAND or what was left of it. The filter, the limits, the watch and the report, which are most
- * of this program, would stay, as a second program between bwrap and COMMAND. And where
- * Ubuntu 24.04 restricts user namespaces, its profile for bwrap (bwrap-userns-restrict) takes all
- * capabilities from what runs in it, so that no laboratory can be made there, which notebooks need.
- * So bwrap would be one more thing to install, for fewer lines in the part that is easiest to
- * check.
+ * laboratory can be made in it. But it limits neither memory, processor time, processes, threads
+ * nor namespaces (3000 threads, 1 GB, a memfd, System V segments, a tmpfs of 8 GB and 200 networks
+ * passed); it refuses a system call only by a filter that another program
+ * compiles (bpf, ptrace, perf_event_open, AF_VSOCK and prlimit of its own process 1 passed); and it
+ * does not report what stopped COMMAND or what was left of it. The filter, the limits, the watch
+ * and the report, which are most of this program, would stay, as a second program between bwrap and
+ * COMMAND, and COMMAND could reach it. And where Ubuntu 24.04 restricts user
+ * namespaces, its profile for bwrap (bwrap-userns-restrict) takes all capabilities from what runs
+ * in it, so that no laboratory can be made there, which notebooks need. So bwrap would be one more
+ * thing to install, for fewer lines in the part that is easiest to check.
  *
  * Here are the command line, the namespaces and process 1; the other files:
  *
@@ -171,6 +182,8 @@ static _Noreturn void run_command(char **command, bool real_root) {
     if (real_root)
         become_nobody();
     set_limits(&limits);
+    if (!no_lab)
+        limit_namespaces();
     drop_capabilities();
     if (root.given)
         copy_given();
@@ -223,11 +236,11 @@ static void report(int status, const char *stopped, const struct watch *seen) {
     int signal_number = !stopped && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     snprintf(text, sizeof text,
              "{\"exit_status\": %d, \"signal\": %d, \"stopped_by\": \"%s\", \"left_behind\": %lld,"
-             " \"wall_ms\": %lld, \"cpu_ms\": %lld, \"peak_bytes\": %lld, \"peak_processes\":"
+             " \"wall_ms\": %lld, \"cpu_ms\": %lld, \"peak_bytes\": %lld, \"peak_tasks\":"
              " %lld}\n",
              exit_status, signal_number, stopped ? stopped : "", (long long)seen->processes,
              (long long)((clock_ns(CLOCK_MONOTONIC) - seen->start_ns) / 1000000),
-             (long long)seen->cpu_ms, (long long)seen->peak_bytes, (long long)seen->peak_processes);
+             (long long)seen->cpu_ms, (long long)seen->peak_bytes, (long long)seen->peak_tasks);
     (void)send(control, text, strlen(text), MSG_NOSIGNAL);
 }
 
@@ -235,6 +248,8 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!keep_network)
         raise_loopback();
+    /* Where memory runs out for the machine, this ends first, and not the grader. */
+    write_file("/proc/self/oom_score_adj", "1000");
     if (sethostname("submission", 10) < 0)
         fail("sethostname");
     root.uid = real_root ? NOBODY : uid;
@@ -250,12 +265,16 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
     struct sigaction action = {.sa_handler = note_child};
     sigaction(SIGCHLD, &action, NULL);
 
-    struct watch seen = {.start_ns = clock_ns(CLOCK_MONOTONIC)};
+    struct watch seen = {.start_ns = 0};
+    watch_start(&seen);
     pid_t child = fork();
     if (child < 0)
         fail("fork");
     if (child == 0)
         run_command(command, real_root);
+    /* Of files in /proc/1 that its own user may write. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        fail("PR_SET_DUMPABLE");
     int status = 0;
     const char *stopped = NULL;
     struct pollfd owner = {.fd = control, .events = POLLIN};

@@ -43,10 +43,10 @@ class Limits:
 
     wall_s: int = 120  #: time by the clock
     cpu_s: int = 120  #: time of all processors
-    #: resident memory, where shared pages count as often as they are shared
+    #: memory; shared pages count as often as they are shared, and sockets as if they were full
     memory_bytes: int = 2048 * MIB
     process_bytes: int = 4096 * MIB  #: address space of each process
-    processes: int = 64  #: how many at a time
+    processes: int = 64  #: how many at a time, and each thread is one
     folder_bytes: int = 256 * MIB  #: what it writes to its folder, /tmp and /dev/shm together
     file_bytes: int = 64 * MIB  #: the largest file
     output_bytes: int = 1 * MIB  #: on standard output, and as many on standard error
@@ -64,7 +64,8 @@ class Outcome:
 
     exit_status: int | None  #: None when it did not exit by itself
     signal: str | None  #: the name of the signal that ended it, else None
-    #: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), else None
+    #: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), or "watch" when
+    #: nobody could see any more whether one was; else None
     stopped_by: str | None
     left_behind: int  #: processes that it had started and that were alive when it ended
     output: bytes  #: standard output, at most as long as was allowed
@@ -83,8 +84,9 @@ class Outcome:
             "wall": "did not end in the time it has",
             "cpu": "used up the processor time it has",
             "memory": "took more memory than it may",
-            "processes": "started more processes than it may",
+            "processes": "started more processes or threads than it may",
             "output": "printed more than it may",
+            "watch": "could not be watched any more",
         }
         if self.stopped_by:
             return words.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
