@@ -165,7 +165,7 @@ def run(name: str, lab: Lab | None = None) -> Outcome:
 
 
 def ended(outcome: Outcome) -> tuple[str | None, str]:
-    """What a test compares, as plain data."""
+    """The end as plain data, for a test to compare."""
     return outcome.stopped_by, outcome.output.decode()
 
 

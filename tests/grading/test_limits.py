@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs_lab
 
 @pytest.fixture(scope="module")
 def ordinary(as_ordinary_user: Run) -> dict[str, list[str | None]]:
-    """How all of them ended for an ordinary user."""
+    """The ends of all of them, for an ordinary user."""
     done = as_ordinary_user(["python", str(Path(greedy.__file__)), *GREEDY], timeout_s=300)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str | None]] = json.loads(done.stdout)
