@@ -21,7 +21,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, marks_by_hand
-from tcplab.grading.pool import Finished, run_each
+from tcplab.grading.pool import Finished, load_ahead, run_each
 from tcplab.grading.staging import content_key
 from tcplab.grading.steps import PRELOAD, Task, grade_submission
 
@@ -88,6 +88,7 @@ def grade(
 
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
+    load_ahead(PRELOAD)
     course = course.resolve()
     config, folders = load_course(course)
     source = _source(folders, assignment)
@@ -181,12 +182,8 @@ def _run(batch: Batch, tasks: Sequence[Task], jobs: int, scratch: Path) -> None:
     """Grades them, `jobs` at a time, with a progress bar; Ctrl-C ends it."""
     from tqdm import tqdm
 
-    # Its threads would be lost in a fork, and judges compute little.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     began_s = time.monotonic()
-    results = run_each(
-        grade_submission, tasks, jobs=jobs, scratch=scratch, deadline_s=DEADLINE_S, preload=PRELOAD
-    )
+    results = run_each(grade_submission, tasks, jobs=jobs, scratch=scratch, deadline_s=DEADLINE_S)
     try:
         with closing(results), tqdm(total=len(tasks), unit="student", disable=None) as bar:
             for finished in results:

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -37,6 +38,14 @@ class Finished(Generic[T]):
     error: str | None = None  #: why there is no result
 
 
+def load_ahead(preload: Sequence[str]) -> None:
+    """Start loading the modules that every process will have imported, and return at once."""
+    # numpy's threads would be lost in a fork, and judges compute little.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+    forkserver.ensure_running()
+
+
 def run_each(
     function: Callable[[T], Any],
     tasks: Iterable[T],
@@ -44,7 +53,6 @@ def run_each(
     jobs: int,
     scratch: Path,
     deadline_s: float,
-    preload: Sequence[str] = (),
 ) -> Generator[Finished[T], None, None]:
     """Calls the function with each task, and yields the results in the order of their ends.
 
@@ -56,10 +64,8 @@ def run_each(
         jobs: how many run at a time.
         scratch: a folder for the temporary files of the processes, removed after each.
         deadline_s: for one task; it is killed then.
-        preload: modules that every process has imported when it starts.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preload))
     waiting = deque((task, ATTEMPTS) for task in tasks)
     running: dict[Any, _Slot[T]] = {}
     try:

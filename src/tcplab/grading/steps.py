@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
 #: What a grading process imports: loaded once, before the first of them starts.
 PRELOAD: Final = (
+    "mistune.plugins",
     "nbgrader.converters",
+    "numpy",
     "tcplab.grading.captures",
     "tcplab.grading.nbgrader_plugins",
+    "tcplab.grading.programs",
     "tcplab.grading.steps",
 )
 #: nbgrader's gradebook may be locked by another process for longer than it waits.
