@@ -45,8 +45,10 @@ static void close_bracket(struct json *j, char bracket) {
     j->needs_comma = true;
 }
 
-struct json json_start(FILE *out) {
-    return (struct json){.out = out};
+struct json json_start(FILE *out, bool plain) {
+    struct json j = {.out = out, .plain = plain};
+    json_object(&j, NULL);
+    return j;
 }
 
 void json_object(struct json *j, const char *key) {
@@ -96,7 +98,7 @@ void json_bool(struct json *j, const char *key, bool value) {
 }
 
 void json_finish(struct json *j) {
+    json_end_object(j);
     fputc('\n', j->out);
     finish_output(j->out);
-    j->needs_comma = false;
 }

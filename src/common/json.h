@@ -1,5 +1,5 @@
 /*
- * json.h - writes one JSON value to a stream, member by member; the commas look after themselves.
+ * json.h - writes one JSON object to a stream, member by member; the commas look after themselves.
  * The plain form is for a human: a line "NAME VALUE" for each member, "OBJECT.NAME VALUE" for one
  * of an inner object.
  */
@@ -16,8 +16,9 @@ struct json {
     const char *object; /* plain: the inner object that is written */
 };
 
-struct json json_start(FILE *out);
-/* key is NULL for an element of an array and for the outermost value. */
+/* Begins the outermost object. */
+struct json json_start(FILE *out, bool plain);
+/* key is NULL for an element of an array. */
 void json_object(struct json *j, const char *key);
 void json_end_object(struct json *j);
 void json_array(struct json *j, const char *key);
@@ -27,5 +28,6 @@ void json_int(struct json *j, const char *key, int64_t value);
 /* A value that is not finite is written as null: JSON has no word for it. */
 void json_double(struct json *j, const char *key, double value);
 void json_bool(struct json *j, const char *key, bool value);
-/* Ends the line and flushes; a closed or full output is a failure, not a silence. */
+/* Ends the object and the line, and flushes; a closed or full output is a failure, not a silence.
+ */
 void json_finish(struct json *j);

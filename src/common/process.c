@@ -15,15 +15,23 @@
 
 /* ---- starting ---- */
 
-/* In a signal handler: only what signal-safety(7) allows, no printf and no exit handlers. */
-static void take_signal(int number) {
-    const char *name = number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "HUP";
-    char line[128] = "";
-    strncat(line, program_invocation_short_name, 64);
-    strcat(strcat(strcat(line, ": stopped by SIG"), name), "\n");
-    ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
-    (void)ignored;
-    _exit(1);
+static int no_input;
+
+/* dup2() is among the few calls that a signal handler may make (signal-safety(7)). */
+static void end_input(int signal_number) {
+    (void)signal_number;
+    dup2(no_input, STDIN_FILENO);
+}
+
+void end_input_on_signals(void) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = end_input, .sa_flags = SA_RESTART};
+    no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (no_input < 0)
+        fail("/dev/null");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaction(ends[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 /* Without this the next socket would be number 1, and the result would go to the peer. */
@@ -38,10 +46,7 @@ static void occupy_standard_streams(void) {
 }
 
 void prepare_process(void) {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        signal(ends[i], take_signal);
     occupy_standard_streams();
 }
 

@@ -12,10 +12,16 @@
 #include <sys/types.h>
 
 /*
- * For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, Ctrl-C
- * is reported, and a socket never takes the number of a closed standard stream.
+ * For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, and a socket
+ * never takes the number of a closed standard stream.
  */
 void prepare_process(void);
+
+/*
+ * For a program that ends when its standard input does: SIGINT, SIGTERM and SIGHUP end the input,
+ * so that there is one way to end. A reader of its output that is gone becomes EPIPE.
+ */
+void end_input_on_signals(void);
 
 /* "prog: what: EPIPE: Broken pipe", exit status 1. Reads errno. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -125,9 +125,7 @@ static void json_field(struct json *j, const struct result_field *f, double time
 }
 
 struct json start_result(FILE *out) {
-    struct json j = json_start(out);
-    j.plain = !common.json;
-    json_object(&j, NULL);
+    struct json j = json_start(out, !common.json);
     json_string(&j, "program", program_invocation_short_name);
     return j;
 }
@@ -140,7 +138,6 @@ void print_result(FILE *out, const struct result_field *fields, const struct mea
     json_options(&j, &m->granted);
     if (m->granted.is_tcp)
         json_tcp_info(&j, "tcp_info", &m->info);
-    json_end_object(&j);
     json_finish(&j);
     close_log();
 }

@@ -152,12 +152,10 @@ static void print_sample(int64_t since_start_ns) {
         "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s",
         NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
+    struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
     json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
-    json_end_object(&j);
     json_finish(&j);
 }
 

@@ -35,11 +35,9 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -250,33 +248,17 @@ static void count(struct ring *ring) {
 
 /* ---- the recording ---- */
 
-/* SIGTERM and SIGINT become readable on a descriptor; a reader that goes away becomes EPIPE. */
-static int stop_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        fail("sigprocmask");
-    signal(SIGPIPE, SIG_IGN);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC);
-    if (fd < 0)
-        fail("signalfd");
-    return fd;
-}
-
 static bool at_end(int fd) {
     char ignored[256];
     return read(fd, ignored, sizeof ignored) <= 0;
 }
 
 /* Records until it is asked to end; returns NULL, or how the interface failed. */
-static const char *record(struct ring *ring, int signals) {
+static const char *record(struct ring *ring) {
     struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
-                           {.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = signals, .events = POLLIN}};
+                           {.fd = STDIN_FILENO, .events = POLLIN}};
     for (;;) {
-        if (poll(fds, 3, 1000) < 0 && errno != EINTR)
+        if (poll(fds, 2, 1000) < 0 && errno != EINTR)
             fail("poll");
         drain(ring);
         count(ring); /* often enough that the kernel's 32 bits don't overflow */
@@ -285,7 +267,7 @@ static const char *record(struct ring *ring, int signals) {
             getsockopt(ring->fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error});
             return error == ENETDOWN ? "the interface went down" : strerror(error);
         }
-        if (fds[2].revents || (fds[1].revents && at_end(STDIN_FILENO)))
+        if (fds[1].revents && at_end(STDIN_FILENO))
             return NULL;
     }
 }
@@ -311,7 +293,7 @@ static void drain_rest(struct ring *ring) {
 int main(int argc, char **argv) {
     const char *interface = parse_command_line(argc, argv, &command)[0];
 
-    int signals = stop_signals();
+    end_input_on_signals();
     struct ring ring = open_ring();
     bool is_loopback = check_interface(ring.fd, interface);
     put_file_header(interface);
@@ -323,7 +305,7 @@ int main(int argc, char **argv) {
     bind_ring(&ring, interface);
     fputs("{\"listening\": true}\n", stderr);
 
-    const char *failure = record(&ring, signals);
+    const char *failure = record(&ring);
     drain_rest(&ring);
     put_statistics(&ring, began_ns);
     write_out();

@@ -38,6 +38,5 @@ int main(int argc, char **argv) {
     struct json j = start_result(stdout);
     json_int(&j, "bytes", size);
     json_double(&j, "cached_share", share);
-    json_end_object(&j);
     json_finish(&j);
 }

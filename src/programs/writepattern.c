@@ -190,8 +190,7 @@ static void *play(void *argument) {
 }
 
 static void print_schedule(size_t number, const struct schedule *schedule) {
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
+    struct json j = json_start(stdout, false);
     json_int(&j, "schedule", (int64_t)number);
     json_int(&j, "port", schedule->port);
     json_int(&j, "mss_bytes", schedule->mss);
@@ -206,7 +205,6 @@ static void print_schedule(size_t number, const struct schedule *schedule) {
         json_end_object(&j);
     }
     json_end_array(&j);
-    json_end_object(&j);
     json_finish(&j);
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.wire.bench import Bench, stopped_wire
+from tests.wire.bench import Bench, End, stopped_wire
 from tests.wire.frames import arp, numbered, tcp, udp
 from tests.wire.model import Settings
 from tests.wire.test_model import compare
@@ -144,13 +144,15 @@ def test_memory_is_bounded_and_its_end_is_told(lab: Lab) -> None:
         assert bench.counters()["ab"]["dropped"]["memory"] == 1000 - 512
 
 
-def test_an_interface_that_is_down_comes_up_again(lab: Lab) -> None:
+def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
     with Bench(lab) as bench:
-        _, theirs = bench.interfaces
-        bench.set_link(theirs, state="down")
+        name = bench.ends[1].name
+        bench.set_link(name, state="down")
         bench.ends[0].send(numbered(60, 1))
-        bench.wait_until(lambda: bench.counters()["ab"]["dropped"]["device"] == 1)
-        bench.set_link(theirs, state="up")
+        bench.drain(1)
+        bench.set_link(name, state="up")
+        bench.ends[1].close()  # its socket has been told that the network is down
+        bench.ends[1] = End(lab, name)
 
         def works(one: int, other: int) -> bool:
             # The kernel takes up to a second to notice that the neighbour is there again.
@@ -162,15 +164,22 @@ def test_an_interface_that_is_down_comes_up_again(lab: Lab) -> None:
         bench.wait_until(lambda: works(1, 0))
 
 
+@pytest.mark.parametrize("how", ["goes down", "vanishes"])
 @pytest.mark.parametrize("busy", [False, True])
-def test_an_interface_that_vanishes_ends_the_wire_with_its_name(lab: Lab, busy: bool) -> None:
+def test_an_interface_that_is_gone_ends_the_wire_with_its_name(
+    lab: Lab, busy: bool, how: str
+) -> None:
     with Bench(lab) as bench:
+        name = bench.interfaces[1]
         if busy:
             bench.set(delay_ns=1_000_000_000)
             bench.ends[0].send(*[numbered(60, n) for n in range(10)])
-        bench.delete(bench.interfaces[1])
+        if how == "vanishes":
+            bench.delete(name)
+        else:
+            bench.set_link(name, state="down")
         assert bench.process.wait(10) == 1
-        assert bench.last_words() == f"wire: interface {bench.interfaces[1]} has vanished\n"
+        assert bench.last_words() == f"wire: interface {name}: ENETDOWN: Network is down\n"
 
 
 JUMPING_CLOCK = """

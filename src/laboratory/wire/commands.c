@@ -130,7 +130,7 @@ static void command_counters(void) {
     json_int(&j, "clock_steps", (int64_t)clock_steps);
     write_counters(&j, "ab", &directions[0]);
     write_counters(&j, "ba", &directions[1]);
-    answer_end(&j);
+    json_finish(&j);
 }
 
 static void command_reset(void) {
@@ -187,18 +187,18 @@ static int capture_stop(void) {
 }
 
 static void capture_off(void) {
-    if (!recording_is_on()) {
+    if (!recording.on) {
         answer_error("capture: none is on");
         return;
     }
     int error = capture_stop();
     if (error) {
-        answer_error("capture: %s: %s", recording_path(), strerror(error));
+        answer_error("capture: %s: %s", recording.path, strerror(error));
         return;
     }
     struct json j = answer_begin();
-    json_int(&j, "packets", (int64_t)recording_packets());
-    answer_end(&j);
+    json_int(&j, "packets", (int64_t)recording.packets);
+    json_finish(&j);
 }
 
 /* "off", or "SNAPLEN PATH"; the path may contain spaces. */
@@ -212,16 +212,16 @@ static void command_capture(char *arguments) {
     else if (!parse_whole(snaplen_text, MAX_SNAPLEN, &snaplen) || snaplen < ETH_HLEN)
         answer_error("capture: the length must be a whole number from %d to %d", ETH_HLEN,
                      MAX_SNAPLEN);
-    else if (recording_is_on())
-        answer_error("capture: already writing %s", recording_path());
+    else if (recording.on)
+        answer_error("capture: already writing %s", recording.path);
     else
         capture_start(path, (uint32_t)snaplen);
 }
 
 void finish_capture(void) {
-    int error = recording_is_on() ? capture_stop() : 0;
+    int error = recording.on ? capture_stop() : 0;
     if (error)
-        fprintf(stderr, "wire: capture %s: %s\n", recording_path(), strerror(error));
+        fprintf(stderr, "wire: capture %s: %s\n", recording.path, strerror(error));
 }
 
 /* ---- all commands ---- */

@@ -21,7 +21,7 @@ const char *const reason_names[REASONS] = {
     [MTU] = "mtu",           /* longer than the hop's MTU, and DF set */
     [OVERSIZE] = "oversize", /* longer than the interface's MTU: super-segments need --offload */
     [MEMORY] = "memory",     /* the frames in flight filled --memory */
-    [DEVICE] = "device",     /* the kernel refused it on the way out: the interface is down */
+    [DEVICE] = "device",     /* the kernel refused it on the way out: nobody listens */
 };
 
 struct direction directions[2];
@@ -177,7 +177,7 @@ static struct comment entry_comment(const struct direction *d, enum reason reaso
 
 static void record_entry(struct direction *d, struct frame *frame, uint32_t length,
                          enum reason reason, const char *note) {
-    if (!recording_is_on())
+    if (!recording.on)
         return;
     frame->id = recording_next_id();
     struct comment comment = entry_comment(d, reason);

@@ -95,8 +95,8 @@ uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offl
 
 bool may_fragment(const uint8_t *data, const struct headers *h,
                   const struct virtio_net_hdr *offload, uint32_t mtu) {
-    return !(get16(data + ETH_HLEN + 6) & IPV4_DF) &&
-           offload->gso_type == VIRTIO_NET_HDR_GSO_NONE && mtu >= h->transport_at - ETH_HLEN + 8;
+    return !(get16(data + ETH_HLEN + 6) & IPV4_DF) && h->transport_at == ETH_HLEN + IP_HEADER &&
+           offload->gso_type == VIRTIO_NET_HDR_GSO_NONE && mtu >= IP_HEADER + 8;
 }
 
 /* ---- fragments ---- */
@@ -110,22 +110,9 @@ static void finish_checksum(uint8_t *data, uint32_t end, struct virtio_net_hdr *
     offload->flags = 0;
 }
 
-/* Options without the copy bit are only in the first fragment: NOP takes their place. */
-static void blank_uncopied_options(uint8_t *option, const uint8_t *end) {
-    while (option < end && *option != 0) {
-        size_t length = *option == 1 || option + 1 == end ? 1 : option[1];
-        if (length == 0 || option + length > end)
-            return;
-        if (!(*option & 0x80))
-            memset(option, 1, length);
-        option += length;
-    }
-}
-
 struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net_hdr *offload,
                        uint32_t mtu) {
-    uint32_t header = h->transport_at - ETH_HLEN, payload = h->end - h->transport_at;
-    uint32_t step = (mtu - header) & ~7U;
+    uint32_t payload = h->end - h->transport_at, step = (mtu - IP_HEADER) & ~7U;
     uint16_t field = get16(data + ETH_HLEN + 6);
     struct frame *first = NULL, **end = &first;
     finish_checksum(data, h->end, offload);
@@ -144,12 +131,10 @@ struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net
         frame_write(frame, h->transport_at, data + h->transport_at + done, part);
         bool more = done + part < payload || field & IPV4_MF;
         uint16_t offset = (uint16_t)((field & IPV4_OFFSET) + done / 8);
-        if (offset)
-            blank_uncopied_options(ip + IP_HEADER, ip + header);
-        put16(ip + 2, header + part);
+        put16(ip + 2, IP_HEADER + part);
         put16(ip + 6, (offset & IPV4_OFFSET) | (more ? IPV4_MF : 0));
         put16(ip + 10, 0);
-        put_checksum(ip + 10, sum_bytes(0, ip, header));
+        put_checksum(ip + 10, sum_bytes(0, ip, IP_HEADER));
         *end = frame;
         end = &frame->next;
     }

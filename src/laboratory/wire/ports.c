@@ -6,6 +6,7 @@
 #include "process.h"
 #include "result.h"
 
+#include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -80,11 +81,6 @@ static bool feature_is_off(const struct port *port, uint32_t command) {
     return ioctl(port->socket, SIOCETHTOOL, &request) == 0 && value.data == 0;
 }
 
-static bool is_up(const struct port *port) {
-    struct ifreq request = interface_request(port);
-    return ioctl(port->socket, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
-}
-
 static void start_receiving(const struct port *port) {
     struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
@@ -148,7 +144,6 @@ static void port_open(struct port *port, const char *name, bool offload) {
     ring_open(port, offload);
     port->seen_ns = now_ns();
     start_receiving(port);
-    port->down = !is_up(port);
 }
 
 void side_open(struct side *side, char *names, bool offload) {
@@ -161,15 +156,13 @@ void side_open(struct side *side, char *names, bool offload) {
     }
 }
 
-void port_check(struct port *port) {
-    char name[IF_NAMESIZE];
-    int error;
+void port_check(const struct port *port) {
+    int error = 0;
     socklen_t size = sizeof error;
-    /* Reading the error clears it. */
     getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (!if_indextoname((unsigned)port->index, name))
-        fail_because("interface %s has vanished", port->name);
-    port->down = !is_up(port);
+    errno = error;
+    if (error)
+        fail("interface %s", port->name);
 }
 
 void side_count(struct side *side) {
@@ -205,28 +198,9 @@ bool port_has_frame(const struct port *port) {
     return status & TP_STATUS_USER;
 }
 
-/* ---- who is behind which port ---- */
-
-static struct station *find_station(struct side *side, const uint8_t *address) {
-    for (unsigned i = 0; i < side->station_count; i++)
-        if (memcmp(side->stations[i].address, address, ETH_ALEN) == 0)
-            return &side->stations[i];
+struct port *side_find(const struct side *side, const uint8_t *address) {
+    for (struct port *port = side->ports; port < side->ports + side->port_count; port++)
+        if (memcmp(port->speaker, address, ETH_ALEN) == 0)
+            return port;
     return NULL;
-}
-
-void side_learn(struct side *side, struct port *port, const uint8_t *address) {
-    struct station *station = find_station(side, address);
-    if (!station) {
-        /* A full table forgets its oldest entry; frames to it go to every port again. */
-        station = &side->stations[side->station_count % MAX_STATIONS];
-        if (side->station_count < MAX_STATIONS)
-            side->station_count++;
-        memcpy(station->address, address, ETH_ALEN);
-    }
-    station->port = port;
-}
-
-struct port *side_find(struct side *side, const uint8_t *address) {
-    struct station *station = find_station(side, address);
-    return station ? station->port : NULL;
 }

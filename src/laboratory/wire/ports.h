@@ -33,8 +33,7 @@ static inline int64_t min_ns(int64_t a, int64_t b) {
 
 enum {
     MAX_PORTS = 128, /* of both sides together */
-    MAX_STATIONS = 256,
-    BATCH = 128, /* frames taken or sent in one go */
+    BATCH = 128,     /* frames taken or sent in one go */
     VLAN_BYTES = 4,
 };
 
@@ -44,12 +43,12 @@ struct port {
     int index;
     uint32_t mtu;
     bool bundles; /* the kernel cuts up super-segments on the way out: see transfer.c */
-    bool down;
     int socket;
     uint8_t *ring;
     unsigned slot_bytes, block_bytes, slots_per_block, blocks;
-    unsigned block, slot; /* where the next arrival will be */
-    int64_t seen_ns;      /* everything that came before this has been taken */
+    unsigned block, slot;      /* where the next arrival will be */
+    int64_t seen_ns;           /* everything that came before this has been taken */
+    uint8_t speaker[ETH_ALEN]; /* the last sender: who is behind the port */
 };
 
 /* The kernel's counts of frames; missed: the ring was full. */
@@ -57,17 +56,12 @@ struct counts {
     uint64_t received, missed;
 };
 
-/* One end of the link: usually one port. With several, we learn who is behind which. */
+/* One end of the link: usually one port. */
 struct side {
     char name[128];
     struct port *ports;
     unsigned port_count;
     struct counts counts, counted_from, recorded_from; /* now, at the reset, at the capture */
-    struct station {
-        uint8_t address[ETH_ALEN];
-        struct port *port;
-    } stations[MAX_STATIONS];
-    unsigned station_count;
 };
 
 extern struct port ports[MAX_PORTS];
@@ -79,8 +73,8 @@ extern unsigned port_count;
  */
 void side_open(struct side *side, char *names, bool offload);
 
-/* An interface that is down may come up again; one that is gone ends the program. */
-void port_check(struct port *port);
+/* An interface that went down or is gone ends the program. */
+void port_check(const struct port *port);
 
 /* Adds to the counts what the kernel has counted since. */
 void side_count(struct side *side);
@@ -90,6 +84,5 @@ struct tpacket2_hdr *port_slot(const struct port *port);
 bool port_has_frame(const struct port *port);
 void port_next_slot(struct port *port);
 
-/* With several ports on a side, an address is behind the port it last spoke from. */
-void side_learn(struct side *side, struct port *port, const uint8_t *address);
-struct port *side_find(struct side *side, const uint8_t *address); /* NULL: not known */
+/* The port behind which an address is, or NULL if none has heard of it. */
+struct port *side_find(const struct side *side, const uint8_t *address);

@@ -35,9 +35,12 @@ struct comment {
 void add_text(struct comment *comment, const char *text);
 void add_number(struct comment *comment, const char *name, int64_t value);
 
-bool recording_is_on(void);
-const char *recording_path(void);
-uint64_t recording_packets(void);
+/* The recording that is on, or was last. */
+extern struct recording {
+    bool on;
+    char path[MAX_PATH];
+    uint64_t packets;
+} recording;
 
 /* Opens the file and writes its header; false with errno set if it can't. */
 bool recording_start(const char *path, uint32_t snaplen, const uint8_t *header,
@@ -56,8 +59,8 @@ uint64_t recording_next_id(void);
 void record_packet(uint32_t interface, uint32_t direction, int64_t t, const struct frame *frame,
                    uint32_t length, const struct comment *comment);
 
-/* Hands over what waits in memory, if it has waited long; all that came before `safe_ns` is in. */
-void recording_routine(int64_t now, int64_t safe_ns);
+/* Hands over what waits in memory, if it has waited long. */
+void recording_routine(int64_t now);
 
 /* When that will next be necessary; NEVER if nothing waits. */
 int64_t recording_due_ns(void);

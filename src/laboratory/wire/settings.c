@@ -14,20 +14,14 @@
 /* ---- answers ---- */
 
 struct json answer_begin(void) {
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
+    struct json j = json_start(stdout, false);
     json_bool(&j, "ok", true);
     return j;
 }
 
-void answer_end(struct json *j) {
-    json_end_object(j);
-    json_finish(j);
-}
-
 void answer_ok(void) {
     struct json j = answer_begin();
-    answer_end(&j);
+    json_finish(&j);
 }
 
 bool answer_error(const char *format, ...) {
@@ -36,10 +30,9 @@ bool answer_error(const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
+    struct json j = json_start(stdout, false);
     json_string(&j, "error", text);
-    answer_end(&j);
+    json_finish(&j);
     return false;
 }
 

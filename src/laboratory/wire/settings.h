@@ -7,9 +7,8 @@
 #include "json.h"
 #include "packet.h"
 
-/* {"ok": true, and what the caller adds before answer_end(). */
+/* {"ok": true, and what the caller adds before json_finish(). */
 struct json answer_begin(void);
-void answer_end(struct json *j);
 
 void answer_ok(void);
 

@@ -3,6 +3,7 @@
 #include "transfer.h"
 
 #include "pcapng.h"
+#include "process.h"
 #include "recording.h"
 
 #include <errno.h>
@@ -54,8 +55,7 @@ static bool take_arrival(struct direction *d, struct port *port, struct tpacket2
         link_refuse(d, &view, slot->tp_len);
         return false;
     }
-    if (d->from->port_count > 1)
-        side_learn(d->from, port, view.data + ETH_ALEN);
+    memcpy(port->speaker, view.data + ETH_ALEN, ETH_ALEN);
     if (slot->tp_status & TP_STATUS_VLAN_VALID)
         put_tag_back(&view, slot);
     return link_enter(d, &view, lend);
@@ -218,7 +218,7 @@ static unsigned bundle_message(struct frame *const *frames, unsigned size,
 
 static void record_departure(const struct direction *d, const struct frame *frame, int64_t t,
                              bool refused) {
-    if (!recording_is_on() || frame->extra)
+    if (!recording.on || frame->extra)
         return;
     struct comment comment = {.used = 0};
     add_text(&comment, refused ? "out; dropped=device; " : "out; ");
@@ -293,8 +293,9 @@ static void take_refusal(struct direction *d, int64_t now) {
     d->blocked = errno == EAGAIN || errno == EINTR;
     if (d->blocked)
         return;
-    /* The interface is down, or its neighbour's backlog is full: the frames are lost. */
-    d->outbox[0]->to->down |= errno == ENETDOWN || errno == ENXIO;
+    if (errno == ENETDOWN || errno == ENXIO)
+        fail("interface %s", d->outbox[0]->to->name);
+    /* The neighbour is down, or its backlog is full: the frames are lost. */
     for (unsigned i = 0; i < message_frames[0]; i++) {
         record_departure(d, d->outbox[i], now, true);
         d->n.dropped[DEVICE] += !d->outbox[i]->extra;

@@ -60,12 +60,9 @@
 #define LINGER_NS 20000
 /* Clocks, commands and interfaces are looked at this often, however busy. */
 #define ROUTINE_NS 1000000
-/* An interface that was down is asked this often whether it still exists. */
-#define DOWN_NS 100000000
 #define MAX_MARGIN_NS 200000
 
 static bool may_spin;
-static volatile sig_atomic_t asked_to_end;
 
 /*
  * How much earlier than needed to wake up, and poll for the rest of the time: as
@@ -80,19 +77,6 @@ static void learn_margin(int64_t overslept_ns) {
     mean += error / 16;
     deviation += (fabs(error) - deviation) / 16;
     margin_ns = may_spin ? min_ns((int64_t)(mean + 2 * deviation), MAX_MARGIN_NS) : 0;
-}
-
-static void check_down_ports(void) {
-    for (unsigned i = 0; i < port_count; i++)
-        if (ports[i].down)
-            port_check(&ports[i]);
-}
-
-static bool any_down(void) {
-    for (unsigned i = 0; i < port_count; i++)
-        if (ports[i].down)
-            return true;
-    return false;
 }
 
 static bool is_blocked(const struct port *port) {
@@ -114,9 +98,7 @@ static void sleep_until(int64_t t) {
     }
     int64_t left = t == NEVER ? 0 : max_ns(t - margin_ns - now_ns(), 0);
     struct timespec timeout = {left / SECOND_NS, left % SECOND_NS};
-    sigset_t none;
-    sigemptyset(&none);
-    int ready = ppoll(polls, 1 + port_count, t == NEVER ? NULL : &timeout, &none);
+    int ready = ppoll(polls, 1 + port_count, t == NEVER ? NULL : &timeout, NULL);
     if (ready == -1 && errno != EINTR)
         fail("ppoll");
     if (ready == 0 && left > 0)
@@ -150,13 +132,6 @@ static int64_t next_event(void) {
     return next;
 }
 
-static void record_routine(int64_t now) {
-    int64_t safe_ns = NEVER;
-    for (unsigned i = 0; i < port_count; i++)
-        safe_ns = min_ns(safe_ns, ports[i].seen_ns);
-    recording_routine(now, safe_ns);
-}
-
 /* Are frames coming so fast, and was the last one so near, that it isn't worth sleeping? */
 static bool lingers(int64_t now, bool moved) {
     static int64_t last_ns, gap_ns;
@@ -169,16 +144,11 @@ static bool lingers(int64_t now, bool moved) {
 }
 
 _Noreturn static void run(void) {
-    int64_t last_routine = 0, last_check = 0;
-    while (!asked_to_end) {
+    int64_t last_routine = 0;
+    for (;;) {
         int64_t now = now_ns();
         bool moved = turn(now) > 0;
-        if (recording_is_on())
-            record_routine(now);
-        if (now - last_check >= DOWN_NS) {
-            check_down_ports();
-            last_check = now;
-        }
+        recording_routine(now);
         if (now - last_routine >= ROUTINE_NS) {
             compare_clocks();
             sleep_until(0);
@@ -189,13 +159,10 @@ _Noreturn static void run(void) {
         bool soon = next != NEVER && next - margin_ns <= now;
         if (lingers(now, moved) || soon)
             continue;
-        if (any_down())
-            next = min_ns(next, now + DOWN_NS);
         sleep_until(min_ns(next, recording_due_ns()));
         compare_clocks();
         last_routine = now_ns();
     }
-    exit(0);
 }
 
 /* ---- start ---- */
@@ -224,24 +191,6 @@ static const struct command command = {
     .more_help = print_command_help,
 };
 
-static void ask_to_end(int signal_number) {
-    asked_to_end = signal_number;
-}
-
-/* Blocked but for the time asleep: a signal can't slip in between the check and the sleep. */
-static void catch_signals(void) {
-    static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
-        sigaction(caught[i], &(struct sigaction){.sa_handler = ask_to_end}, NULL);
-        sigaddset(&blocked, caught[i]);
-    }
-    sigprocmask(SIG_BLOCK, &blocked, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a recording too long for `ulimit -f`: the write says so */
-}
-
 /*
  * Ask for the processor in short slices: then the scheduler lets us in sooner when
  * others are at work (sched_setattr(2); since Linux 6.12, before it is ignored).
@@ -259,11 +208,9 @@ static void ask_for_short_slices(void) {
 }
 
 static void announce_ready(void) {
-    struct json j = json_start(stdout);
-    json_object(&j, NULL);
+    struct json j = json_start(stdout, false);
     json_bool(&j, "ready", true);
     json_bool(&j, "offload", offload);
-    json_end_object(&j);
     json_finish(&j);
 }
 
@@ -279,7 +226,8 @@ int main(int argc, char **argv) {
     compare_clocks();
     link_open(arguments[0], offload);
     atexit(finish_capture);
-    catch_signals();
+    end_input_on_signals();
+    signal(SIGXFSZ, SIG_IGN); /* a recording too long for `ulimit -f`: the write says so */
     announce_ready();
     run();
 }
