@@ -42,14 +42,14 @@ static double decimal_number(const char *name, const char *text, double min, dou
 
 struct common common = {.cpu = -1, .deadline_s = 60};
 
-enum { MAX_OPTIONS = 40, LONG_ONLY = 256 };
+enum { ALL_OPTIONS = MAX_OPTIONS + 8, LONG_ONLY = 256 };
 
 /* The program's own options and the common ones, in one table as getopt_long() wants them. */
 struct option_table {
     const struct command *command;
-    struct program_option options[MAX_OPTIONS];
-    struct option long_options[MAX_OPTIONS];
-    char letters[2 * MAX_OPTIONS + 2];
+    struct program_option options[ALL_OPTIONS];
+    struct option long_options[ALL_OPTIONS];
+    char letters[2 * ALL_OPTIONS + 2];
     int count;
 };
 
@@ -87,8 +87,8 @@ static void fill_option_table(struct option_table *table) {
         {true, {"help", 0, NULL, "this text", .flag = NULL}},
     };
     strcpy(table->letters, ":"); /* getopt: be silent, tell a missing value from a wrong option */
-    for (const struct program_option *own = command->options; own->help; own++)
-        add_option(table, own);
+    for (int i = 0; i < MAX_OPTIONS && command->options[i].help; i++)
+        add_option(table, &command->options[i]);
     for (size_t i = 0; i < sizeof common_options / sizeof *common_options; i++)
         if (common_options[i].taken)
             add_option(table, &common_options[i].option);
@@ -173,8 +173,6 @@ static void set_variable(const struct program_option *option, const char *text) 
         *option->decimal = decimal_number(name, text, option->min, option->max);
     else if (option->text)
         *option->text = text;
-    else if (option->each)
-        option->each(text);
     else
         *option->choice = one_of(name, text, option->names);
 }

@@ -9,8 +9,11 @@
 /*
  * One option: "-s, --size B  bytes in a write (1 to 1048576; 2)". Exactly one of
  * the pointers says what kind it is and where it goes; what is there at first is
- * the default, and appears in the help. A table of options ends with an empty one.
+ * the default, and appears in the help. A table has room for MAX_OPTIONS, and ends
+ * with the first that is empty.
  */
+enum { MAX_OPTIONS = 24 };
+
 struct program_option {
     const char *name;  /* without the "--"; or NULL */
     char letter;       /* without the "-"; or 0 */
@@ -20,8 +23,7 @@ struct program_option {
     int64_t *number; /* whole, min to max */
     double *decimal; /* min to max */
     const char **text;
-    int *choice;                     /* index among the names (NULL at the end) */
-    void (*each)(const char *value); /* called for each time that the option is given */
+    int *choice; /* index among the names (NULL at the end) */
     double min, max;
     const char *const *names;
     const char *zero; /* the word for number 0, e.g. "auto" */

@@ -133,8 +133,8 @@ struct json start_result(FILE *out) {
 void print_result(FILE *out, const struct result_field *fields, const struct measurement *m) {
     struct json j = start_result(out);
     json_usage(&j, m);
-    for (const struct result_field *f = fields; f->name; f++)
-        json_field(&j, f, wall_s(m));
+    for (int i = 0; i < MAX_FIELDS && fields[i].name; i++)
+        json_field(&j, &fields[i], wall_s(m));
     json_options(&j, &m->granted);
     if (m->granted.is_tcp)
         json_tcp_info(&j, "tcp_info", &m->info);

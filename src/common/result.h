@@ -51,9 +51,11 @@ void stop_measuring(struct measurement *m, int fd);
 double cpu_s(const struct measurement *m);
 
 /*
- * One value of a result: exactly one of the pointers says what kind it is. A table of them ends
- * with an empty one.
+ * One value of a result: exactly one of the pointers says what kind it is. A table has room for
+ * MAX_FIELDS, and ends with the first that is empty.
  */
+enum { MAX_FIELDS = 24 };
+
 struct result_field {
     const char *name;
     const int64_t *whole;

@@ -55,10 +55,6 @@ void choose_congestion(int fd) {
 
 /* ---- what the kernel granted ---- */
 
-static bool is_stream(int fd) {
-    return get_option(fd, SOL_SOCKET, SO_TYPE, "SO_TYPE") == SOCK_STREAM;
-}
-
 static void name_address(int (*get)(int, struct sockaddr *, socklen_t *), int fd, char *text,
                          size_t size) {
     struct sockaddr_storage address;
@@ -75,7 +71,7 @@ static void name_address(int (*get)(int, struct sockaddr *, socklen_t *), int fd
 
 struct socket_options read_options(int fd) {
     struct socket_options options = {
-        .is_tcp = is_stream(fd),
+        .is_tcp = get_option(fd, SOL_SOCKET, SO_TYPE, "SO_TYPE") == SOCK_STREAM,
         .sndbuf_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"),
         .rcvbuf_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF"),
     };

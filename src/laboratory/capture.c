@@ -56,11 +56,10 @@ enum {
 
 static int64_t snaplen = MAX_SNAPLEN, ring_mib = 64;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"snaplen", 0, "BYTES", "keep this much of each packet", .number = &snaplen, .min = 1,
      .max = MAX_SNAPLEN},
     {"ring-mib", 0, "MIB", "size of the kernel's ring", .number = &ring_mib, .min = 1, .max = 1024},
-    {.help = NULL},
 };
 
 static const struct command command = {

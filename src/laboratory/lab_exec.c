@@ -67,13 +67,6 @@ static void keep_capability(int capability) {
         fail("raising an ambient capability");
 }
 
-static void forward_signals(void) {
-    const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        sigaction(signals[i], &action, NULL);
-}
-
 static void block_signals(int how) {
     sigset_t all;
     sigfillset(&all);
@@ -114,8 +107,11 @@ static int open_process(pid_t pid, const char *who) {
 
 /* Called with all signals blocked, until the child's pid is known. */
 static void forward_signals_to(pid_t child) {
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
     child_pid = child;
-    forward_signals();
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
     close_standard_streams();
     block_signals(SIG_UNBLOCK);
 }

@@ -20,15 +20,12 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <unistd.h>
-
 enum { BLOCK_BYTES = 16384 };
 
 static const char *port = "9000";
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -68,12 +65,11 @@ static void take_backup(int fd) {
 
 static int64_t sum, system_calls;
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"bytes", .whole = &bytes},
     {"checksum", .whole = &sum},
     {"mb_per_s", MB_PER_S(bytes)},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -92,5 +88,4 @@ int main(int argc, char **argv) {
     sum = checksum;
     system_calls = blocks + 1;
     print_result(stdout, fields, &m);
-    close(fd);
 }

@@ -24,17 +24,14 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <unistd.h>
-
 enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };
 
 static const char *port = "9000";
 static int64_t count = 40;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of requests", .number = &count, .min = 1, .max = 100000},
     {"port", 'p', "PORT", "the server's", .text = &port},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -89,11 +86,10 @@ static void run(int fd) {
 
 static int64_t bytes;
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"requests", .whole = &count},
     {"bytes", .whole = &bytes},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -108,5 +104,4 @@ int main(int argc, char **argv) {
     bytes = count * (HEADER_BYTES + BODY_BYTES);
     print_result(stdout, fields, &m);
     finish_sending(fd, "the server");
-    close(fd);
 }

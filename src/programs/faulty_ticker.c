@@ -24,15 +24,12 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <unistd.h>
-
 static const char *port = "9000";
 static int64_t count = 200;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of lines", .number = &count, .min = 1, .max = 100000},
     {"port", 'p', "PORT", "the sink's", .text = &port},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -85,11 +82,10 @@ static void run(int fd) {
 
 /* ---- the result ---- */
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"lines", .whole = &count},
     {"bytes", .whole = &bytes},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -104,5 +100,4 @@ int main(int argc, char **argv) {
     m.granted = read_options(fd); /* as they are at the end */
     print_result(stdout, fields, &m);
     finish_sending(fd, "the sink");
-    close(fd);
 }

@@ -36,11 +36,10 @@ enum { BLOCK = 131072, WIDE_PIPE = 1 << 20 };
 
 static bool listening, splicing, verbose;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"listen", 'l', NULL, "listen on PORT instead of connecting", .flag = &listening},
     {"verbose", 'v', NULL, "say what happens, on standard error", .flag = &verbose},
     {"splice", 0, NULL, "move the data inside the kernel where that works", .flag = &splicing},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -161,12 +160,11 @@ static struct flow received = {
     .to = STDOUT_FILENO, .from_name = "from the peer", .to_name = "standard output"};
 static int64_t system_calls;
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"bytes_sent", .whole = &sent.bytes},
     {"bytes_received", .whole = &received.bytes},
     {"system_calls", .whole = &system_calls},
     {"splice", .flag = &splicing},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {

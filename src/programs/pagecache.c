@@ -12,13 +12,10 @@
  */
 #include "net.h"
 
-#include <unistd.h>
-
 static int state = CACHE_ASIS;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"state", 0, "STATE", "what to do first", .choice = &state, .names = cache_names},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -33,7 +30,6 @@ int main(int argc, char **argv) {
     int64_t size;
     int file = open_regular_file(path, &size);
     double share = prepare_cache(file, path, state);
-    close(file);
 
     struct json j = start_result(stdout);
     json_int(&j, "bytes", size);

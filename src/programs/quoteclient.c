@@ -23,9 +23,7 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The same in quoteserver.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
@@ -34,13 +32,12 @@ static const char *port = "9000";
 static int64_t count = 200, batch = 1;
 static bool single, nodelay;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of quotes", .number = &count, .min = 1, .max = 1e7},
     {"port", 'p', "PORT", "the server's", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"batch", 0, "K", "send K requests at a time", .number = &batch, .min = 1, .max = MAX_BATCH},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -110,14 +107,13 @@ static void run(int request_fd, int quote_fd) {
     }
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"quotes", .whole = &count},
     {"batch", .whole = &batch},
     {"single", .flag = &single},
     {"quotes_per_s", .rate_of = &count, .unit = 1},
     {"exchange_us", .samples = &exchange_times},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -133,9 +129,5 @@ int main(int argc, char **argv) {
     stop_measuring(&m, request_fd);
 
     finish_sending(request_fd, "the server");
-    close(request_fd);
-    if (!single)
-        close(quote_fd);
     print_result(stdout, fields, &m);
-    free(exchange_times.ns);
 }

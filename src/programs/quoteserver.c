@@ -14,7 +14,6 @@
 #include "net.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* The same in quoteclient.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
@@ -23,12 +22,11 @@ static const char *port = "9000";
 static bool single, nodelay;
 static int quickack = QUICKACK_ON;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -88,13 +86,12 @@ static void serve(int request_fd, int quote_fd) {
         fail_because("the client ended in the middle of a request, after %lld", (long long)quotes);
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"quotes", .whole = &quotes},
     {"reads", .whole = &reads},
     {"single", .flag = &single},
     {"quickack", .choice = &quickack, .names = quickack_names},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -108,8 +105,5 @@ int main(int argc, char **argv) {
     struct measurement m = start_measuring(request_fd);
     serve(request_fd, quote_fd);
     stop_measuring(&m, request_fd);
-    close(request_fd);
-    if (!single)
-        close(quote_fd);
     print_result(stdout, fields, &m);
 }

@@ -15,7 +15,6 @@
 #include "net.h"
 
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,11 +25,10 @@ static const char *port = "9000";
 static int64_t read_bytes = 200;
 static int quickack = QUICKACK_ON;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'r', "BYTES", "size of a read", .number = &read_bytes, .min = 1, .max = 1 << 20},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -128,7 +126,7 @@ static void read_until_end(int fd) {
                      (long long)in.records);
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"records", .whole = &in.records},
     {"batches", .whole = &in.batches},
     {"bytes", .whole = &in.bytes},
@@ -136,7 +134,6 @@ static const struct result_field fields[] = {
     {"one_record_reads", .whole = &in.one_record_reads},
     {"split_records", .whole = &in.split_records},
     {"quickack", .choice = &quickack, .names = quickack_names},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -151,5 +148,4 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
     close(fd);
     print_result(stdout, fields, &m);
-    free(in.pending);
 }

@@ -25,11 +25,9 @@
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 /* The same in recordsink.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, RECORD_HEADER = 6, BATCH_HEADER = 4, MAX_BATCH = 1000 };
@@ -38,14 +36,13 @@ static const char *port = "9000";
 static int64_t count = 10000, batch;
 static bool unbuffered, nodelay;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of records", .number = &count, .min = 1, .max = 1e7},
     {"port", 'p', "PORT", "the sink's", .text = &port},
     {"unbuffered", 0, NULL, "after each send, wait for its acknowledgement", .flag = &unbuffered},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"batch", 0, "K", "send K records at a time, padded to 100 bytes", .number = &batch, .min = 1,
      .max = MAX_BATCH},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -119,7 +116,8 @@ static void send_data(int fd, const char *data, size_t size) {
     log_event("acknowledged", size);
 }
 
-static void send_records(int fd, char *place) {
+static void send_records(int fd) {
+    static char place[BATCH_HEADER + MAX_BATCH * MAX_RECORD];
     int64_t before = clock_ns(CLOCK_MONOTONIC);
     for (int64_t number = 0; number < count;) {
         int64_t left = count - number, records = batch && batch < left ? batch : batch ? left : 1;
@@ -132,7 +130,7 @@ static void send_records(int fd, char *place) {
     }
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"records", .whole = &count},
     {"bytes", .whole = &bytes},
     {"batch", .whole = &batch},
@@ -141,12 +139,10 @@ static const struct result_field fields[] = {
     {"send_us", .samples = &send_times},
     {"sends", .whole = &sends},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
-    char *place = allocate(BATCH_HEADER + (size_t)(batch ? batch : 1) * MAX_RECORD, 1);
     send_times.ns = allocate((size_t)count, sizeof *send_times.ns);
     prctl(PR_SET_TIMERSLACK, 1); /* so that a pause of 20 us does not last 70 (prctl(2)) */
 
@@ -155,12 +151,9 @@ int main(int argc, char **argv) {
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 
     struct measurement m = start_measuring(fd);
-    send_records(fd, place);
+    send_records(fd);
     finish_sending(fd, "the sink");
     stop_measuring(&m, fd);
-    close(fd);
 
     print_result(stdout, fields, &m);
-    free(send_times.ns);
-    free(place);
 }

@@ -44,7 +44,7 @@ static int method = SENDFILE, cache = CACHE_ASIS;
 static int64_t block_bytes, header_bytes, connections = 1;
 static bool cork, more, nodelay;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"method", 'm', "HOW", "how", .choice = &method, .names = method_names},
     {NULL, 's', "BYTES", "most in one call", .number = &block_bytes, .min = 1, .max = MOST_AT_ONCE},
     {NULL, 'j', "N", "connections at a time", .number = &connections, .min = 1, .max = MAX_FDS},
@@ -55,7 +55,6 @@ static const struct program_option options[] = {
     {"more", 0, NULL, "say that more follows the header (MSG_MORE)", .flag = &more},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"cache", 0, "STATE", "page cache at the start", .choice = &cache, .names = cache_names},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -193,7 +192,7 @@ static void send_all_files(int *fds) {
 static int64_t bytes, calls, zerocopy_calls, copied_calls;
 static double cached_share, cpu_s_per_gb;
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"method", .choice = &method, .names = method_names},
     {"bytes", .whole = &bytes},
     {"file_bytes", .whole = &file_bytes},
@@ -207,7 +206,6 @@ static const struct result_field fields[] = {
     {"system_calls", .whole = &calls},
     {"zerocopy_sends", .whole = &zerocopy_calls},
     {"zerocopy_copied", .whole = &copied_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {

@@ -19,21 +19,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 131072 };
+enum { READ_BYTES = 131072, MAX_CONNECTIONS = 256 };
 
 static const char *port = "9000", *output;
 static int64_t connections = 1, header_bytes;
 static bool discard;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'o', "FILE", "write it here; by default to /dev/null", .text = &output},
     {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
-     .max = 256},
+     .max = MAX_CONNECTIONS},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
      .max = 1 << 20},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -136,21 +135,17 @@ static void add_up(const struct transfer *transfers) {
     }
 }
 
-static const struct result_field fields[] = {
-    {"bytes", .whole = &bytes},
-    {"connections", .whole = &connections},
-    {"reads", .whole = &reads},
-    {"writes", .whole = &writes},
-    {"discard", .flag = &discard},
-    {"mb_per_s", MB_PER_S(bytes)},
-    {.name = NULL},
+static const struct result_field fields[MAX_FIELDS] = {
+    {"bytes", .whole = &bytes},    {"connections", .whole = &connections},
+    {"reads", .whole = &reads},    {"writes", .whole = &writes},
+    {"discard", .flag = &discard}, {"mb_per_s", MB_PER_S(bytes)},
 };
 
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
     if (output && discard)
         usage_error("-o and --discard: what is thrown away cannot be written");
-    struct transfer *transfers = allocate((size_t)connections, sizeof *transfers);
+    static struct transfer transfers[MAX_CONNECTIONS];
     for (int i = 0; i < connections; i++)
         open_output(&transfers[i], i);
 
@@ -159,5 +154,4 @@ int main(int argc, char **argv) {
     struct measurement m = receive_files(listener, transfers);
     add_up(transfers);
     print_result(stdout, fields, &m);
-    free(transfers);
 }

@@ -30,10 +30,8 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum mode { DEFAULT, NO_DELAY, CORK, MORE, WRITEV };
 static const char *const mode_names[] = {"default", "no_delay", "cork", "msg_more", "writev", NULL};
@@ -41,12 +39,11 @@ static const char *const mode_names[] = {"default", "no_delay", "cork", "msg_mor
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int mode = DEFAULT;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     /* 1024 is IOV_MAX, the most that writev() takes */
     {"writes", 'w', "K", "writes in a message", .number = &writes, .min = 1, .max = 1024},
     {"write-bytes", 's', "B", "bytes in a write", .number = &write_bytes, .min = 1, .max = 1 << 20},
     {"reply", 'r', "B", "bytes in a reply", .number = &reply_bytes, .min = 1, .max = 1 << 20},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -136,7 +133,7 @@ static void run(int fd) {
     }
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"mode", .choice = &mode, .names = mode_names},
     {"n", .whole = &messages},
     {"writes", .whole = &writes},
@@ -147,7 +144,6 @@ static const struct result_field fields[] = {
     {"bytes_per_ms", .rate_of = &bytes, .unit = 1e3},
     {"message_us", .samples = &message_times},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -170,9 +166,4 @@ int main(int argc, char **argv) {
     bytes = messages * message_bytes;
     print_result(stdout, fields, &m);
     finish_sending(fd, "the server");
-    close(fd);
-    free(message_times.ns);
-    free(parts);
-    free(message);
-    free(reply);
 }

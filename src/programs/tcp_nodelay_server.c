@@ -19,12 +19,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int quickack = QUICKACK_ON;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"writes", 'w', "K", "writes in a message, as the client's", .number = &writes, .min = 1,
      .max = 1024},
     {"write-bytes", 's', "B", "bytes in a write, as the client's", .number = &write_bytes, .min = 1,
@@ -32,7 +31,6 @@ static const struct program_option options[] = {
     {"reply", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
      .max = 1 << 20},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -77,14 +75,13 @@ static void serve(int fd) {
     free(reply);
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"n", .whole = &messages},
     {"message_bytes", .whole = &message_bytes},
     {"bytes", .whole = &bytes},
     {"reply_bytes", .whole = &reply_bytes},
     {"quickack", .choice = &quickack, .names = quickack_names},
     {"system_calls", .whole = &system_calls},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -109,5 +106,4 @@ int main(int argc, char **argv) {
             "the client goes on after %lld messages (was it given the same N, --writes and "
             "--write-bytes?)",
             (long long)messages);
-    close(fd);
 }

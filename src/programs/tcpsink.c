@@ -28,7 +28,7 @@ static const char *port = "9000";
 static int64_t rcvbuf_bytes = 32768, read_bytes, mss_bytes, lowat_bytes;
 static bool discard;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF, set before listen()", BUFFER_SIZE(rcvbuf_bytes)},
     {NULL, 'r', "BYTES", "size of a read; by default as -b, or 131072", .number = &read_bytes,
      .min = 1, .max = 1 << 30},
@@ -37,7 +37,6 @@ static const struct program_option options[] = {
     {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -78,7 +77,7 @@ static void read_until_end(int fd, char *buffer) {
         count_read((int64_t)got);
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"bytes", .whole = &bytes},
     {"reads", .whole = &reads},
     {"read_bytes", .whole = &read_bytes},
@@ -90,7 +89,6 @@ static const struct result_field fields[] = {
     {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
     {"rcvbuf_granted_bytes", .whole = &granted_bytes},
     {"rcvbuf_end_bytes", .whole = &end_bytes},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {

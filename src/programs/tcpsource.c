@@ -33,14 +33,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 static const char *port = "9000";
 static int64_t write_bytes = 1440, sndbuf_bytes = 32768, mss_bytes, count = 5000;
 static double seconds, interval_ms;
 static bool nodelay;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"write-bytes", 's', "BYTES", "size of a write", .number = &write_bytes, .min = 1,
      .max = 1 << 30},
     {NULL, 'b', "BYTES", "SO_SNDBUF, set before connect()", BUFFER_SIZE(sndbuf_bytes)},
@@ -53,7 +52,6 @@ static const struct program_option options[] = {
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"interval", 0, "MS", "print TCP_INFO at this interval, as JSON", .decimal = &interval_ms,
      .min = 0.1, .max = 1e6},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -101,7 +99,7 @@ static void send_blocks(int fd, const char *block) {
         system_calls += send_all(fd, block, (size_t)write_bytes, 0);
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"bytes", .whole = &bytes},
     {"writes", .whole = &writes},
     {"write_bytes", .whole = &write_bytes},
@@ -110,7 +108,6 @@ static const struct result_field fields[] = {
     {"sndbuf_requested_bytes", .whole = &sndbuf_bytes},
     {"sndbuf_granted_bytes", .whole = &granted_bytes},
     {"sndbuf_end_bytes", .whole = &end_bytes},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -135,6 +132,5 @@ int main(int argc, char **argv) {
     bytes = writes * write_bytes;
     end_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
     print_result(stdout, fields, &m);
-    close(fd);
     free(block);
 }

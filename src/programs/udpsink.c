@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The same in udpsource.c. */
 struct header {
@@ -39,12 +38,11 @@ static const char *port = "9000";
 static int64_t rcvbuf_bytes = 32768, spin_us;
 static bool gro;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"spin", 0, "US", "poll this long before sleeping", .number = &spin_us, .max = 1000000},
     {"gro", 0, NULL, "take many datagrams at a time (UDP_GRO)", .flag = &gro},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -207,7 +205,7 @@ static void answer_end(int fd) {
     } while (clock_ns(CLOCK_MONOTONIC) < until_ns && receive_once(fd));
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"sent", .whole = &tally.sent},
     {"arrived", .whole = &tally.arrived},
     {"lost", .whole = &tally.lost},
@@ -221,7 +219,6 @@ static const struct result_field fields[] = {
     {"gro", .flag = &gro},
     {"rcvbuf_requested_bytes", .whole = &rcvbuf_bytes},
     {"rcvbuf_granted_bytes", .whole = &granted_bytes},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -233,5 +230,4 @@ int main(int argc, char **argv) {
     answer_end(fd);
     tally.lost = tally.sent - tally.arrived;
     print_result(stdout, fields, &m);
-    close(fd);
 }

@@ -32,7 +32,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 /* The same in udpsink.c. */
 struct header {
@@ -48,7 +47,7 @@ static int64_t datagram_bytes = 1440, sndbuf_bytes = 32768, count = 5000;
 static double pace_mbit = INFINITY;
 static bool gso;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 's', "BYTES", "payload of a datagram", .number = &datagram_bytes,
      .min = sizeof(struct header), .max = MAX_PAYLOAD},
     {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
@@ -57,7 +56,6 @@ static const struct program_option options[] = {
     {"pace", 0, "MBIT", "at most this many 10^6 bits of payload per second", .decimal = &pace_mbit,
      .min = 0.001, .max = 1e6},
     {"gso", 0, NULL, "hand over many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -156,7 +154,7 @@ static int64_t end_run(int fd) {
     return answer;
 }
 
-static const struct result_field fields[] = {
+static const struct result_field fields[MAX_FIELDS] = {
     {"datagrams", .whole = &count},
     {"datagram_bytes", .whole = &datagram_bytes},
     {"bytes", .whole = &bytes},
@@ -169,7 +167,6 @@ static const struct result_field fields[] = {
     {"pace_mbit", .decimal = &pace_mbit},
     {"sndbuf_requested_bytes", .whole = &sndbuf_bytes},
     {"sndbuf_granted_bytes", .whole = &granted_bytes},
-    {.name = NULL},
 };
 
 int main(int argc, char **argv) {
@@ -193,6 +190,5 @@ int main(int argc, char **argv) {
     lost = count - arrived;
     bytes = count * datagram_bytes;
     print_result(stdout, fields, &m);
-    close(fd);
     free(datagrams);
 }

@@ -65,11 +65,10 @@ struct schedule {
 static const char *host, *port = "9000";
 static int64_t stagger_us = 2000;
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "connect to this one", .text = &port},
     {"stagger", 0, "US", "time between the starts of two connections", .number = &stagger_us,
      .min = 0, .max = 1e7},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -222,15 +221,12 @@ static void play_all(struct schedule *schedules, size_t count) {
 int main(int argc, char **argv) {
     char **arguments = start_program(argc, argv, &command);
     host = arguments[0];
-    struct schedule *schedules = allocate(MAX_SCHEDULES, sizeof *schedules);
+    static struct schedule schedules[MAX_SCHEDULES];
     size_t count = 0;
     for (char **schedule = arguments + 1; *schedule; schedule++)
         schedules[count++] = parse_schedule(*schedule);
 
     play_all(schedules, count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         print_schedule(i, &schedules[i]);
-        free(schedules[i].calls);
-    }
-    free(schedules);
 }

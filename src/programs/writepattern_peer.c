@@ -5,7 +5,7 @@
  *
  *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as it may, as
  *                          Windows does; always: at once
- *     --reply BYTES:REPLY  answer each BYTES bytes with REPLY bytes
+ *     --reply-every BYTES  answer each BYTES bytes, with as many as --reply says
  *     --read-at-end        read nothing before the sender has shut down
  *
  * Serves any number of connections, each in a thread of its own, until it is killed.
@@ -19,23 +19,24 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-static const char *port = "9000", *reply_text;
-static int64_t reply_every, reply_bytes;
+static const char *port = "9000";
+static int64_t reply_every, reply_bytes = 1;
 static int quickack = QUICKACK_ON;
 static bool reads_at_end;
 static char reply[BUFFER_BYTES];
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
-    {"reply", 0, "BYTES:REPLY", "answer each BYTES bytes with REPLY bytes", .text = &reply_text},
+    {"reply-every", 0, "BYTES", "answer each BYTES bytes", .number = &reply_every, .min = 1,
+     .max = BUFFER_BYTES},
+    {"reply", 0, "BYTES", "bytes in an answer", .number = &reply_bytes, .min = 1,
+     .max = BUFFER_BYTES},
     {"read-at-end", 0, NULL, "read nothing before the sender has shut down", .flag = &reads_at_end},
-    {.help = NULL},
 };
 
 static const struct command command = {
@@ -45,16 +46,6 @@ static const struct command command = {
     .tcp = true,
     .listens = true,
 };
-
-static void parse_reply(const char *text) {
-    char *copy = strdup(text), *rest = copy;
-    char *bytes = strsep(&rest, ":");
-    if (!rest)
-        usage_error("--reply: '%s' is not BYTES:REPLY", text);
-    reply_every = whole_number("--reply BYTES", bytes, 1, BUFFER_BYTES);
-    reply_bytes = whole_number("--reply REPLY", rest, 1, BUFFER_BYTES);
-    free(copy);
-}
 
 static void wait_for_shutdown(int fd) {
     struct pollfd end = {.fd = fd, .events = POLLRDHUP};
@@ -82,8 +73,6 @@ static void *serve(void *argument) {
 
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
-    if (reply_text)
-        parse_reply(reply_text);
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);

@@ -10,14 +10,13 @@ static const char *text;
 static int choice;
 static const char *const choices[] = {"one", "two", "three", NULL};
 
-static const struct program_option options[] = {
+static const struct program_option options[MAX_OPTIONS] = {
     {"flag", 'f', NULL, "a flag", .flag = &flag},
     {"number", 'n', "N", "a number", .number = &number, .min = 1, .max = 1e9},
     {"buffer", 'b', "BYTES", "a buffer", BUFFER_SIZE(buffer_bytes)},
     {NULL, 'd', "SECONDS", "a decimal number", .decimal = &decimal, .min = 0.5, .max = 86400},
     {"text", 0, "TEXT", "a text", .text = &text},
     {"choice", 'c', "WHICH", "a choice", .choice = &choice, .names = choices},
-    {.help = NULL},
 };
 
 static const struct command command = {

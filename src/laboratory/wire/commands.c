@@ -145,12 +145,6 @@ static void command_reset(void) {
 
 /* ---- the recording ---- */
 
-/* The kernel's counts stand where they stand; what is reported is what was added since. */
-static void start_counting(struct side *side) {
-    side_count(side);
-    side->recorded_from = side->counts;
-}
-
 static int64_t recorded_from_ns;
 
 static void capture_start(const char *path, uint32_t snaplen) {
@@ -159,7 +153,9 @@ static void capture_start(const char *path, uint32_t snaplen) {
     for (unsigned i = 0; i < 2; i++) {
         used += pcapng_interface(header + used, LINKTYPE_ETHERNET, snaplen, sides[i].name,
                                  i == 0 ? "side a" : "side b");
-        start_counting(&sides[i]);
+        /* What is reported at the end is what has been added since. */
+        side_count(&sides[i]);
+        sides[i].recorded_from = sides[i].counts;
     }
     recorded_from_ns = now_ns();
     if (recording_start(path, snaplen, header, used))

@@ -179,7 +179,7 @@ static void record_entry(struct direction *d, struct frame *frame, uint32_t leng
                          enum reason reason, const char *note) {
     if (!recording.on)
         return;
-    frame->id = recording_next_id();
+    frame->id = ++recording.last_id;
     struct comment comment = entry_comment(d, reason);
     if (note) {
         add_text(&comment, "; ");

@@ -32,7 +32,6 @@ struct recording recording;
 static FILE *file;
 static uint32_t kept_bytes;             /* the snaplen */
 static int64_t file_minus_monotonic_ns; /* of the moment it began: the file's time doesn't jump */
-static uint64_t last_id;
 static int64_t last_handover_ns;
 static struct chunk chunks[CHUNKS], *filling;
 
@@ -190,7 +189,8 @@ bool recording_start(const char *path, uint32_t snaplen, const uint8_t *header,
     kept_bytes = snaplen;
     file_minus_monotonic_ns = real_minus_monotonic_ns;
     write_error = 0;
-    recording = (struct recording){.on = true};
+    recording.on = true;
+    recording.packets = 0;
     snprintf(recording.path, sizeof recording.path, "%s", path);
     errno = pthread_create(&writer, NULL, write_chunks, NULL);
     if (errno)
@@ -211,10 +211,6 @@ int recording_stop(const uint8_t *trailer, size_t trailer_bytes) {
         write_error = errno;
     recording.on = false;
     return write_error;
-}
-
-uint64_t recording_next_id(void) {
-    return ++last_id;
 }
 
 void recording_routine(int64_t now) {

@@ -40,6 +40,7 @@ extern struct recording {
     bool on;
     char path[MAX_PATH];
     uint64_t packets;
+    uint64_t last_id; /* of a frame; it goes on from one recording to the next */
 } recording;
 
 /* Opens the file and writes its header; false with errno set if it can't. */
@@ -51,9 +52,6 @@ int recording_stop(const uint8_t *trailer, size_t trailer_bytes);
 
 /* The file's time of a moment: CLOCK_REALTIME, as it was when the recording began. */
 int64_t recording_time(int64_t monotonic_ns);
-
-/* The number of the next frame in the recording. */
-uint64_t recording_next_id(void);
 
 /* One packet of the file. `frame` may be cut short: then it was `length` bytes long. */
 void record_packet(uint32_t interface, uint32_t direction, int64_t t, const struct frame *frame,

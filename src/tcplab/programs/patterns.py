@@ -68,8 +68,8 @@ def writepattern_peer(
     """
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
-    answer = None if reply is None else f"{reply[0]}:{reply[1]}"
-    argv += long_options(quickack=quickack, reply=answer, read_at_end=read_at_end)
+    every, size = reply or (None, None)
+    argv += long_options(quickack=quickack, reply_every=every, reply=size, read_at_end=read_at_end)
     with Running(network.server, argv) as peer:
         yield peer.port()
 
