@@ -173,6 +173,8 @@ static void set_variable(const struct program_option *option, const char *text) 
         *option->decimal = decimal_number(name, text, option->min, option->max);
     else if (option->text)
         *option->text = text;
+    else if (option->each)
+        option->each(text);
     else
         *option->choice = one_of(name, text, option->names);
 }

@@ -23,7 +23,8 @@ struct program_option {
     int64_t *number; /* whole, min to max */
     double *decimal; /* min to max */
     const char **text;
-    int *choice; /* index among the names (NULL at the end) */
+    int *choice;                     /* index among the names (NULL at the end) */
+    void (*each)(const char *value); /* called for each time that the option is given */
     double min, max;
     const char *const *names;
     const char *zero; /* the word for number 0, e.g. "auto" */

@@ -34,7 +34,9 @@ def test_a_mistake_is_one_line_and_exit_status_2(arguments: list[str], words: st
     assert ran.stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["--reply-every", "0"], ["--quickack", "maybe"], ["somewhere"]])
+@pytest.mark.parametrize(
+    "arguments", [["--reply-every", "0"], ["--quickack", "maybe"], ["somewhere"]]
+)
 def test_the_peer_rejects_mistakes_too(arguments: list[str]) -> None:
     ran = _run("writepattern_peer", *arguments)
     assert ran.returncode == 2

@@ -1,6 +1,7 @@
 /*
  * packet.h - what is in a frame: numbers, checksums, headers; and what a router does with a packet
- * too long for the next hop: fragment it (IPv4 without DF), or drop it and tell the sender by ICMP.
+ * too long for the next hop: fragment it (IPv4 without DF or options), or drop it and tell the
+ * sender by ICMP.
  *
  * Only IPv4 in untagged Ethernet frames is looked into; all else passes untouched.
  *

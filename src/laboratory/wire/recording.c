@@ -35,7 +35,7 @@ static int64_t file_minus_monotonic_ns; /* of the moment it began: the file's ti
 static int64_t last_handover_ns;
 static struct chunk chunks[CHUNKS], *filling;
 
-/* Pipes of pointers: filled chunks on their way to the writer, and empty ones on their way back. */
+/* Pipes of chunks' numbers: the filled on their way to the writer, the empty on their way back. */
 static int full[2], empty[2];
 static pthread_t writer;
 static int write_error; /* the writer's: errno of the write that failed */
@@ -63,18 +63,19 @@ void add_number(struct comment *comment, const char *name, int64_t value) {
 
 /* ---- chunks between the link and the writer ---- */
 
-static void pass_chunk(const int to[2], struct chunk *chunk) {
-    if (write(to[1], &chunk, sizeof chunk) != sizeof chunk)
+static void pass_chunk(const int to[2], const struct chunk *chunk) {
+    uint8_t number = (uint8_t)(chunk - chunks);
+    if (write(to[1], &number, sizeof number) != sizeof number)
         fail("handing over a part of the recording");
 }
 
 /* Waits for one; NULL when the other side has closed the pipe. */
 static struct chunk *take_chunk(const int from[2]) {
-    struct chunk *chunk;
-    ssize_t got = read(from[0], &chunk, sizeof chunk);
+    uint8_t number;
+    ssize_t got = read(from[0], &number, sizeof number);
     if (got < 0)
         fail("taking over a part of the recording");
-    return got ? chunk : NULL;
+    return got ? &chunks[number] : NULL;
 }
 
 /* ---- the writer: chunks in, one ordered file out ---- */

@@ -182,8 +182,8 @@ static const struct command command = {
         "Forwards frames between the network interfaces A and B through an emulated link. A side\n"
         "may be several interfaces, as in C1,C2,C3:S, which then share the link.\n\n"
         "Memory is taken as needed: 2 KiB per frame of MTU 1500, so for each direction\n"
-        "(rate x delay + queue) x 1.4. A capture takes 11 MiB more; the receive ring of each\n"
-        "interface, in kernel memory, 8 MiB (--offload: 32).",
+        "(rate x delay + queue) x 1.4. A capture takes up to 13 MiB more; the receive ring of\n"
+        "each interface, in kernel memory, 8 MiB (--offload: 32).",
     .options = options,
     .arguments = {1, 1},
     .bare = true,
