@@ -39,7 +39,7 @@ setup-dev: ## the same, with what tests and checks need
 demo: setup ## run the flagship experiment in the terminal (15 s); NAME=small-writes opens that demo in the browser
 	@if [ -n "$(NAME)" ]; then bash tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
 
-lab: demo ## run the flagship experiment, then open the lessons in JupyterLab
+lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)

@@ -25,6 +25,9 @@ from tcplab.lab import why_no_lab
 settings.register_profile("tcplab", deadline=None)
 settings.load_profile("tcplab")
 
+# Notebooks that tests run have nobody who predicts.
+os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
+
 ROOT = Path(__file__).resolve().parent.parent
 NOBODY = 65534
 

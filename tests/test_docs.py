@@ -64,7 +64,8 @@ def test_links_of_the_pages_resolve(page: Path) -> None:
 def test_readme_is_short_and_has_every_lesson() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 150
-    rows = re.findall(r"^\| \[(\d\d) ([^]]+)\]\(lessons/\1-[\w-]+\.ipynb\) \| .+\? \|$", text, re.M)
+    link = r"^\| \[(Primer|\d\d) ([^]]+)\]\(lessons/[\w-]+\.ipynb\) \| .+\? \|$"
+    rows = [(number.lower(), title) for number, title in re.findall(link, text, re.MULTILINE)]
     assert rows == [(lesson.number, lesson.title) for lesson in lessons()]
 
 
@@ -104,3 +105,13 @@ def test_named_files_exist(page: Path) -> None:
         if not re.search(r"NAME|NN|XX", word) and not (ROOT / word).exists()
     ]
     assert missing == []
+
+
+def test_glossary_is_in_order_without_doubles_and_translated() -> None:
+    text = (ROOT / "docs/glossary.md").read_text()
+    entries = re.findall(r"^## (.+)\n\n(.+)\n\n\*(.+) · (.+) · (.+)\*$", text, re.MULTILINE)
+    terms = [term for term, *_ in entries]
+    assert len(terms) == text.count("\n## ")
+    assert terms == sorted(terms, key=lambda term: term.lower().replace("'", ""))
+    bare = [re.sub(r" \(.*\)", "", term).lower() for term in terms if "fragment" not in term]
+    assert len(set(bare)) == len(bare)

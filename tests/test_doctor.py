@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_lessons_are_found_with_title_and_loopback_part() -> None:
     found = {lesson.number: lesson for lesson in lessons()}
-    files = [path.name[:2] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))]
-    assert list(found) == files
+    files = [
+        path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))
+    ]
+    assert list(found) == ["primer", *files]
     assert found["05"] == Lesson(
         "05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
     )

@@ -1,16 +1,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
+from tests.nonempty import each
 
-from tcplab.predictions import Predictions
+from tcplab.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def somebody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NOBODY_ANSWERS)
 
 
 def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
-    Predictions("05", path).predict(default=1.5, cork=None)
+    Predictions("05", path).predict(default=1.5, cork="skip")
     assert json.loads(path.read_text()) == {"05": {"default": 1.5, "cork": None}}
     assert [each.name for each in tmp_path.iterdir()] == ["predictions.json"]
 
@@ -32,11 +42,11 @@ def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
         (1.0, 44.0, "44 × too low"),
         (400.0, 4.0, "100 × too high"),
         (0, 44.0, "off: one of them is zero"),
-        (None, 44.0, "skipped"),
+        ("skip", 44.0, "skipped"),
     ],
 )
 def test_verdict_compares_magnitudes(
-    tmp_path: Path, predicted: float | None, measured: float, verdict: str
+    tmp_path: Path, predicted: float | str, measured: float, verdict: str
 ) -> None:
     predictions = Predictions("05", tmp_path / "p.json")
     predictions.predict(default=predicted)
@@ -54,10 +64,58 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     predictions = Predictions("05", path)
     predictions.predict(default=1)
     for bad in (-1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"cork=.* must be a number of at least 0; give None"):
+        with pytest.raises(
+            ValueError, match=r"cork=.* must be a number of at least 0; write \"skip\""
+        ):
             predictions.predict(cork=bad)
     assert predictions.all() == {"default": 1}
     path.write_text('{"05":')
     with pytest.raises(ValueError, match=r"is damaged .*; delete it to start again"):
         predictions.predict(default=2)
     assert path.read_text() == '{"05":'
+
+
+def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    with pytest.raises(UnansweredError, match=r"in place of None for cork, writev,") as raised:
+        Predictions("05", path).predict(default=7, cork=None, writev=None)
+    assert Predictions("05", path).all() == {"default": 7}
+    assert raised.value._render_traceback_() == [str(raised.value)]
+
+
+def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> None:
+    predictions = Predictions("05", tmp_path / "p.json")
+    predictions.predict(default=7, cork="skip")
+    rows = predictions.predict(default=None, cork=None).rows
+    assert [row["value"] for row in rows] == ["7", "skipped"]
+
+
+def test_any_other_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cork='dunno' is not known; use one of skip"):
+        Predictions("05", tmp_path / "p.json").predict(cork="dunno")
+
+
+def test_nothing_stops_where_nobody_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NOBODY_ANSWERS, "1")
+    predictions = Predictions("05", tmp_path / "p.json")
+    predictions.predict(default=None)
+    assert predictions.all() == {"default": None}
+
+
+def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None:
+    predictions = Predictions("04", tmp_path / "p.json")
+    predictions.predict(granted_kib=64)
+    (row,) = predictions.predict(held_kib=8).rows
+    assert row["name"] == "What a send buffer of 8 KiB holds (KiB)"
+
+
+def test_each_question_of_each_lesson_has_words() -> None:
+    asked: dict[str, set[str]] = {}
+    for path in each(sorted((ROOT / "lessons").glob("[0-9][0-9]-*.ipynb"))):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for call in re.findall(r"\.predict\((.*)\)", cell.source, re.DOTALL):
+                names = re.findall(r"(\w+)=None", call)
+                asked.setdefault(path.name[:2], set()).update(names)
+    assert asked == {lesson: set(words) for lesson, words in questions().items()}

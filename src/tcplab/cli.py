@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tcplab import explain
+from tcplab import explain, ready
 from tcplab.errors import TcplabError
 from tcplab.experiments import as_json, every, table
 from tcplab.experiments.command import add_options
@@ -71,6 +71,9 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
     versions = "the version of each package, beside the one that the course asks for"
     doctor.add_argument("--versions", action="store_true", help=versions)
     doctor.set_defaults(action=_doctor)
+
+    ask = commands.add_parser("ready", help=ready.SUMMARY, description=ready.SUMMARY)
+    ask.set_defaults(action=_ready)
 
     words = "run an experiment and print its table; without a name, list them"
     run = commands.add_parser("run", help=words, description=words)
@@ -154,6 +157,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if status:
         print(f"interrupted after {origin.get('runs', 'some')} runs", file=sys.stderr)
     return status
+
+
+def _ready(_arguments: argparse.Namespace) -> int:
+    ready.ask_all(sys.stdin, sys.stdout)
+    return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

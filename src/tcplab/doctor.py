@@ -46,11 +46,13 @@ _LESSONS: Final = Path(__file__).resolve().parents[2] / "lessons"
 def lessons() -> list[Lesson]:
     """The lessons of this copy of the course."""
     found = []
-    for path in sorted(_LESSONS.glob("[0-9][0-9]-*.ipynb")):
+    for path in sorted(
+        _LESSONS.glob("*.ipynb"), key=lambda path: (path.stem != "primer", path.name)
+    ):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
         on_loopback = notebook["metadata"].get("tcplab", {}).get("on_loopback", "")
-        found.append(Lesson(path.name[:2], heading.rpartition(" · ")[2], on_loopback))
+        found.append(Lesson(path.stem.partition("-")[0], heading.rpartition(" · ")[2], on_loopback))
     return found
 
 

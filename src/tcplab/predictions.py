@@ -1,20 +1,35 @@
 """A learner's predictions, stored before the measurement and shown beside it afterwards.
 
 A prediction that is made up after the fact teaches nothing, so it is stored on disk first: a small
-JSON file beside the lessons. Running the cell again before the measurement changes it; skipping is
-allowed and said.
+JSON file beside the lessons. A question without an answer stops the notebook, also in *Run All*,
+since a result that has been seen cannot be predicted any more. Skipping is one word, and is said.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tcplab.checks import number
+from tcplab.checks import choice, number
+from tcplab.errors import TcplabError
 from tcplab.tables import Column, Table
+
+SKIP: Final = "skip"
+
+#: Set where nobody answers: a question without an answer counts as skipped (the book, tests).
+NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
+
+
+class UnansweredError(TcplabError):
+    """A prediction is still missing; a notebook shows the message without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
 
 
 class Predictions:
@@ -30,18 +45,31 @@ class Predictions:
         self.path = Path(path)
 
     def predict(self, **values: float | str | None) -> Table:
-        """Stores a value under each name; None skips it. Returns what is now stored.
+        """Store a number under each name, or "skip"; return these questions and their answers.
 
         Raises:
-            ParameterError: a number is negative or not finite.
+            ParameterError: a value is neither a number of at least 0 nor "skip".
+            UnansweredError: a value is None, and no earlier run of the cell stored an answer. The
+                other answers are stored.
         """
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                number(name, value, 0, fix="give None to skip it")
+        answers = {name: value for name, value in values.items() if value is not None}
+        for name, value in answers.items():
+            if isinstance(value, str):
+                choice(name, value, [SKIP])
+            else:
+                number(name, value, 0, fix=f'write "{SKIP}" to skip it')
         stored = self._load()
-        stored.setdefault(self.lesson, {}).update(values)
+        mine = stored.setdefault(self.lesson, {})
+        mine.update({name: None if value == SKIP else value for name, value in answers.items()})
+        if os.environ.get(NOBODY_ANSWERS):
+            mine.update({name: None for name in values if name not in mine})
         self._save(stored)
-        rows = [{"name": name, "value": _shown(value)} for name, value in self.all().items()]
+        if missing := [name for name in values if name not in mine]:
+            raise UnansweredError(
+                f"Predict first: put a number in place of None for {', '.join(missing)}, and run"
+                f' this cell again.\nTo go on without a guess, write "{SKIP}" in its place.'
+            )
+        rows = [{"name": self._words(name), "value": _shown(mine[name])} for name in values]
         return Table([Column("name", "question"), Column("value", "your prediction")], rows)
 
     def all(self) -> dict[str, Any]:
@@ -52,19 +80,17 @@ class Predictions:
         self,
         measured: Mapping[str, float],
         model: Mapping[str, float] | None = None,
-        unit: str = "",
     ) -> Table:
         """Prediction, model and measurement side by side, and how far the prediction was off.
 
         Args:
             measured: name -> measured value.
             model: name -> the value that theory predicts, where it predicts one.
-            unit: of all of them, for the headings.
         """
         predicted = self.all()
         rows = [
             {
-                "name": name,
+                "name": self._words(name),
                 "predicted": _shown(predicted.get(name)),
                 "model": (model or {}).get(name),
                 "measured": value,
@@ -72,17 +98,17 @@ class Predictions:
             }
             for name, value in measured.items()
         ]
-        suffix = f" ({unit})" if unit else ""
-        return Table(
-            [
-                Column("name", "question"),
-                Column("predicted", f"you predicted{suffix}"),
-                Column("model", f"the model says{suffix}", ".4g"),
-                Column("measured", f"measured{suffix}", ".4g"),
-                Column("verdict", "how close"),
-            ],
-            rows,
-        )
+        columns = [
+            Column("name", "question"),
+            Column("predicted", "you predicted"),
+            Column("model", "the model says", ".4g"),
+            Column("measured", "measured", ".4g"),
+            Column("verdict", "how close"),
+        ]
+        return Table([each for each in columns if model or each.key != "model"], rows)
+
+    def _words(self, name: str) -> str:
+        return questions().get(self.lesson, {}).get(name, name)
 
     def _load(self) -> dict[str, dict[str, Any]]:
         try:
@@ -102,6 +128,12 @@ class Predictions:
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         draft.write_text(json.dumps(stored, indent=2) + "\n")
         draft.replace(self.path)
+
+
+@cache
+def questions() -> Mapping[str, Mapping[str, str]]:
+    """The lessons' questions in words: lesson -> name -> question."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
 def _shown(value: float | str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
@@ -88,8 +89,13 @@ def _sweep_finding(result: Sweep) -> str:
 
 
 @drawing()
-def buffer_limits(result: Limits) -> Picture:
-    """The data in flight of each transfer, beside the three numbers that may bound it."""
+def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
+    """The data in flight of each transfer, beside the three numbers that may bound it.
+
+    Args:
+        result: of buffers.measure_limits.
+        reveal: say which of them does.
+    """
     figure, axes = style.new_axes((0.15, 0.115, 0.83, 0.735), grid="both")
     for row, each in enumerate(some(result.variants)):
         for number, (name, look) in enumerate(_LIMITS):
@@ -97,7 +103,7 @@ def buffer_limits(result: Limits) -> Picture:
             label = named_once(axes, look.name)
             axes.barh(y, max(value, 1), 0.17, label=label, **look_of(look))
             beside(axes, f"{value:,.0f}", max(value, 1100), y)
-        words = f"{each.mbit:.1f} Mbit/s\n→ {each.verdict}"
+        words = f"{each.mbit:.1f} Mbit/s" + (f"\n→ {each.verdict}" if reveal else "")
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
         axes.text(0.99, row, words, ha="right", va="center", fontweight="bold", **place)
     axes.set_xscale("log")
@@ -108,17 +114,20 @@ def buffer_limits(result: Limits) -> Picture:
     _byte_ticks(axes.xaxis)
     axes.legend(loc="upper center", ncols=4)
     right = sum(_agrees(each.case, each.verdict) for each in result.variants)
-    title = (
-        f"Which bound does the data in flight meet? TCP_INFO names the limit of {right} of"
-        f" {len(result.variants)} slow transfers"
-    )
+    title = "Which bound does the data in flight meet?"
+    if reveal:
+        title += f" TCP_INFO names the limit of {right} of {len(result.variants)} slow transfers"
     words = "; ".join(
         f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
         f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
-        f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}, so {each.verdict}"
+        f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}"
+        + (f", so {each.verdict}" if reveal else "")
         for each in result.variants
     )
-    return Picture(figure, title, f"Bars of bytes for each transfer. {words}.", table(result))
+    numbers = table(result)
+    if not reveal:
+        numbers = replace(numbers, columns=[c for c in numbers.columns if c.key != "verdict"])
+    return Picture(figure, title, f"Bars of bytes for each transfer. {words}.", numbers)
 
 
 def _agrees(case: str, verdict: str) -> bool:

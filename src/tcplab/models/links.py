@@ -219,6 +219,21 @@ def mathis_mbit(
     return window_limit_mbit(mss * MATHIS_CONSTANTS[assume] / math.sqrt(loss), rtt_ms)
 
 
+def slow_start_flights(segments: int) -> list[int]:
+    """The segments of each round trip while the congestion window doubles: 50 are 10, 20 and 20.
+
+    The window begins with 10 segments (RFC 6928) and grows by one per segment that is acknowledged
+    (RFC 5681, section 3.1); the path is not full yet, and nothing is lost.
+    """
+    whole("segments", segments, 0, fix="give the number of full segments")
+    flights, cwnd = [], INITIAL_CWND_SEGMENTS
+    while segments > 0:
+        flights.append(min(cwnd, segments))
+        segments -= cwnd
+        cwnd *= 2
+    return flights
+
+
 def transfer_ms(
     data_bytes: int,
     rtt_ms: float,

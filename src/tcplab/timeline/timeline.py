@@ -79,6 +79,16 @@ class Timeline:
                     widen(segment.message, segment.acked_ns)
         return spans
 
+    def unexplained(self) -> Timeline:
+        """The same calls, segments and ACKs without reasons, for a reader who is to find them."""
+        unknown = Reason.UNKNOWN
+        bare = [
+            replace(each, reason=unknown, evidence="", holds=(), released_by=None)
+            for each in self.segments
+        ]
+        acks = [replace(each, reason=None, delay_ms=None, evidence="") for each in self.acks]
+        return replace(self, segments=bare, acks=acks, holds=())
+
     def only(self, messages: Iterable[int]) -> Timeline:
         """The same timeline with only what belongs to some of its messages."""
         chosen = set(messages)

@@ -181,7 +181,8 @@ class View:
         what += f", {ms(self.span_ms)}"
         longest = self.longest()
         if longest is None:
-            return f"{what}: nothing was held back"
+            unknown = any(each.reason is Reason.UNKNOWN for each in segments)
+            return what if unknown else f"{what}: nothing was held back"
         if longest.where == "wire":
             return self._queueing(what, longest)
         held = self._held_by(longest)
