@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -86,3 +87,20 @@ def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) 
     for path in each(book):
         if path.parent.name == "lessons":
             assert "Recorded on" in path.read_text(), path.name
+
+
+def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) -> None:
+    compared = 0
+    for path in each(sorted(path for path in book if path.stem[:2].isdigit())):
+        page = path.read_text()
+        tables = re.findall(r"<table.*?</table>", page, re.DOTALL)
+        rows = "".join(each for each in tables if "how close" in each)
+        numbers = set(re.findall(r"> *([\d,.]{4,})</td>", rows))
+        compared += len(numbers)
+        before, asked, _ = re.sub(r"<[^>]+>", "", page).partition("=None")
+        assert asked, f"{path.stem} asks for no prediction"
+        told = {
+            each for each in numbers if re.search(rf"(?<![\d.]){re.escape(each)}(?!\d)", before)
+        }
+        assert not told, f"{path.stem} tells {told} before it asks"
+    assert compared > 20
