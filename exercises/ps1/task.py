@@ -29,7 +29,7 @@ ANSWERS = {
 }
 FILES = ["halfcat.c"]
 
-REASONS = ("segment-lost", "receiver-full", "sender-idle")
+REASONS = ("receiver-full", "segment-lost", "sender-idle")
 CHAINS = (
     "dd if=/dev/zero | nc  →  nc > /dev/null",
     "dd if=film | nc  →  nc > copy",
@@ -52,7 +52,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "chains": [CHAINS[(turn + 3 * step) % len(CHAINS)] for step in range(4)],
         "dd_netcat_s_per_gb": round(rest_s + 5 * copy_s, 3),
         "netcat_file_s_per_gb": round(rest_s + 3 * copy_s, 3),
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "file_bytes": own.integer("file_bytes", 70_000, 90_000, 7),
         "answer_bytes": own.integer("answer_bytes", 150_000, 250_000, 11),
         "echo_bytes": own.integer("echo_bytes", 3_000_000, 3_200_000, 1009),

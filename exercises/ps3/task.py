@@ -30,7 +30,7 @@ ANSWERS = {
 }
 FILES = ["slices.c"]
 
-REASONS = ("black-hole", "segment-lost", "application-idle")
+REASONS = ("application-idle", "black-hole", "segment-lost")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "mtu_bytes": own.pick("mtu", [576, 1006, 1280, 2002, 3000, 4352, 8166, 9000]),
         "datagram_bytes": own.integer("datagram", 3000, 8900, 17),
         "datagram_mtu_bytes": own.pick("datagram_mtu", [1280, 1354, 1400, 1420, 1454, 1476]),
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
         "interface_mtu_bytes": own.integer("interface", 1300, 1460, 4),
         "path_mtu_bytes": own.integer("path", 900, 1150, 2),

@@ -27,7 +27,7 @@ ANSWERS = {
 }
 FILES = ["sink.c"]
 
-REASONS = ("receive-window", "congestion-window", "send-buffer", "application")
+REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 
 #: RTT in ms and rate in Mbit/s. No one buffer suits a path of the first list and one of the second:
 #: those of the second hold more than twice as much.
@@ -57,7 +57,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         ],
         "scale": own.integer("scale", 0, 1),
         "late_request": own.pick("late_request", [500_000, 600_000, 800_000, 1_000_000]),
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "short_path": list(own.pick("short_path", SHORT_PATHS)),
         "long_path": list(own.pick("long_path", LONG_PATHS)),
     }

@@ -26,7 +26,7 @@ ANSWERS = {
 }
 FILES = ["records.c"]
 
-REASONS = ("held-by-nagle", "corked", "application-idle")
+REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
 
 
@@ -46,7 +46,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "writes": own.integer("writes", 3, 12),
         "write_bytes": own.pick("write_bytes", [1, 2, 4, 6, 10, 14, 22]),
         "patterns": patterns[turn:] + patterns[:turn],
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "records": own.integer("records", 24, 32),
         "record_rtt_ms": own.pick("record_rtt_ms", [60, 70, 80]),
     }

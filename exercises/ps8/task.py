@@ -50,27 +50,21 @@ ANSWERS = {
 FILES = ["faulty_request.c", "faulty_backup.c", "faulty_ticker.c"]
 
 CAUSES = (
-    "small-writes-and-delayed-ack",
     "cork-not-pulled",
-    "window-smaller-than-bdp",
     "receiver-does-not-read",
-    "tiny-segments",
     "segment-lost",
+    "small-writes-and-delayed-ack",
+    "tiny-segments",
+    "window-smaller-than-bdp",
 )
 ENDS = ("client", "server")
 
-#: Captures that look alike at first sight; everybody gets one of each pair, in an order of their
-#: own.
-_PAIRS = ((2, 5), (1, 4), (3, 6))
-_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 #: Rate in Mbit/s and round-trip time in ms: products of 100 to 150 kB.
 _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    order = own.pick("order", _ORDERS)
-    captures = [pair[own.integer(f"of pair {i}", 0, 1)] for i, pair in enumerate(_PAIRS)]
     rate_mbit, rtt_ms = own.pick("backup_link", _LINKS)
     return {
         "rate_mbit": own.pick("rate_mbit", [100, 150, 200, 300, 400, 500]),
@@ -79,7 +73,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "backup_mb": own.integer("backup_mb", 100, 900, 25),
         "line_bytes": own.integer("line_bytes", 28, 48, 2),
         "ticker_rtt_ms": own.pick("ticker_rtt_ms", [8, 10, 16, 20, 25]),
-        "captures": [f"captures/{captures[place]}.pcapng" for place in order],
+        "captures": own.captures(3),
         "requests": own.integer("requests", 15, 20),
         "lines": own.integer("lines", 120, 170, 10),
         "backup_rate_mbit": rate_mbit,

@@ -46,7 +46,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "blocks": own.integer("blocks", 2000, 9000, 100),
         "small_bytes": own.pick("small_bytes", [300, 480, 1000, 1200, 1440]),
         "loopback_mtu": own.pick("loopback_mtu", [8192, 16384, 32768]),
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
     }
 
 

@@ -28,7 +28,7 @@ ANSWERS = {
 }
 FILES = ["respond.c"]
 
-REASONS = ("cork-never-pulled", "nagle-under-the-cork", "pulled-late")
+REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
 #: Of an answer of respond.c.
 NUMBERS = struct.Struct(">II")
@@ -44,7 +44,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "pieces": own.integer("pieces", 6, 40),
         "piece_bytes": own.pick("piece_bytes", [12, 16, 20, 24, 30, 34]),
         "rtt_ms": own.pick("rtt_ms", [140, 160, 180, 220, 250, 300]),
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "answers": own.integer("answers", 18, 24),
         "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
     }

@@ -28,7 +28,7 @@ ANSWERS = {
 }
 FILES = ["sendrange.c"]
 
-REASONS = ("held-by-nagle", "corked", "window-closed")
+REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
 #: sendfile(2): no call transfers more than this.
 MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
@@ -52,7 +52,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "large_file_bytes": 4096 * blocks + rest,
         "header_bytes": own.integer("header", 90, 330, 10),
         "small_file_bytes": own.integer("small_file", 5_900, 8_600, 100) + 7,
-        "capture": f"captures/{own.integer('capture', 1, 6)}.pcapng",
+        "capture": own.captures()[0],
         "range_file_bytes": file_bytes,
         "range_offset": offset,
         "range_bytes": file_bytes - offset - own.integer("range_behind", 70_001, 90_001, 500),

@@ -69,7 +69,7 @@ def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada")
     answers = Task(trial.source / "task.py", trial.name).answers
     by_file = {question for question in trial.points if not answers.get(question)}
     changed = by_file if mutant.files else set()
-    if mutant.answers:
+    if mutant.answers or mutant.then:
         changed = changed | (set(trial.points) - by_file)
     tried = trial.run(name, student, questions=sorted(changed))
     return replace(

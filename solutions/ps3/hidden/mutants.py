@@ -5,12 +5,6 @@ from tcplab.grading.trial import Mutant
 _DISCOVER = "int discover = IP_PMTUDISC_DO;"
 _PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);"
 
-#: Names another one than the cause of each capture.
-_NOT_THE_CAUSE = """import os
-name = os.path.basename(n["capture"])[0]
-q6_reason = "segment-lost" if name in "14" else "black-hole"
-"""
-
 MUTANTS = {
     "maxseg-without-the-time-stamps": Mutant(
         17.25,
@@ -75,7 +69,12 @@ MUTANTS = {
             )
         },
     ),
-    "blames-the-wrong-one": Mutant(16.0, answers={"q6-answer": _NOT_THE_CAUSE}),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={
+            "q6-answer": 'q6_reason = {"segment-lost": "black-hole"}.get(q6_reason, "segment-lost")'
+        },
+    ),
     # The interface's MTU is known without discovery, that of the path is not.
     "knows-only-the-interface": Mutant(
         15.5, files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]}

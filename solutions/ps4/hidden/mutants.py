@@ -5,13 +5,6 @@ from tcplab.grading.trial import Mutant
 _SOLUTION = "return (int)(rate_mbit * rtt_ms * 125);"
 _EARLY = "    set_rcvbuf(listener, rcvbuf_bytes);\n    int fd = take_connection(listener);\n"
 
-#: Names another one than the cause of each capture.
-_NOT_THE_CAUSE = """import os
-of = {"2": "send-buffer", "6": "send-buffer"}
-name = os.path.basename(n["capture"])[0]
-q6_reason = "application" if name in of else "send-buffer"
-"""
-
 MUTANTS = {
     "bits-instead-of-bytes": Mutant(
         17.25,
@@ -80,7 +73,12 @@ MUTANTS = {
             "q5_in_flight_bytes = int(sent.sum())"
         },
     ),
-    "blames-the-wrong-one": Mutant(16.0, answers={"q6-answer": _NOT_THE_CAUSE}),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={
+            "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
+        },
+    ),
     # 5 points x (0.3 + 0.3) / 2
     "set-after-accept": Mutant(
         14.5,

@@ -37,16 +37,7 @@ MUTANTS = {
     ),
     "blames-the-wrong-one": Mutant(
         16.0,
-        answers={
-            "q6-answer": "\n".join(
-                [
-                    "import os",
-                    "# 1 and 4 are Nagle's, 2 and 5 the cork's, 3 and 6 the application's.",
-                    'of = {"1": "corked", "4": "corked"}',
-                    'q6_reason = of.get(os.path.basename(n["capture"])[0], "held-by-nagle")',
-                ]
-            )
-        },
+        then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
     "nodelay-and-pieces": Mutant(
         15.5,

@@ -57,15 +57,7 @@ MUTANTS = {
     ),
     "blames-the-wrong-one": Mutant(
         16.0,
-        answers={
-            "q6-answer": "\n".join(
-                [
-                    "# 1 and 4 are never pulled, 2 and 5 Nagle's, 3 and 6 pulled late.",
-                    'wrong = ["pulled-late", "cork-never-pulled", "nagle-under-the-cork"] * 2',
-                    'q6_reason = wrong[int(n["capture"][-8]) - 1]',
-                ]
-            )
-        },
+        then={"q6-answer": 'q6_reason = "pulled-late" if q6_reason[0] != "p" else "unknown"'},
     ),
     "nodelay-and-pieces": Mutant(
         15.5,

@@ -70,15 +70,7 @@ MUTANTS = {
     ),
     "blames-the-wrong-one": Mutant(
         16.0,
-        answers={
-            "q6-answer": "\n".join(
-                [
-                    "# 1 and 4 are Nagle's, 2 and 5 the cork's, 3 and 6 the window's.",
-                    'wrong = ["corked", "window-closed", "held-by-nagle"] * 2',
-                    'q6_reason = wrong[int(n["capture"][-8]) - 1]',
-                ]
-            )
-        },
+        then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
     # The bytes first: what arrives damaged earns nothing.
     "one-call-of-sendfile": Mutant(

@@ -42,14 +42,15 @@ MUTANTS = {
         16.0,
         answers={"q3-answer": 'q3_segments_per_s = 1000\nq3_segment_bytes = n["line_bytes"]'},
     ),
-    # Names only what the program of lesson 08 was; one of the three captures is another, or none.
-    "blames-the-delayed-ack-always": Mutant(
+    "takes-one-word-for-another": Mutant(
         15.0,
-        answers={
-            "q4-answer": _CAPTURES + 'q4_causes = ["small-writes-and-delayed-ack"] * 2 + ["idle"]\n'
-            "import os\n"
-            'if any(os.path.basename(each)[0] == "2" for each in n["captures"]):\n'
-            '    q4_causes = ["cork-not-pulled"] * 3'
+        then={
+            "q4-answer": "\n".join(
+                [
+                    'other = {"segment-lost": "tiny-segments"}',
+                    'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]',
+                ]
+            )
         },
     ),
     "counts-all-packets": Mutant(

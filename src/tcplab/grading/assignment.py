@@ -16,12 +16,13 @@ from __future__ import annotations
 import getpass
 import hashlib
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
@@ -31,18 +32,45 @@ if TYPE_CHECKING:
     from tcplab.grading.submission import Submission
 
 T = TypeVar("T")
+COURSE_FILE: Final = "course.json"
+
+
+class Course(NamedTuple):
+    """A course's part in an assignment's numbers, from `course.json` in the assignment's folder."""
+
+    #: Of the course's secret, and as good as random: every course has numbers of its own.
+    key: str = ""
+    captures: int = 0  #: how many captures there are, named from 1 on
+
+    @classmethod
+    def read(cls, folder: Path) -> Course:
+        """That of a folder; without the file, numbers are made of the names alone.
+
+        Raises:
+            ParameterError: the file is damaged.
+        """
+        path = folder / COURSE_FILE
+        try:
+            return cls(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            return cls()
+        except (TypeError, ValueError, OSError) as error:
+            raise ParameterError(
+                f"{path} cannot be read ({error}); take it anew from what was handed out"
+            ) from None
 
 
 class Numbers:
     """Values that differ from student to student and are always the same for one of them.
 
-    Each is made of the assignment's name, the student's id and the value's own name, so that none
-    depends on the order of the calls.
+    Each is made of the course's key, the assignment's name, the student's id and the value's own
+    name, so that none depends on the order of the calls.
     """
 
-    def __init__(self, assignment: str, student: str) -> None:
+    def __init__(self, assignment: str, student: str, course: Course | None = None) -> None:
         self.assignment = assignment
         self.student = normal_id(student)
+        self.course = course or Course()
 
     def pick(self, name: str, values: Sequence[T]) -> T:
         """One of the values.
@@ -52,7 +80,7 @@ class Numbers:
         """
         if not values:
             raise ValueError(f"no values to pick {name} from")
-        words = f"{self.assignment}\0{self.student}\0{name}".encode()
+        words = f"{self.course.key}\0{self.assignment}\0{self.student}\0{name}".encode()
         return values[int.from_bytes(hashlib.sha256(words).digest()[:8]) % len(values)]
 
     def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
@@ -62,6 +90,23 @@ class Numbers:
             ValueError: high is less than low.
         """
         return self.pick(name, range(low, high + 1, step))
+
+    def captures(self, count: int = 1) -> list[str]:
+        """The student's captures, none of them twice, as paths in the assignment's folder.
+
+        Raises:
+            ParameterError: the course has fewer.
+        """
+        if self.course.captures < count:
+            raise ParameterError(
+                f"{self.assignment} has {self.course.captures} captures and needs {count}: its"
+                f" {COURSE_FILE} is missing or old; take it from what was handed out"
+            )
+        left = list(range(1, self.course.captures + 1))
+        return [
+            f"captures/{left.pop(self.integer(f'capture {turn}', 0, len(left) - 1))}.pcapng"
+            for turn in range(count)
+        ]
 
 
 def normal_id(student: str) -> str:
@@ -105,10 +150,11 @@ class Task:
                 raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
         self.answers: Mapping[str, Sequence[str]] = self._module.ANSWERS
         self.files: Sequence[str] = self._module.FILES
+        self._course = Course.read(path.parent)
 
     def numbers(self, student: str) -> dict[str, Any]:
         """The student's own numbers."""
-        made: dict[str, Any] = self._module.numbers(Numbers(self.assignment, student))
+        made: dict[str, Any] = self._module.numbers(Numbers(self.assignment, student, self._course))
         return made
 
     @property

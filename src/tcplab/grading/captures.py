@@ -1,14 +1,11 @@
 """Captures that learners read: recording them in a Lab, and counting what is in them.
 
-An assignment's `hidden/make_captures.py` makes `captures/1.pcapng` and so on, each for a cause, and
-`hidden/captures.json`, the cause of each::
+An assignment's `hidden/scenes.py` says what to record for a cause (see tcplab.grading.drawing,
+which makes `captures/1.pcapng` and so on, and `hidden/captures.json`, the cause of each)::
 
     def record(path: Path, scene: Scene) -> None:
         with Lab(rtt_ms=20) as lab:
             record_connection(lab, path, scene.client, scene.server)
-
-    if __name__ == "__main__":
-        make_captures(__file__, SCENES, record, {name: s.reason for name, s in SCENES.items()})
 
 A judge counts in the file that was handed out (:func:`facts_of`), so that what is right is never
 written down twice; only the cause it takes from what made the capture (:func:`cause_of`).
@@ -17,14 +14,13 @@ written down twice; only the cause it takes from what made the capture (:func:`c
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tcplab.errors import LabError
 from tcplab.grading.checks import Hint, Verdict, count, number
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
     import socket
 
     from tcplab.segments import SegmentArray
-
-S = TypeVar("S")
 
 _HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
 #: A client that does not come within this time has failed.
@@ -81,7 +75,7 @@ class Facts:
     cause: str  #: which made it
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def facts_of(capture: Path) -> Facts:
     """Counts in a capture, once for all submissions that are judged by one process.
 
@@ -184,6 +178,45 @@ class CallLog:
         path.write_text("\n".join(lines) + "\n")
 
 
+REPLY: Final = b"ok"
+
+
+def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
+    """A client that sends messages and reads the reply to each.
+
+    Args:
+        connection: to the server.
+        messages: the calls of each: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which
+            the log does not tell.
+        log: of its calls.
+    """
+    import socket
+
+    for message in messages:
+        for call in message.split():
+            name, _, value = call.rpartition("=")
+            if name == "sleep":
+                time.sleep(float(value))
+            elif name == "cork":
+                log.note("cork", int(value))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(value))
+            else:
+                log.note("write", int(value))
+                connection.sendall(b"m" * int(value))
+        log.note("read", len(REPLY))
+        connection.recv(len(REPLY), socket.MSG_WAITALL)
+
+
+def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> None:
+    """Its server: a reply to each message when all of it is there."""
+    import socket
+
+    for message in messages:
+        size = sum(int(call) for call in message.split() if call.isdecimal())
+        connection.recv(size, socket.MSG_WAITALL)
+        connection.sendall(REPLY)
+
+
 def finish(connection: socket.socket) -> None:
     """Ends our direction, and waits for the end of the other."""
     import socket
@@ -263,37 +296,3 @@ class _Serving(threading.Thread):
                 self._server(accepted)
         except Exception as error:
             self.failure = error
-
-
-def make_captures(
-    script: str,
-    scenes: Mapping[str, S],
-    record: Callable[[Path, S], None],
-    causes: Mapping[str, str],
-) -> None:
-    """The main program of a make_captures.py: all captures anew, or those on its command line.
-
-    Args:
-        script: ASSIGNMENT/hidden/make_captures.py, from which the folders follow.
-        scenes: what to record, by the capture's name without its suffix.
-        record: makes one of them, and the log beside it where there is one.
-        causes: of each, by the same names.
-
-    Raises:
-        SystemExit: there is no scene of that name (exit status 2).
-    """
-    wanted = sys.argv[1:]
-    if unknown := sorted(set(wanted) - set(scenes)):
-        print(
-            f"{Path(script).name}: no scene {', '.join(unknown)}; there are {', '.join(scenes)}",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
-    hidden = Path(script).resolve().parent
-    captures = hidden.parent / "captures"
-    captures.mkdir(exist_ok=True)
-    for name, scene in scenes.items():
-        if not wanted or name in wanted:
-            record(captures / f"{name}.pcapng", scene)
-    by_file = {f"{name}.pcapng": cause for name, cause in causes.items()}
-    (hidden / "captures.json").write_text(json.dumps(by_file, indent=1) + "\n")

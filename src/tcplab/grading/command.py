@@ -1,4 +1,4 @@
-"""`tcplab grade`, `tcplab try-assignment` and `tcplab new-assignment`."""
+"""`tcplab grade`, `draw`, `handout`, `try-assignment` and `new-assignment`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+#: Where a hand-out goes unless told: a file that an LMS can give to one student.
+INTO: Final = "handout/{assignment}/{student}.zip"
 
 
 def add_commands(commands: Any) -> None:
@@ -31,6 +34,35 @@ def add_commands(commands: Any) -> None:
     )
     grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     grade.set_defaults(action=_grade)
+
+    words = "make numbers and captures that are this course's own, of its secret"
+    draw = commands.add_parser("draw", help=words, description=words)
+    draw.add_argument("assignments", nargs="*", help="such as ps5 (default: all)")
+    draw.add_argument("--new-secret", action="store_true", help="first give the course another one")
+    draw.add_argument(
+        "--captures",
+        type=int,
+        default=0,
+        help="per assignment, at least as many as there are learners (default: as many as now)",
+        metavar="N",
+    )
+    draw.add_argument(
+        "--only", type=int, nargs="+", default=(), help="record these captures only", metavar="N"
+    )
+    draw.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    draw.set_defaults(action=_draw)
+
+    words = "copy a released exercise for each student, with their own captures and no others"
+    handout = commands.add_parser("handout", help=words, description=words)
+    handout.add_argument("assignment", help="such as ps5")
+    handout.add_argument(
+        "--students", type=Path, required=True, help="one id per line", metavar="FILE"
+    )
+    handout.add_argument(
+        "--into", default=INTO, help=f"a .zip or a folder (default: {INTO})", metavar="WHERE"
+    )
+    handout.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    handout.set_defaults(action=_hand_out)
 
     words = "judge an assignment's solution, the untouched exercise and its mutants"
     trial = commands.add_parser("try-assignment", help=words, description=words)
@@ -74,6 +106,41 @@ def _grade(arguments: argparse.Namespace) -> int:
         print("tcplab: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
     return 1 if run.failed else 0
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from tcplab.errors import ParameterError
+    from tcplab.grading.drawing import assignments, draw, new_secret
+
+    sources = arguments.course.resolve() / "solutions"
+    known = {each.name: each for each in assignments(sources)}
+    if unknown := sorted(set(arguments.assignments) - set(known)):
+        raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.new_secret and arguments.assignments:
+        raise ParameterError("a new secret is for all assignments; name none of them")
+    if arguments.new_secret:
+        new_secret(sources)
+    for name in arguments.assignments or known:
+        with tqdm(desc=name, unit="capture", disable=None) as bar:
+            for done, total in draw(known[name], captures=arguments.captures, only=arguments.only):
+                bar.total, bar.n = total, done
+                bar.refresh()
+    print("drawn; now make what learners get: nbgrader generate_assignment NAME --force")
+    return 0
+
+
+def _hand_out(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.handout import hand_out, students_in
+
+    course = arguments.course.resolve()
+    released = course / "exercises" / arguments.assignment
+    students = students_in(arguments.students)
+    for _made in hand_out(released, students, str(course / arguments.into)):
+        pass
+    print(f"{len(students)} times {arguments.assignment}, into {arguments.into}")
+    return 0
 
 
 def _try(arguments: argparse.Namespace) -> int:

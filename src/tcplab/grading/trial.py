@@ -38,6 +38,8 @@ class Mutant:
     score: float  #: the points that it must get
     #: id of an answer's cell -> its new source
     answers: Mapping[str, str] = field(default_factory=dict)
+    #: id of an answer's cell -> lines after those of the reference
+    then: Mapping[str, str] = field(default_factory=dict)
     #: name -> (old, new) replacements in the reference file
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
@@ -133,12 +135,14 @@ class Trial:
 
     def _changed_cells(self, name: str, mutant: Mutant) -> list[tuple[int, str]]:
         ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells]
-        if lost := set(mutant.answers) - set(ids):
+        if lost := {*mutant.answers, *mutant.then} - set(ids):
             raise ParameterError(f"mutant {name}: no answer cell {', '.join(sorted(lost))}")
         changed = []
         for index, source in self._cells:
             given = _SOLUTION.sub("", source) if name == "untouched" else source
-            changed.append((index, mutant.answers.get(ids[index], given)))
+            given = mutant.answers.get(ids[index], given)
+            more = mutant.then.get(ids[index], "")
+            changed.append((index, f"{given}\n{more}" if more else given))
         return changed
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:

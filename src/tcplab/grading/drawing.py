@@ -1,0 +1,171 @@
+"""`tcplab draw`: numbers and captures that are this course's own, made of its secret.
+
+`solutions/secret` never leaves the course. Of it are made, for each assignment,
+
+- `course.json`, which learners get: the key of all numbers, and how many captures there are;
+- `captures/N.pcapng`, recorded in a Lab, and `hidden/captures.json`, the cause of each. All causes
+  occur equally often, in an order that only the secret tells.
+
+What to record is in `hidden/scenes.py`::
+
+    ANSWER = "q6_reason"                           # the variable that names the cause
+    CAUSES = ("corked", "held-by-nagle")           # in alphabetical order
+    def draw(rng: random.Random, cause: str) -> Scene: ...
+    def record(path: Path, scene: Scene) -> None: ...
+
+A capture that the notebook's own solution reads as another cause is recorded again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import random
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from tcplab.errors import LabError, ParameterError
+from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
+
+SECRET_FILE: Final = "secret"
+CAUSES_FILE: Final = "captures.json"
+#: Recordings of one scene until its cause can be seen: the machine may be busy.
+ATTEMPTS: Final = 5
+MOST_CAPTURES: Final = 1000
+
+
+def assignments(sources: Path) -> list[Path]:
+    """The folders of a course's assignments, in order."""
+    return sorted(
+        path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name
+    )
+
+
+def read_secret(sources: Path) -> bytes:
+    """The secret of a course.
+
+    Raises:
+        ParameterError: it has none.
+    """
+    path = sources / SECRET_FILE
+    try:
+        return bytes.fromhex(path.read_text())
+    except (OSError, ValueError):
+        raise ParameterError(
+            f"{path} holds no secret; make one: tcplab draw --new-secret"
+        ) from None
+
+
+def new_secret(sources: Path) -> None:
+    """Gives a course another secret.
+
+    Raises:
+        ParameterError: submissions are there, whose numbers it would change.
+    """
+    if any((sources.parent / "submitted").glob("*/*")):
+        raise ParameterError(
+            "submitted/ holds work with the numbers of the old secret; a new secret is for a course"
+            " that nothing has been handed in to"
+        )
+    path = sources / SECRET_FILE
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_hex(32) + "\n")
+
+
+def course_key(secret: bytes, assignment: str) -> str:
+    """The key of an assignment's numbers: learners get it, and it tells nothing of the secret."""
+    return _digest(secret, "numbers", assignment).hex()[:32]
+
+
+def rng_of(secret: bytes, *words: str) -> random.Random:
+    """A source of random values that are always the same for the secret and these words."""
+    return random.Random(_digest(secret, *words))
+
+
+def _digest(secret: bytes, *words: str) -> bytes:
+    return hmac.digest(secret, "\0".join(words).encode(), "sha256")
+
+
+def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
+    """Writes an assignment's course.json and records its captures anew.
+
+    Args:
+        source: the assignment's folder.
+        captures: how many; as many as there are unless given.
+        only: the numbers of those to be recorded; all unless given.
+
+    Yields:
+        How many are recorded, and how many will be.
+
+    Raises:
+        ParameterError: the course has no secret, or a number is out of range.
+        LabError: no lab can be made here, or the cause cannot be seen in what it recorded.
+    """
+    secret = read_secret(source.parent)
+    path = source / "hidden" / "scenes.py"
+    scenes = load_module(path, f"tcplab_scenes_{source.name}") if path.is_file() else None
+    count = (captures or Course.read(source).captures) if scenes else 0
+    if not 0 <= count <= MOST_CAPTURES:
+        raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
+    if wrong := [each for each in only if not 1 <= each <= count]:
+        raise ParameterError(f"{source.name} has captures 1 to {count}, and none {wrong[0]}")
+    course = Course(course_key(secret, source.name), count)
+    (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")
+    if scenes is None:
+        return
+    causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
+    (source / "hidden" / CAUSES_FILE).write_text(
+        json.dumps({f"{number}.pcapng": cause for number, cause in causes.items()}, indent=1) + "\n"
+    )
+    _remove_others(source, count)
+    for done, number in enumerate(only or causes, start=1):
+        rng = rng_of(secret, source.name, str(number))
+        _record(source, scenes, number, scenes.draw(rng, causes[number]), causes[number])
+        yield done, len(only or causes)
+
+
+def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
+    """The cause of each capture: all equally often, but for what is left over."""
+    found = [causes[number % len(causes)] for number in range(count)]
+    rng_of(secret, "causes", assignment).shuffle(found)
+    return found
+
+
+def _remove_others(source: Path, count: int) -> None:
+    folder = source / "captures"
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if not (path.stem.isdecimal() and int(path.stem) <= count):
+            path.unlink()
+
+
+def _record(source: Path, scenes: ModuleType, number: int, scene: Any, cause: str) -> None:
+    path = source / "captures" / f"{number}.pcapng"
+    seen = None
+    for _ in range(ATTEMPTS):
+        scenes.record(path, scene)
+        seen = read_by_solution(source, path, scenes.ANSWER)
+        if seen == cause:
+            return
+    raise LabError(
+        f"{source.name}: capture {number} should show {cause}, and its solution finds {seen}, in"
+        f" {ATTEMPTS} recordings; is this machine busy? The scene: {scene}"
+    )
+
+
+def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
+    """The answer that the notebook's own solution gives for a capture (of several, the first)."""
+    import nbformat
+
+    numbers = Task(source / "task.py", source.name).numbers("ada")
+    own = numbers.get("captures", ())
+    numbers.update(capture=str(capture), captures=[str(capture)] * len(own))
+    variables: dict[str, Any] = {"n": numbers}
+    for cell in nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+            exec(cell.source, variables)
+    found = variables[answer]
+    return found[0] if isinstance(found, list) else found

@@ -1,0 +1,237 @@
+"""Attacks on the marks: what other students' answers, file names and logs are worth.
+
+A student's mark must come from their own work. Every attack here knows all that a student may
+read: the exercise, the numbers and right answers of ten others, and the public course.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+from tests.grading.conftest import ROOT
+from tests.nonempty import each
+
+from tcplab.grading.assignment import Course, Numbers, Task, load_module
+from tcplab.grading.captures import calls_of, cause_of
+from tcplab.grading.checks import score
+from tcplab.grading.drawing import assignments, causes_in_order, course_key
+from tcplab.grading.judging import parts_of
+from tcplab.grading.submission import Submission
+
+#: A course whose learners may get 24 captures or more.
+SETS = each(
+    path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
+)
+IDS = [path.name for path in SETS]
+STUDENTS = 1000
+KNOWN = 10
+#: Of the capture and calculation points, what the best attack may earn on average.
+MOST_EARNED = 0.20
+Answers = Mapping[str, Any]
+
+
+@dataclass
+class Assessed:
+    """An assignment, its reference answers and its judge."""
+
+    source: Path
+
+    @cached_property
+    def task(self) -> Task:
+        return Task(self.source / "task.py", self.source.name)
+
+    @cached_property
+    def scenes(self) -> ModuleType:
+        return load_module(self.source / "hidden" / "scenes.py", f"scenes_{self.source.name}")
+
+    @cached_property
+    def judge(self) -> ModuleType:
+        path = self.source / "hidden" / "judge.py"
+        return load_module(path, f"tcplab_judge_{self.source.name}_attacked")
+
+    @cached_property
+    def captures(self) -> list[Path]:
+        found = self.source.glob("captures/*.pcapng")
+        return sorted(found, key=lambda path: int(path.stem))
+
+    @cached_property
+    def _notebook(self) -> Any:
+        return nbformat.read(self.source / f"{self.source.name}.ipynb", as_version=4)
+
+    @cached_property
+    def points(self) -> dict[str, float]:
+        """Of the questions that ask for answers: all but those about a program."""
+        tests, _ = parts_of(self._notebook)
+        return {
+            name: float(cell.metadata.nbgrader.points)
+            for name, cell in tests.items()
+            if self.task.answers.get(name)
+        }
+
+    @cached_property
+    def _cells(self) -> list[tuple[str, bool]]:
+        """The reference solution's cells, and whether they are about a capture."""
+        found, reads = [], False
+        for cell in self._notebook.cells:
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+                reads = reads or 'n["capture' in cell.source
+                found.append((cell.source, reads))
+        return found
+
+    def _run(self, numbers: Mapping[str, Any], *, with_captures: bool) -> dict[str, Any]:
+        variables: dict[str, Any] = {"n": numbers}
+        for source, reads in self._cells:
+            if with_captures or not reads:
+                exec(source, variables)
+        return {name: variables[name] for name in self.task.names if name in variables}
+
+    @cached_property
+    def read(self) -> dict[str, dict[str, Any]]:
+        """The reference answers for each capture, by its path in the folder."""
+        numbers = self.task.numbers("ada")
+        known = self._run(numbers, with_captures=False)
+        found = {}
+        for path in self.captures:
+            paths = {"capture": str(path), "captures": [str(path)]}
+            every = self._run({**numbers, **paths}, with_captures=True)
+            own = {name: value for name, value in every.items() if name not in known}
+            found[f"captures/{path.name}"] = own
+        return found
+
+    def answers(self, student: str) -> dict[str, Any]:
+        """All right answers of a student but for the programs."""
+        return self.answers_for(self.task.numbers(student))
+
+    def answers_for(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._run(numbers, with_captures=False)
+        if "captures" in numbers:
+            read = [self.read[name] for name in numbers["captures"]]
+            found |= {name: [one[name][0] for one in read] for name in read[0]}
+        else:
+            found |= self.read[numbers["capture"]]
+        return found
+
+    def earned(self, student: str, answers: Answers) -> dict[str, float]:
+        """The points of some answers, by question."""
+        given = {name: answers.get(name) for name in self.task.names}
+        work = Submission(student, self.task.numbers(student), given, {}, folder=self.source)
+        found = {}
+        for name, points in self.points.items():
+            found[name] = score(getattr(self.judge, name)(work), points) or 0.0
+        return found
+
+
+@lru_cache
+def assessed(name: str) -> Assessed:
+    return Assessed(ROOT / "solutions" / name)
+
+
+# ---- captures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_causes_are_drawn_evenly_and_offered_in_alphabetical_order(name: str) -> None:
+    own = assessed(name)
+    assert len(own.captures) >= 24
+    words = own.scenes.CAUSES
+    task = load_module(own.source / "task.py", f"tcplab_task_{name}_attacked")
+    offered = next(
+        getattr(task, kind) for kind in ("REASONS", "CURES", "CAUSES") if hasattr(task, kind)
+    )
+    assert list(words) == sorted(words) == list(offered)
+    counts = Counter(cause_of(path) for path in own.captures)
+    assert set(counts) == set(words)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    text = "".join(cell.source for cell in own._notebook.cells if cell.cell_type == "markdown")
+    places = [text.index(f'"{word}"') for word in words]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_solution_reads_the_cause_off_every_capture(name: str) -> None:
+    own = assessed(name)
+    for path, found in each(own.read.items()):
+        seen = found[own.scenes.ANSWER]
+        assert (seen[0] if isinstance(seen, list) else seen) == cause_of(own.source / path), path
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_captures_have_answers_of_their_own(name: str) -> None:
+    own = assessed(name)
+    answers = [json.dumps(found, default=float) for found in own.read.values()]
+    assert len(set(answers)) > 0.7 * len(answers)
+
+
+# ---- file names, orders, logs --------------------------------------------------------------------
+
+#: Ways to guess a cause by the number in a capture's name: of the number and the number of causes.
+BY_NAME: Mapping[str, Callable[[int, int], int]] = {
+    "in turn": lambda number, causes: number % causes,
+    "in turn, backwards": lambda number, causes: -number % causes,
+    "in turn, one later": lambda number, causes: (number + 1) % causes,
+    "in blocks": lambda number, causes: number * causes // 49,
+    "always the first": lambda _number, _causes: 0,
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_number_of_a_capture_tells_nothing(name: str) -> None:
+    """A thousand students, each in a course with a secret of its own."""
+    words = assessed(name).scenes.CAUSES
+    right = Counter[str]()
+    for student in range(STUDENTS):
+        secret = f"of a course {student}".encode()
+        causes = causes_in_order(secret, name, words, 48)
+        course = Course(course_key(secret, name), 48)
+        (capture,) = Numbers(name, f"student-{student}", course).captures()
+        number = int(Path(capture).stem)
+        for way, guess in BY_NAME.items():
+            right[way] += causes[number - 1] == words[guess(number, len(words))]
+    chance = 1 / len(words)
+    assert max(right.values()) / STUDENTS < chance + 4 * (chance * (1 - chance) / STUDENTS) ** 0.5
+
+
+def calls_in(path: Path) -> list[str]:
+    if path.with_suffix(".log").read_text().startswith("#"):
+        return [call.name for call in calls_of(path)]
+    return path.with_suffix(".log").read_text().split()
+
+
+#: What somebody may look for in a log without the capture: the nearest log that is known decides.
+LOG_FEATURES: Mapping[str, Callable[[Path], Sequence[float | str]]] = {
+    "which calls": lambda path: sorted(set(calls_in(path))),
+    "the last calls": lambda path: calls_in(path)[-7:],
+    "how many calls": lambda path: [len(calls_in(path))],
+    "how many corks": lambda path: [calls_in(path).count("cork")],
+    "how many bytes": lambda path: [len(path.with_suffix(".log").read_bytes())],
+    "all calls": calls_in,
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in IDS if (ROOT / f"solutions/{name}/captures/1.log").is_file()]
+)
+def test_log_alone_tells_nothing(name: str) -> None:
+    """A thousand students, each of whom knows the logs and the causes of ten others."""
+    own = assessed(name)
+    rng = random.Random(name)
+    for feature, look in LOG_FEATURES.items():
+        seen = {path: look(path) for path in own.captures}
+        right = 0
+        for _ in range(STUDENTS):
+            mine, *others = rng.sample(own.captures, KNOWN + 1)
+            alike = [path for path in others if seen[path] == seen[mine]] or others
+            guess = Counter(cause_of(path) for path in alike).most_common(1)[0][0]
+            right += guess == cause_of(mine)
+        # There are 48 captures, so that chance alone makes the share differ from a third.
+        assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature
