@@ -65,9 +65,7 @@ MUTANTS = {
     ),
     "blames-the-wrong-one": Mutant(
         16.0,
-        then={
-            "q5-answer": 'q5_reason = "segment-lost" if q5_reason[-1] != "t" else "sender-idle"'
-        },
+        then={"q5-answer": 'q5_reason = "segment-lost" if q5_reason[-1] != "t" else "sender-idle"'},
     ),
     "counts-the-greeting": Mutant(
         17.0,

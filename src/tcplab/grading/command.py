@@ -14,6 +14,14 @@ INTO: Final = "handout/{assignment}/{student}.zip"
 
 def add_commands(commands: Any) -> None:
     """Adds the instructor's commands to those of `tcplab`."""
+    _add_grade(commands)
+    _add_draw(commands)
+    _add_handout(commands)
+    _add_try(commands)
+    _add_new(commands)
+
+
+def _add_grade(commands: Any) -> None:
     words = "grade all submissions of an assignment, in sandboxes, and write the report"
     grade = commands.add_parser("grade", help=words, description=words)
     grade.add_argument("assignment", help="such as ps5")
@@ -35,6 +43,8 @@ def add_commands(commands: Any) -> None:
     grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     grade.set_defaults(action=_grade)
 
+
+def _add_draw(commands: Any) -> None:
     words = "make numbers and captures that are this course's own, of its secret"
     draw = commands.add_parser("draw", help=words, description=words)
     draw.add_argument("assignments", nargs="*", help="such as ps5 (default: all)")
@@ -52,6 +62,8 @@ def add_commands(commands: Any) -> None:
     draw.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     draw.set_defaults(action=_draw)
 
+
+def _add_handout(commands: Any) -> None:
     words = "copy a released exercise for each student, with their own captures and no others"
     handout = commands.add_parser("handout", help=words, description=words)
     handout.add_argument("assignment", help="such as ps5")
@@ -64,6 +76,8 @@ def add_commands(commands: Any) -> None:
     handout.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     handout.set_defaults(action=_hand_out)
 
+
+def _add_try(commands: Any) -> None:
     words = "judge an assignment's solution, the untouched exercise and its mutants"
     trial = commands.add_parser("try-assignment", help=words, description=words)
     trial.add_argument("assignment")
@@ -72,6 +86,8 @@ def add_commands(commands: Any) -> None:
     trial.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     trial.set_defaults(action=_try)
 
+
+def _add_new(commands: Any) -> None:
     words = "make the source folder of an assignment of your own"
     new = commands.add_parser("new-assignment", help=words, description=words)
     new.add_argument("name", help="letters, digits, - and _")
