@@ -102,3 +102,19 @@ def test_recordings_are_small_and_name_their_machine() -> None:
         origin = recordings.decode(record["result"]).provenance
         assert {"kernel", "cpu", "measured_at"} <= set(origin), path
         assert "recorded" not in origin, f"{path} is a recording of a recording"
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_each_answer_of_the_quiz_is_explained(path: Path) -> None:
+    text = "\n\n".join(cells(nbformat.read(path, as_version=4), "markdown"))
+    quiz = text.partition("## Check yourself")[2].partition("\n## ")[0]
+    questions = re.split(r"^\*\*\d\.\*\*", quiz, flags=re.MULTILINE)[1:]
+    assert len(questions) >= 4
+    for question in questions:
+        # Markdown inside the fold needs empty lines around it.
+        answers = re.findall(r"<summary>(.+?)</summary>\n\n(.+?)\n\n</details>", question, re.S)
+        assert len(answers) == question.count("<details>") >= 3
+        assert sum(why.startswith("Right") for _answer, why in answers) == 1
+        assert all(len(why) > 5 for _answer, why in answers)
+    recalled = [each for each in questions if re.match(r"\s*\((Primer|Lesson \d\d)\)", each)]
+    assert path.stem == "primer" or len(recalled) >= (1 if path.stem.startswith("00") else 2)
