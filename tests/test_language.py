@@ -20,6 +20,7 @@ SOURCES = [
     *PYTHON,
     *sorted((ROOT / "src").rglob("*.[ch]")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "lessons").rglob("*.ipynb")),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
 ]
