@@ -92,12 +92,6 @@ def test_the_result_as_table_json_and_recording(capsys: pytest.CaptureFixture[st
     assert '"experiment": "diagnosis"' in as_json(result)
     again = recordings.decode(recordings.encode(result))
     assert again.rows() == result.rows()
-    assert len(result.packets(first=1, count=3).rows) == 3
-    picture = figures.data_per_segment(result)
-    assert "of what passes is headers" in picture.title
-    assert sum(row["segments"] for row in picture.table.rows) == len(result.sent)
-    with pytest.raises(ValueError, match="first=0, count=10: there are packets 1 to"):
-        result.packets(first=0)
     assert main(["run", "diagnosis", "--program", "ticker"]) == 0
     assert capsys.readouterr().out.startswith("program")
     assert main(["run", "diagnosis", "--source", "none.c"]) == 2

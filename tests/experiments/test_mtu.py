@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tcplab.experiments import as_json, mtu, packet_headers, path_mtu, recordings, table
+from tcplab.experiments import as_json, mtu, path_mtu, recordings, table
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,6 @@ def test_json_provenance_and_recording(one: mtu.Mtu) -> None:
         (lambda: mtu.measure(runs=0), "runs=0 must be"),
         (lambda: mtu.measure(wire_mtus=[9001]), "wire_mtus=9001 must be"),
         (lambda: mtu.measure(rate_mbit=0), "rate_mbit=0 must be a number from 1 to 1000"),
-        (lambda: packet_headers.measure(127), "mtu_bytes=127 must be"),
         (lambda: path_mtu.measure(1500), "path_mtu=1500 must be a whole number from 576 to 1499"),
         (
             lambda: path_mtu.measure(variants=["magic"]),  # type: ignore[list-item]
@@ -65,14 +64,6 @@ def test_json_provenance_and_recording(one: mtu.Mtu) -> None:
 def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_packet_taken_apart_is_as_long_as_the_mtu() -> None:
-    parts = packet_headers.measure(9000)
-    assert parts.packet_bytes == 9000
-    assert parts.data_bytes == 8948
-    assert parts.mss_option_bytes == 8960
-    assert recordings.decode(recordings.encode(parts)) == parts
 
 
 def test_a_wish_that_is_too_large_for_the_path_does_not_help() -> None:

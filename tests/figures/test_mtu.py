@@ -53,7 +53,6 @@ def paths() -> PathMtu:
 PICTURES = {
     "sweep": lambda: figures.mtu_sweep(sweep()),
     "headers": lambda: figures.headers(sweep()),
-    "sizes": lambda: figures.segment_sizes(sweep(), 1500),
     "paths": lambda: figures.path_mtu(paths()),
 }
 
@@ -85,17 +84,6 @@ def test_header_shares_are_on_the_derived_curve() -> None:
     assert "94.0 % are data with MTU 1500" in picture.title.replace("\N{NO-BREAK SPACE}", " ")
     with pytest.raises(ValueError, match="nothing was measured on the wire"):
         figures.headers(Mtu(sweep().loopback, {}))
-
-
-def test_segment_sizes_with_and_without_offload() -> None:
-    picture = figures.segment_sizes(sweep(), 1500)
-    assert picture.title == (
-        "The same 1,000,000 bytes: 691 packets of at most 1,448 bytes without offload,"
-        " 16 of up to 65,160 with it"
-    )
-    assert [each["captured_packets"] for each in picture.table.rows] == [691, 16]
-    with pytest.raises(KeyError):
-        figures.segment_sizes(sweep(), 1501)
 
 
 def test_dropped_segments_have_their_own_mark() -> None:

@@ -10,7 +10,7 @@ import statistics
 import pytest
 from tests.nonempty import each
 
-from tcplab.experiments import maxseg, mtu, packet_headers, path_mtu
+from tcplab.experiments import maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
 
 
@@ -31,15 +31,6 @@ def paths() -> path_mtu.PathMtu:
 
 def best(row: mtu.LoopbackMtu) -> float:
     return max(row.mb_per_s)
-
-
-def test_a_packet_taken_apart() -> None:
-    parts = packet_headers.measure()
-    assert [part.bytes for part in parts.full] == [20, 20, 1, 1, 10, 1448]
-    assert parts.full[4].name == "option Timestamp"
-    assert parts.packet_bytes == 1500
-    assert parts.mss_option_bytes == 1460
-    assert sum(part.bytes for part in parts.syn) == 60
 
 
 def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:

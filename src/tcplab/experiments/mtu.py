@@ -5,8 +5,8 @@ his loopback interface down to its MTU; the author of a ChinaUnix blog (2006) se
 every large segment of his captures. Both are measured here, with and without what has been added
 since, segmentation offload.
 
-The parts of a packet are in packet_headers, the kernel's own account of the MSS in maxseg, and a
-smaller MTU in the middle of the path in path_mtu.
+The kernel's own account of the MSS is in maxseg, a smaller MTU in the middle of the path in
+path_mtu.
 """
 
 from __future__ import annotations

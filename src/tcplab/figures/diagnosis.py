@@ -1,11 +1,9 @@
-"""Lesson 08: the packets of a slow program, the sizes of its segments, and the cause."""
+"""Lesson 08: the packets of a slow program, and the cause."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import statistics
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
@@ -15,7 +13,7 @@ from tcplab.figures.curves import steps
 from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, look_of, ms, some
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
-from tcplab.tables import Column, Table, digits
+from tcplab.tables import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from tcplab.experiments.diagnosis import Diagnosis
     from tcplab.segments import SegmentArray
 
-__all__ = ["cause", "data_per_segment", "symptom"]
+__all__ = ["cause", "symptom"]
 
 _HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
 _HERE: Final = Style(style.VERMILION, "//", "")
@@ -163,76 +161,6 @@ def _draw_excess(axes: Axes, case: Diagnosis) -> None:
 def _here_and_needed(axes: Axes) -> None:
     axes.set_yticks([0, 1], ["here", "needed"], fontsize=TEXT)
     axes.set_ylim(1.5, -0.5)
-
-
-# ---- the segments --------------------------------------------------------------------------------
-
-_COLUMNS: Final = (
-    Column("bytes", "data (bytes)"),
-    Column("segments", "segments", ",d"),
-    Column("share", "of the segments", ".0%"),
-    Column("header_share", "headers' share of these frames", ".0%"),
-)
-_MOST_DRAWN: Final = 240
-_BINS: Final = (1, 2, 10, 100, 500, 1000, 1447, 1448)
-
-
-@drawing()
-def data_per_segment(case: Diagnosis) -> Picture:
-    """The data of each segment in the order of departure, and a table of the sizes."""
-    sizes = some(case.sent["payload_bytes"].tolist(), _NOTHING_SENT)
-    median = statistics.median_low(sizes)
-    total = sum(sizes)
-    headers = len(sizes) * _HEADERS
-    title = (
-        f"{case.program}: {count(len(sizes), 'segment')} for {total:,} bytes, half of them with at"
-        f" most {count(median, 'byte')};"
-        f" {headers / (headers + total):.0%} of what passes is headers"
-    )
-    figure, axes = style.new_axes((0.085, 0.11, 0.9, 0.74), grid="y")
-    drawn = sizes[:_MOST_DRAWN]
-    numbers = range(1, len(drawn) + 1)
-    axes.vlines(numbers, 0, drawn, color=style.BLUE, lw=2.2 if len(drawn) > 100 else 5)
-    axes.plot(numbers, drawn, "o", ms=4, color=style.BLUE)
-    axes.axhline(1448, color=style.VERMILION, ls="--", lw=2)
-    look: dict[str, Any] = {"ha": "right", "color": style.ink(style.VERMILION)}
-    words = "a full segment: 1448 bytes"
-    axes.text(0.99, 1448 * 1.2, words, transform=axes.get_yaxis_transform(), **look)
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_yticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
-    axes.set(ylim=(0, 4000), xlim=(0, len(drawn) + 1))
-    axes.set_ylabel("data in the segment (bytes, logarithmic)")
-    more = f" (the first {len(drawn)} of {len(sizes)})" if len(sizes) > len(drawn) else ""
-    axes.set_xlabel(f"segment, in order of departure{more}")
-    alt = (
-        f"Stem plot of the data in each segment of {case.program}, smallest {min(sizes)}, median"
-        f" {median:,.0f}, largest {max(sizes):,} bytes, {len(sizes):,} segments in all. {title}."
-    )
-    return Picture(figure, title, alt, Table(_COLUMNS, _size_rows(sizes)))
-
-
-def _size_rows(sizes: Sequence[int]) -> list[dict[str, str | float | int]]:
-    """The number of segments per size: single sizes where few occur, else ranges."""
-    kinds = sorted(set(sizes))
-    if len(kinds) <= 8:
-        ranges = [(kind, kind) for kind in kinds]
-    else:
-        edges = [*_BINS, max(kinds[-1], _BINS[-1]) + 1]
-        ranges = [(low, high - 1) for low, high in itertools.pairwise(edges)]
-    rows: list[dict[str, str | float | int]] = []
-    for low, high in ranges:
-        inside = [size for size in sizes if low <= size <= high]
-        if inside:
-            headers = len(inside) * _HEADERS
-            rows.append(
-                {
-                    "bytes": str(low) if low == high else f"{low} to {high}",
-                    "segments": len(inside),
-                    "share": len(inside) / len(sizes),
-                    "header_share": headers / (headers + sum(inside)),
-                }
-            )
-    return rows
 
 
 # ---- the cause -----------------------------------------------------------------------------------

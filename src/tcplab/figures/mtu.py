@@ -1,4 +1,4 @@
-"""Lesson 03: the cost of a packet's size, its size in a capture, and the black hole."""
+"""Lesson 03: the cost of a packet's size, and the black hole."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tcplab.figures import style
 from tcplab.figures.bars import named_once
 from tcplab.figures.style import SMALL, TEXT, Picture, count, drawing, ms, some
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Column, Table
+from tcplab.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["headers", "mtu_sweep", "path_mtu", "segment_sizes"]
+__all__ = ["headers", "mtu_sweep", "path_mtu"]
 
 #: Line style, marker and colour for offload off and on.
 _LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLUE)}
@@ -124,54 +124,6 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
         words = f"MTU {mtu}:\n{percent:.1f} %"
         below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
         axes.annotate(words, (size, percent), (0, -16), fontsize=TEXT, **below)
-
-
-@drawing()
-def segment_sizes(result: Mtu, mtu_bytes: int = 1500) -> Picture:
-    """The packets of the same data as a capture shows them, with and without offload.
-
-    Args:
-        result: with offload on and off.
-        mtu_bytes: one of the MTUs.
-
-    Raises:
-        KeyError: this MTU was not measured with and without offload.
-    """
-    rows = {offload: result.of(mtu_bytes, offload=offload) for offload in (False, True)}
-    without, together = rows[False], rows[True]
-    total = int(without.captured_bytes.sum())
-    finding = (
-        f"The same {total:,} bytes: {count(len(without.captured_bytes), 'packet')} of at most"
-        f" {without.largest_captured_bytes:,} bytes without offload,"
-        f" {len(together.captured_bytes):,} of up to {together.largest_captured_bytes:,} with it"
-    )
-    figure, axes = style.new_axes((0.09, 0.12, 0.88, 0.71), grid="both")
-    for offload, row in rows.items():
-        _line, _marker, colour = _LOOKS[offload]
-        ends = row.captured_bytes.cumsum() / 1000
-        starts = ends - row.captured_bytes / 1000
-        label = _offload_name(offload)
-        axes.hlines(row.captured_bytes, starts, ends, color=colour, lw=5, label=label)
-        if offload:  # too many to be told apart without
-            axes.plot(starts, row.captured_bytes, "|", ms=14, mew=1.2, color="black")
-    axes.axhline(mtu_bytes, color=style.GREY, ls=":", lw=2)
-    axes.text(total / 1000, mtu_bytes * 1.06, f"MTU {mtu_bytes}", ha="right", fontsize=TEXT)
-    axes.set(yscale="log", ylim=(100, 200_000))
-    ticks = [100, 1000, 1448, 10_000, 65_536]
-    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-    axes.set_yticks([], minor=True)
-    axes.set_xlabel("place in the stream (kB); offload on: a stroke at each packet")
-    axes.set_ylabel("data in the packet (bytes)")
-    axes.legend(loc="lower right")
-    alt = f"Packets of a capture as strokes at the height of their size. {finding}."
-    columns = (
-        Column("variant", "capture"),
-        Column("captured_packets", "packets", ",d"),
-        Column("largest_captured_bytes", "largest (bytes)", ",d"),
-        Column("captured_payload_bytes", "data in all (bytes)", ",d"),
-        Column("mss_bytes", "MSS (bytes)", ",d"),
-    )
-    return Picture(figure, finding, alt, Table(columns, [each.row() for each in rows.values()]))
 
 
 @drawing()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -115,6 +116,7 @@ def measure_zero_window(
     pause_ms: Annotated[float, Between(300, 10_000, "ms")] = 1500,
     rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes")] = 16_384,
     rtt_ms: Annotated[float, Between(0, 500, "ms")] = 10,
+    network: Lab | None = None,
 ) -> ZeroWindow:
     """A receiver that stops reading: its window closes, is probed, and opens again.
 
@@ -122,10 +124,11 @@ def measure_zero_window(
         pause_ms: time during which the receiver does not read.
         rcvbuf_bytes: SO_RCVBUF to ask for.
         rtt_ms: round-trip time of the wire.
+        network: a laboratory of its own unless given.
     """
     from tcplab.timeline.sockets import read_options
 
-    with Lab(rtt_ms=rtt_ms) as lab:
+    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         with (
             lab.client.capture() as capture,
             connection(lab, before=rcvbuf_bytes) as (sender, receiver),

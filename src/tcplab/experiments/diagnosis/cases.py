@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 from tcplab.errors import LabError
 from tcplab.experiments.mode import recorded_note
 from tcplab.models import bdp_bytes, goodput_mbyte_s
-from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray, flag_names
+from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
 from tcplab.tables import Column, Table, digits
 from tcplab.timeline import Exchange, Timeline
 
@@ -191,40 +191,6 @@ class Diagnosis(ABC):
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))
-
-    def packets(self, first: int = 20, count: int = 10) -> Table:
-        """Some packets on the sender's interface, each with the time since the one before.
-
-        Args:
-            first: index of the first, 1 or more.
-            count: how many at the most.
-
-        Raises:
-            ValueError: there are no such packets.
-        """
-        if not 1 <= first < len(self.segments) or count < 1:
-            last = len(self.segments) - 1
-            raise ValueError(f"first={first}, count={count}: there are packets 1 to {last}")
-        rows = self.segments[first - 1 : first + count]
-        return Table(
-            [
-                Column("packet", "packet", "d"),
-                Column("since_ms", "ms since the one before", ".3f"),
-                Column("direction", "direction"),
-                Column("payload_bytes", "data (bytes)", "d"),
-                Column("flags", "flags"),
-            ],
-            [
-                {
-                    "packet": first + i,
-                    "since_ms": (int(row["time_ns"]) - int(before["time_ns"])) / 1e6,
-                    "direction": ("client → server", "server → client")[row["direction"]],
-                    "payload_bytes": int(row["payload_bytes"]),
-                    "flags": flag_names(int(row["flags"])),
-                }
-                for i, (before, row) in enumerate(itertools.pairwise(rows))
-            ],
-        )
 
     def timeline(self) -> Timeline:
         """Writes, segments and ACKs of the data's sender, with the reason for each wait."""
