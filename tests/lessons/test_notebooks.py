@@ -52,6 +52,14 @@ def test_lesson_has_every_part(notebook: Any) -> None:
     assert "In this lesson we" in "\n".join(cells(notebook, "markdown"))
 
 
+def test_contents_lead_to_every_section(notebook: Any) -> None:
+    contents = notebook.cells[0].source.partition("**Contents.**")[2].partition("\n\n")[0]
+    sections = [title for level, title in headings(notebook) if level == 2]
+    # As JupyterLab makes its anchors.
+    anchors = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
+    assert re.findall(r"\]\(<?#([^>]+?)>?\)(?: ·|$)", contents, re.MULTILINE) == anchors
+
+
 def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
     assert max(len(source.splitlines()) for source in cells(notebook, "code")) <= 10
 
