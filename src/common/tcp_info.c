@@ -7,6 +7,7 @@
 #include "socket_options.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -146,6 +147,15 @@ static struct {
     sem_t stop;
 } sampler;
 
+/* The memory that the send buffer takes, by which the kernel blocks a writer: "w" of ss -m. */
+static int64_t send_buffer_used(int fd) {
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof memory;
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &size) < 0)
+        fail("SO_MEMINFO");
+    return memory[SK_MEMINFO_WMEM_QUEUED];
+}
+
 static void print_sample(int64_t since_start_ns) {
     static const char *const names[] = {
         "snd_cwnd", "snd_ssthresh", "unacked",     "snd_wnd_bytes", "notsent_bytes",
@@ -156,6 +166,7 @@ static void print_sample(int64_t since_start_ns) {
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
     json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
+    json_int(&j, "sndbuf_used_bytes", send_buffer_used(sampler.fd));
     json_finish(&j);
 }
 

@@ -4,8 +4,9 @@
  *     udpsource [-s SIZE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
  *
  * The UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and 2.3:
- * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000. UDP does not report what
- * it loses, so every datagram carries its number, and the sink counts.
+ * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000, with the send buffer that
+ * the kernel gives. UDP does not report what it loses, so every datagram carries its number, and the
+ * sink counts.
  *
  * The end has to survive loss too: the source repeats an end marker, which carries the number of
  * datagrams sent, until the sink answers it with the number that arrived.
@@ -43,7 +44,7 @@ struct header {
 enum { MAX_PAYLOAD = 65507, MAX_SEGMENTS = 64, END_INTERVAL_MS = 20 };
 
 static const char *port = "9000";
-static int64_t datagram_bytes = 1440, sndbuf_bytes = 32768, count = 5000;
+static int64_t datagram_bytes = 1440, sndbuf_bytes, count = 5000; /* 0: the kernel's buffer */
 static double pace_mbit = INFINITY;
 static bool gso;
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from tcplab.experiments.progress import Rounds, in_rounds, one_by_one
@@ -42,6 +44,22 @@ def test_nothing_is_drawn_but_on_a_terminal(capfd: pytest.CaptureFixture[str]) -
     with Rounds(2, "test") as rounds:
         list(rounds)
     assert capfd.readouterr() == ("", "")
+
+
+def test_notebook_shows_the_rounds_while_they_run() -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    loop = """
+    from tcplab.experiments.progress import Rounds
+    with Rounds(2, "test") as rounds:
+        for number in rounds:
+            assert rounds._line is not None
+    """
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(loop))])
+    done = NotebookClient(notebook, timeout=60).execute()
+    (output,) = done.cells[0].outputs
+    assert output["data"] == {"text/plain": ""}  # nothing is left of "test: 2 of 2"
 
 
 def test_no_rounds() -> None:

@@ -38,10 +38,10 @@ def sweep() -> buffers.Sweep:
 def limits() -> buffers.Limits:
     return buffers.Limits(
         [
-            buffers.Limit("receive buffer", 3.2, 8688, 17_376, 8688, 26_064, 0.97, 0, 1),
-            buffers.Limit("send buffer", 4.0, 11_584, 23_168, 80_512, 0, 0, 0, 0.99),
-            buffers.Limit("network", 18.8, 123_080, 130_320, 286_848, 147_696, 0, 0, 1),
-            buffers.Limit("application", 0.5, 0, 14_480, 80_512, 0, 0, 0, 0.33),
+            buffers.Limit("receive buffer", 3.2, 8688, 17_376, 8688, 26_064, 0.8, 0.97, 0, 1),
+            buffers.Limit("send buffer", 4.0, 11_584, 23_168, 80_512, 0, 0.9, 0, 0, 0.99),
+            buffers.Limit("network", 18.8, 123_080, 130_320, 286_848, 147_696, 0.8, 0, 0, 1),
+            buffers.Limit("application", 0.5, 0, 14_480, 80_512, 0, 0, 0, 0, 0.33),
         ],
         {},
     )
@@ -160,7 +160,7 @@ def test_sweep_names_knees_and_worst_point() -> None:
 
 def test_limits_count_recognised_bounds() -> None:
     assert "4 of 4 slow transfers" in MADE["buffer_limits"]().title
-    wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0.9, 0, 1)
+    wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0, 0.9, 0, 1)
     assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
 
 

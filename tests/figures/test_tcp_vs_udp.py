@@ -26,7 +26,17 @@ def table_row(server: Server, protocol: Protocol, size: int, times: float = 1) -
     udp = protocol == "udp"
     rate = times * (RATES["bsd"] if udp and server != "sparc" else RATES[server])
     runs = [
-        Run(0.01, 0.001, 0.008, rate * part, rate / 2, 700 if udp else None, 700, 5000)
+        Run(
+            0.01,
+            0.001,
+            0.008,
+            rate * part,
+            rate / 2,
+            700 if udp else None,
+            700,
+            5000,
+            None if udp else 0,
+        )
         for part in (0.5, 1, 2)
     ]
     return TableRow(server, protocol, size, 5000, runs)

@@ -1,4 +1,4 @@
-"""Rounds of a long measurement: progress on a terminal, and Ctrl-C keeps what was measured."""
+"""Rounds of a long measurement: progress is shown, and Ctrl-C keeps what was measured."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Rounds:
         rounds.interrupted  # the learner had enough after rounds.done of them
 
     A Ctrl-C after the first complete round ends the ``with`` statement quietly; before that there
-    is nothing to show and KeyboardInterrupt goes on. The bar is drawn on a terminal's stderr only:
-    a notebook shows nothing there, and a log file gets no control characters.
+    is nothing to show and KeyboardInterrupt goes on. The bar is drawn on a terminal's stderr; a
+    notebook has a line below the cell, which is empty in the end; a log file gets nothing.
 
     Args:
         total: rounds that are planned, at least 1.
@@ -52,12 +52,19 @@ class Rounds:
         self.done = 0
         self.interrupted = False
         self._bar: tqdm[None] | None = None
+        self._line: Any = None
 
     def __enter__(self) -> Rounds:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(total=self.total, desc=self.name, unit="round", leave=False)
+        elif _in_notebook():
+            from IPython import display
+
+            handle: Any = display.DisplayHandle  # without types
+            self._line = handle()
+            self._line.display({"text/plain": f"{self.name} …"}, raw=True)
         return self
 
     def __iter__(self) -> Iterator[int]:
@@ -66,6 +73,7 @@ class Rounds:
             self.done += 1
             if self._bar is not None:
                 self._bar.update()
+            self._say(f"{self.name}: {self.done} of {self.total}")
             if Rounds.watch is not None:
                 Rounds.watch(self.done, self.total)
 
@@ -77,8 +85,23 @@ class Rounds:
     ) -> bool:
         if self._bar is not None:
             self._bar.close()
+        self._say("")
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted
+
+    def _say(self, words: str) -> None:
+        if self._line is not None:
+            self._line.update({"text/plain": words}, raw=True)
+
+
+def _in_notebook() -> bool:
+    """True where somebody may read below the cell, not in a panel's worker or a test."""
+    if "ipykernel" not in sys.modules or Rounds.watch is not None:
+        return False
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return getattr(shell, "kernel", None) is not None
 
 
 def in_rounds(

@@ -27,7 +27,7 @@ _CURVES: Final = (
     (style.ORANGE, "v", "-"),
     (style.BLACK, "P", "--"),
 )
-_HELD: Final = "what the send buffer holds, by the model"
+_HELD: Final = "what the send buffer holds of full segments, by the model"
 _LIMITS: Final = (
     ("in_flight_bytes", Style(style.BLUE, "", "in flight")),
     ("peer_window_bytes", Style(style.VERMILION, "//", "receiver's window")),
@@ -80,7 +80,7 @@ def _sweep_finding(result: Sweep) -> str:
     knees = ", ".join(
         f"{_size(result.knee_bytes(rtt_ms))} at {rtt_ms:g} ms" for rtt_ms in result.rtts_ms
     )
-    bound = "window" if result.side == "receive" else "what the buffer holds"
+    bound = "window" if result.side == "receive" else "what the buffer holds of full segments"
     return (
         f"Throughput is {bound} / RTT until the wire is full: that takes {knees};"
         f" with {small.requested_bytes:,} bytes asked for at {small.rtt_ms:g} ms it is"
@@ -116,11 +116,15 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
     right = sum(_agrees(each.case, each.verdict) for each in result.variants)
     title = "Which bound does the data in flight meet?"
     if reveal:
-        title += f" TCP_INFO names the limit of {right} of {len(result.variants)} slow transfers"
+        title += (
+            f" The kernel's numbers name the limit of {right} of {len(result.variants)}"
+            " slow transfers"
+        )
     words = "; ".join(
         f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
         f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
-        f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}"
+        f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}, send buffer full"
+        f" {each.sndbuf_full_share:.0%} of the time"
         + (f", so {each.verdict}" if reveal else "")
         for each in result.variants
     )

@@ -67,7 +67,8 @@ class TcpBulkResult:
     source: TcpSource  #: The sender's report
     sink: TcpSink  #: The receiver's report
     #: TCP_INFO of the sender over time, if asked for: "sample_s" since the start, "snd_cwnd",
-    #: "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...
+    #: "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...; and of the send
+    #: buffer "sndbuf_bytes" and "sndbuf_used_bytes" (SO_MEMINFO)
     samples: Sequence[Mapping[str, Any]]
 
 
@@ -255,8 +256,8 @@ def udp_bulk(
     *,
     datagram_bytes: int = 1440,
     count: int = 5000,
-    sndbuf_bytes: int | None = 32768,
-    rcvbuf_bytes: int | None = 32768,
+    sndbuf_bytes: int | None = None,
+    rcvbuf_bytes: int | None = 5000 * 1440,
     pace_mbit: float | None = None,
     gso: bool = False,
     gro: bool = False,

@@ -7,11 +7,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from tcplab.programs import SocketOptions
+
+_SO_MEMINFO: Final = 55  # of asm-generic/socket.h, since Linux 4.12
 
 # struct tcp_info of linux/tcp.h: bytes, then words of the width of their group.
 _BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
@@ -51,6 +53,12 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
     return {"time_ns": time.time_ns(), **info}
 
 
+def read_send_buffer(sock: socket.socket) -> dict[str, int]:
+    """Size of the send buffer and what is taken of it: tb and w of `ss -m` (SO_MEMINFO)."""
+    memory = struct.unpack("9I", sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
+    return {"sndbuf_bytes": memory[3], "sndbuf_used_bytes": memory[5]}
+
+
 def read_options(sock: socket.socket) -> SocketOptions:
     """Options of a connected TCP socket, as in the reports of the C programs."""
     congestion = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
@@ -70,18 +78,25 @@ def read_options(sock: socket.socket) -> SocketOptions:
 
 
 @contextmanager
-def sampling(sock: socket.socket, interval_ms: float = 1.0) -> Iterator[list[dict[str, int]]]:
+def sampling(
+    sock: socket.socket,
+    interval_ms: float = 1.0,
+    read: Callable[[socket.socket], dict[str, int]] = read_tcp_info,
+) -> Iterator[list[dict[str, int]]]:
     """Samples TCP_INFO at an interval, in a thread, while the body of a with statement runs.
+
+    Args:
+        read: takes one sample.
 
     Yields:
         The list that fills up; complete after the body.
     """
-    samples = [read_tcp_info(sock)]
+    samples = [read(sock)]
     stop = threading.Event()
 
     def work() -> None:
         while not stop.wait(interval_ms / 1000):
-            samples.append(read_tcp_info(sock))
+            samples.append(read(sock))
 
     thread = threading.Thread(target=work, name="tcp_info", daemon=True)
     thread.start()
@@ -90,4 +105,4 @@ def sampling(sock: socket.socket, interval_ms: float = 1.0) -> Iterator[list[dic
     finally:
         stop.set()
         thread.join()
-        samples.append(read_tcp_info(sock))
+        samples.append(read(sock))

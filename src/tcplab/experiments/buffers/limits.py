@@ -20,9 +20,7 @@ from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
 Case = Literal["receive buffer", "send buffer", "network", "application"]
-Verdict = Literal[
-    "receive window", "congestion window", "application", "send buffer or application"
-]
+Verdict = Literal["receive window", "congestion window", "application", "send buffer"]
 CASES: Final[tuple[Case, ...]] = get_args(Case)
 
 
@@ -36,6 +34,9 @@ class Limit(Variant):
     cwnd_bytes: float  #: the congestion window
     peer_window_bytes: float  #: the receiver's window
     unsent_bytes: float  #: written, and not sent yet
+    #: samples in which the send buffer was full: more than two thirds taken, until which the kernel
+    #: does not wake a blocked writer (sk_stream_is_writeable); 0 to 1
+    sndbuf_full_share: float
     rwnd_share: float  #: of the busy time, what the receiver's window is blamed for
     sndbuf_share: float  #: of the busy time, what the send buffer is blamed for
     busy_share: float  #: of the whole time, when data was outstanding
@@ -47,9 +48,8 @@ class Limit(Variant):
             return "receive window"
         if self.unsent_bytes > MSS_BYTES:
             return "congestion window"
-        # Nothing waits to be sent: the writer is late. One that is blocked for want of room
-        # goes on as soon as an ACK makes some, so that data is outstanding all the time.
-        return "application" if self.busy_share < 0.75 else "send buffer or application"
+        # Nothing waits to be sent: the writer is late, for want of room or of data.
+        return "send buffer" if self.sndbuf_full_share > 0.25 else "application"
 
     def row(self) -> dict[str, Any]:
         """The fields and the verdict."""
@@ -66,6 +66,7 @@ class Limits(Result[Limit]):
         Column("peer_window_bytes", "peer's window", ",.0f"),
         Column("cwnd_bytes", "congestion window", ",.0f"),
         Column("unsent_bytes", "written, unsent", ",.0f"),
+        Column("sndbuf_full_share", "send buffer full", ".0%"),
         Column("rwnd_share", "rwnd_limited", ".0%"),
         Column("sndbuf_share", "sndbuf_limited", ".0%"),
         Column("busy_share", "busy", ".0%"),
@@ -113,13 +114,16 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
 
 def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
     """Writes a little, pauses for three round-trip times, and is never stopped by anything."""
-    from tcplab.timeline.sockets import read_tcp_info, sampling
+    from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
+
+    def read(sock: socket.socket) -> dict[str, int]:
+        return read_tcp_info(sock) | read_send_buffer(sock)
 
     with connection(lab) as (sender, receiver):
         reader = threading.Thread(target=read_all, args=(receiver,), daemon=True)
         reader.start()
         start, count = time.monotonic(), 0
-        with sampling(sender, rtt_ms / 4) as samples:
+        with sampling(sender, rtt_ms / 4, read) as samples:
             while time.monotonic() < start + seconds:
                 sender.sendall(bytes(buffer_bytes // 2))
                 count += buffer_bytes // 2
@@ -151,6 +155,9 @@ def _limit_from(
         cwnd_bytes=median(lambda each: each["snd_cwnd"] * MSS_BYTES),
         peer_window_bytes=median(lambda each: each["snd_wnd_bytes"]),
         unsent_bytes=median(lambda each: each["notsent_bytes"]),
+        sndbuf_full_share=statistics.fmean(
+            3 * each["sndbuf_used_bytes"] > 2 * each["sndbuf_bytes"] for each in late
+        ),
         rwnd_share=info["rwnd_limited_us"] / busy_us,
         sndbuf_share=info["sndbuf_limited_us"] / busy_us,
         busy_share=min(info["busy_time_us"] / 1e6 / wall_s, 1.0),

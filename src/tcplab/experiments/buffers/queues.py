@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
-from tcplab.errors import LabError
 from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import Rounds
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import serialisation_ms
-from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, small_writes, tcp_bulk
+from tcplab.programs import RunOptions, SinkOptions, small_writes, tcp_bulk
 from tcplab.tables import Column
 
 
@@ -76,56 +76,56 @@ def measure_queues(
     ),
     rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 10,
     rtt_ms: Annotated[float, Between(1, 500, "ms")] = 20,
-    duration_s: Annotated[float, Between(0.5, 60, "s")] = 2.0,
+    duration_s: Annotated[float, Between(0.5, 60, "s")] = 20.0,
 ) -> Queues:
     """Bufferbloat: a transfer through queues of several lengths, and a small request beside it.
+
+    The transfers run at the same time, each over a wire of its own, which they wait for nearly all
+    of the time.
 
     Args:
         variants: pairs of queue length (1 to 10^5 packets) and SO_RCVBUF (bytes, or None).
         rate_mbit: rate of the wire.
         rtt_ms: round-trip time of the idle wire.
-        duration_s: duration of each transfer.
+        duration_s: duration of the transfers; TCP needs some 20 s to fill a queue of 1000 packets.
     """
     for packets, size in variants:
         whole("queue_packets", packets, 1, 100_000)
         whole("rcvbuf_bytes", size or 1, 1, MOST_BYTES, unit=" bytes")
-    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
-        queues, done = one_by_one(
-            "bufferbloat",
-            variants,
-            lambda variant: _queue(lab, *variant, rate_mbit, rtt_ms, duration_s),
-        )
-        return Queues(queues, provenance(lab, **done), rate_mbit, rtt_ms)
+    with ExitStack() as stack:
+        labs = [
+            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=packets))
+            for packets, _size in variants
+        ]
+        threads = stack.enter_context(ThreadPoolExecutor(len(variants)))
+        running = [
+            threads.submit(_queue, lab, *variant, rate_mbit, rtt_ms, duration_s)
+            for lab, variant in zip(labs, variants, strict=True)
+        ]
+        with Rounds(int(duration_s) + 1, "bufferbloat, seconds") as seconds:
+            for _second in seconds:
+                wait(running, timeout=1)
+        queues = [each.result() for each in running]
+        return Queues(queues, provenance(labs[0], duration_s=duration_s), rate_mbit, rtt_ms)
 
 
 def _queue(
     lab: Lab, packets: int, size: int | None, rate_mbit: float, rtt_ms: float, duration_s: float
 ) -> Queue:
-    lab.link.update("client->server", queue_packets=packets)
-    lab.link.command("reset")
-    transfer: list[TcpBulkResult] = []
-
-    def send() -> None:
-        transfer.append(
-            tcp_bulk(
-                lab,
-                write_bytes=16_384,
-                duration_s=duration_s,
-                sndbuf_bytes=None,
-                rcvbuf_bytes=size,
-                interval_ms=25,
-                sink=SinkOptions(read_bytes=131_072),
-            )
+    with ThreadPoolExecutor(1) as beside:
+        transfer = beside.submit(
+            tcp_bulk,
+            lab,
+            write_bytes=16_384,
+            duration_s=duration_s,
+            sndbuf_bytes=None,
+            rcvbuf_bytes=size,
+            interval_ms=25,
+            sink=SinkOptions(read_bytes=131_072),
         )
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    time.sleep(0.6 * duration_s)
-    other = small_writes(lab, "writev", messages=3, writes=1, run=RunOptions())
-    thread.join()
-    if not transfer:
-        raise LabError(f"the transfer through the queue of {packets} packets failed")
-    (result,) = transfer
+        time.sleep(0.9 * duration_s)
+        other = small_writes(lab, "writev", messages=3, writes=1, run=RunOptions())
+        result = transfer.result()
     samples = samples_of(result)
     late = [each.rtt_ms for each in samples if each.time_s >= samples[-1].time_s / 2]
     counted = lab.link.counters()["client->server"]

@@ -18,6 +18,7 @@ from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
+from tcplab.models import goodput_mbyte_s
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
@@ -42,6 +43,7 @@ class Holding(Variant):
         return Variant.row(self) | {"segments": segments, "times": times}
 
 
+@dataclass(frozen=True, slots=True)
 class Held(Result[Holding]):
     """One send buffer, filled by writes of different sizes."""
 
@@ -54,32 +56,47 @@ class Held(Result[Holding]):
         Column("mbit", "Mbit/s", ".1f"),
     )
 
+    rate_mbit: float
+
+    @property
+    def goodput_mbit(self) -> float:
+        """The wire's rate for the application's data."""
+        return 8 * goodput_mbyte_s(self.rate_mbit)
+
 
 @experiment("send-buffer-held")
 def measure_held(
     writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = (
+        1440,
         1448,
         2896,
         4096,
+        8000,
+        8192,
         65_536,
     ),
     sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 8192,
-    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 20,
+    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 40,
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50,
 ) -> Held:
-    """Data that one send buffer holds, by the size of the writes that fill it.
+    """Data that one send buffer holds, by the size of the writes that fill it, and the throughput.
+
+    1440 bytes are Snader's write, 1448 a full segment, 8000 and 8192 are the sizes of which MSDN's
+    article on small data segments speaks: 80 records of 100 bytes, and the size of the buffer.
 
     Args:
         writes_bytes: sizes of one write.
         sndbuf_bytes: SO_SNDBUF to ask for.
         rtt_ms: round-trip time of the wire.
+        rate_mbit: rate of the wire.
     """
-    with Lab(rtt_ms=rtt_ms) as lab:
+    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
         holdings = []
         for size in writes_bytes:
             result = tcp_bulk(
                 lab,
                 write_bytes=size,
-                duration_s=0.3 + 0.01 * rtt_ms,
+                duration_s=0.4 + 0.02 * rtt_ms,
                 sndbuf_bytes=sndbuf_bytes,
                 rcvbuf_bytes=1_000_000,
                 interval_ms=rtt_ms / 4,
@@ -87,7 +104,7 @@ def measure_held(
             held = max(held_bytes(each) for each in result.samples)
             granted = result.source.sndbuf_granted_bytes
             holdings.append(Holding(size, granted, held, steady_mbit(result)))
-        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes))
+        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes), rate_mbit)
 
 
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------

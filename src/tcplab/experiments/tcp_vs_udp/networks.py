@@ -20,6 +20,9 @@ WIRE_MBIT: Final = 10
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
 #: 50 packets are 60 ms of full ones at 10 Mbit/s, and more than TCP's window.
 ROUTER_QUEUE_PACKETS: Final = 50
+#: Longer than what a send buffer of Linux's default size holds, as the queue of a card is
+#: (txqueuelen is 1000 packets); what a full one has no room for would be lost.
+_CARD_QUEUE: Final = "1200ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,15 @@ class Run:
     #: Of these, thrown away by the sink's host for want of room in the receive buffer
     drops: int | None
     data_segments: int  #: Segments or datagrams that the source's kernel sent with data
+    retransmissions: int | None  #: Segments sent again; None for UDP, which does not
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Sizes to ask for; None leaves a buffer to the kernel."""
+
+    tcp_bytes: int | None  #: SO_SNDBUF and SO_RCVBUF of the TCP programs
+    udp_rcvbuf_bytes: int | None  #: SO_RCVBUF of the UDP sink
 
 
 class Networks:
@@ -46,12 +58,16 @@ class Networks:
         stack: closes them.
         keys: of the rows.
         offload: TSO, GSO and GRO of the client's own loopback interface.
+        buffers: of the programs.
 
     Attributes:
         any: one of the laboratories.
     """
 
-    def __init__(self, stack: ExitStack, keys: Sequence[Key], offload: bool) -> None:
+    def __init__(
+        self, stack: ExitStack, keys: Sequence[Key], offload: bool, buffers: Buffers
+    ) -> None:
+        self._buffers = buffers
         self._networks: dict[Key, Network] = {}
         labs: list[Lab] = []
 
@@ -77,49 +93,76 @@ class Networks:
         self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
 
     def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
-        """Every row once: one after the other, and then those behind the slow card together.
+        """Each of these rows once: one after the other, then those behind the slow card together.
 
         The latter wait for their wires nearly all of the time, and each has a wire of its own.
 
         Args:
-            counts: blocks to send.
+            counts: blocks to send, by the rows of this round.
         """
         alone = [key for key in counts if key not in self._side_by_side]
         finished = {key: self._run(key, counts[key]) for key in alone}
-        runs = self._threads.map(lambda key: self._run(key, counts[key]), self._side_by_side)
-        return finished | dict(zip(self._side_by_side, runs, strict=True))
+        together = [key for key in counts if key in self._side_by_side]
+        runs = self._threads.map(lambda key: self._run(key, counts[key]), together)
+        return finished | dict(zip(together, runs, strict=True))
 
     def _run(self, key: Key, count: int) -> Run:
         server, protocol, write_bytes = key
         network = self._networks[key]
         if server in LO_MTU:
             set_mtu(network.client, LO_MTU[server])
-        # The programs' own defaults are the published ones: both buffers 32 KiB.
+        buffers = self._buffers
         if protocol == "tcp":
-            tcp = tcp_bulk(network, write_bytes=write_bytes, count=count)
-            return _measured(tcp, data_segments=int(tcp.source.tcp_info["data_segs_out"]))
-        udp = udp_bulk(network, datagram_bytes=write_bytes, count=count)
-        return _measured(udp, udp.sink.lost, udp.sink.drops, data_segments=udp.source.datagrams)
+            size = buffers.tcp_bytes
+            return _of_tcp(
+                tcp_bulk(
+                    network,
+                    write_bytes=write_bytes,
+                    count=count,
+                    sndbuf_bytes=size,
+                    rcvbuf_bytes=size,
+                )
+            )
+        return _of_udp(
+            udp_bulk(
+                network,
+                datagram_bytes=write_bytes,
+                count=count,
+                rcvbuf_bytes=buffers.udp_rcvbuf_bytes,
+            )
+        )
 
 
-def _measured(
-    done: TcpBulkResult | UdpBulkResult,
-    lost: int | None = None,
-    drops: int | None = None,
-    *,
-    data_segments: int,
-) -> Run:
-    used = done.source.usage
+def _of_tcp(done: TcpBulkResult) -> Run:
+    info = done.source.tcp_info
     return Run(
-        wall_s=used.wall_s,
-        user_s=used.user_s,
-        system_s=used.system_s,
-        sent_mb_per_s=done.source.mb_per_s,
-        arrived_mb_per_s=done.sink.mb_per_s,
-        lost=lost,
-        drops=drops,
-        data_segments=data_segments,
+        **_rates(done),
+        lost=None,
+        drops=None,
+        data_segments=int(info["data_segs_out"]),
+        retransmissions=int(info["total_retrans"]),
     )
+
+
+def _of_udp(done: UdpBulkResult) -> Run:
+    return Run(
+        **_rates(done),
+        lost=done.sink.lost,
+        drops=done.sink.drops,
+        data_segments=done.source.datagrams,
+        retransmissions=None,
+    )
+
+
+def _rates(done: TcpBulkResult | UdpBulkResult) -> dict[str, float]:
+    used = done.source.usage
+    return {
+        "wall_s": used.wall_s,
+        "user_s": used.user_s,
+        "system_s": used.system_s,
+        "sent_mb_per_s": done.source.mb_per_s,
+        "arrived_mb_per_s": done.sink.mb_per_s,
+    }
 
 
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
@@ -132,4 +175,4 @@ def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protoco
     on_the_wire, known = (each.wire_bytes(payload_bytes) for each in around)
     rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
 
-    put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency="50ms")
+    put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency=_CARD_QUEUE)

@@ -56,6 +56,7 @@ CLAIMS: Final[Sequence[tuple[str, Key, Key]]] = (
     ("UDP to localhost, of bsd", ("localhost", "udp", 1440), ("bsd", "udp", 1440)),
     ("TCP of UDP, to localhost", ("localhost", "tcp", 1440), ("localhost", "udp", 1440)),
     ("UDP of TCP, to bsd", ("bsd", "udp", 1440), ("bsd", "tcp", 1440)),
+    ("UDP of TCP, to bsd: what arrived", ("bsd", "udp", 1440), ("bsd", "tcp", 1440)),
     ("UDP of TCP, to sparc", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
     ("UDP of TCP, to sparc: what arrived", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
     ("TCP of UDP, 300 bytes to bsd", ("bsd", "tcp", 300), ("bsd", "udp", 300)),

@@ -66,6 +66,12 @@ class TableRow(Variant):
             return None
         return [100 * (each.lost or 0) / self.count for each in self.runs]
 
+    @property
+    def retransmissions(self) -> float | None:
+        """Segments sent again, the median run; None for UDP, which sends nothing again."""
+        again = [each.retransmissions for each in self.runs if each.retransmissions is not None]
+        return statistics.median(again) if again else None
+
     def row(self) -> dict[str, Any]:
         """One row of plain data, the published figures beside ours.
 
@@ -102,6 +108,7 @@ class TableRow(Variant):
             "arrived_mb_per_s": self.arrived_mb_per_s,
             "bytes_per_segment": self.bytes_per_segment,
             **(spread_columns("lost_percent", lost) if lost else {}),
+            "retransmissions": self.retransmissions,
             "published_lost_percent": published and published.lost_percent,
             "published_lost": published and published.lost,
         }
@@ -130,6 +137,7 @@ class TcpVsUdp(Result[TableRow]):
         Column("lost_percent", "median", ".1f"),
         Column("lost_percent_max", "max", ".1f"),
         Column("published_lost_percent", "published", ".1f"),
+        Column("retransmissions", "segments sent again", ".0f"),
     )
 
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
@@ -149,7 +157,7 @@ class TcpVsUdp(Result[TableRow]):
     def spread_table(self, write_bytes: int) -> Table:
         """The rows of one block size: least, median and most over the runs, and what arrived."""
         keys = """protocol server mb_per_s_min mb_per_s mb_per_s_max arrived_mb_per_s
-            bytes_per_segment lost_percent_min lost_percent lost_percent_max"""
+            bytes_per_segment lost_percent_min lost_percent lost_percent_max retransmissions"""
         return self._of_size(write_bytes, keys.split())
 
     def block_table(self, server: Server) -> Table:
@@ -182,8 +190,11 @@ class TcpVsUdp(Result[TableRow]):
 
     def _of_size(self, write_bytes: int, keys: Sequence[str]) -> Table:
         chosen = [each for each in self.variants if each.write_bytes == write_bytes]
-        runs = max((len(each.runs) for each in self.variants), default=0)
-        caption = f"Blocks of {write_bytes} bytes, {runs} runs; published: 50 runs"
+        numbers = {len(each.runs) for each in self.variants}
+        runs = f"{max(numbers, default=0)} runs"
+        if len(numbers) > 1:
+            runs += f" ({min(numbers)} to sparc)"
+        caption = f"Blocks of {write_bytes} bytes, {runs}; published: 50 runs"
         return self._part(chosen, keys, caption)
 
     def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
