@@ -42,7 +42,7 @@ static const int64_t usual_block_bytes[] = {4096, SOME, MOST_AT_ONCE, SOME, SOME
 static const char *port = "9000", *path;
 static int method = SENDFILE, cache = CACHE_ASIS;
 static int64_t block_bytes, header_bytes, connections = 1;
-static bool cork, more, nodelay;
+static bool cork, leave_corked, more, nodelay;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {"method", 'm', "HOW", "how", .choice = &method, .names = method_names},
@@ -52,6 +52,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"header", 0, "BYTES", "send this many before the file", .number = &header_bytes,
      .max = 1 << 20},
     {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
+    {"leave-corked", 0, NULL, "set TCP_CORK and never clear it", .flag = &leave_corked},
     {"more", 0, NULL, "say that more follows the header (MSG_MORE)", .flag = &more},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"cache", 0, "STATE", "page cache at the start", .choice = &cache, .names = cache_names},
@@ -166,14 +167,14 @@ static void *send_file(void *fd_pointer) {
     static void (*const methods[])(int) = {send_by_read, send_by_mmap, send_by_sendfile,
                                            send_by_splice, send_by_zerocopy};
     int fd = *(int *)fd_pointer;
-    if (cork)
+    if (cork || leave_corked)
         set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
     send_header(fd);
     if (file_bytes > 0)
         methods[method](fd);
     if (cork)
         set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
-    system_calls += cork ? 2 : 0;
+    system_calls += cork ? 2 : leave_corked;
     finish_sending(fd, "the receiver");
     return NULL;
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tcplab.experiments import table
 from tcplab.experiments.sendfile import SendFiles, Transfer
 from tcplab.experiments.sendfile.header import header_alone
+from tcplab.experiments.sendfile.transfers import Plan
 from tcplab.experiments.sendfile.wire import published_s
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
@@ -34,7 +35,7 @@ _FILE: Final = Style(style.BLUE, "", "file")
 def file_seconds(result: SendFiles) -> Picture:
     """The published variants: seconds beside the published ones, and the sender's CPU time."""
     three = some(
-        [each for each in _measured(result) if each.plan.name[:2] in ("A:", "B:", "C:")],
+        [each for each in _measured(result) if _is_published(each.plan)],
         "the three published variants were not measured",
     )
     sizes = sorted({each.plan.file_bytes for each in three})
@@ -149,6 +150,10 @@ def header_segments(result: SendFiles) -> Picture:
     rows = table(result)
     words = "; ".join(f"{row['variant']}: {row['segments']}" for row in rows.rows)
     return Picture(figure, title, f"The data segments of each variant. {words}.", rows)
+
+
+def _is_published(plan: Plan) -> bool:
+    return plan.name[:2] in ("A:", "B:", "C:") and not plan.special
 
 
 def _measured(result: SendFiles) -> list[Transfer]:

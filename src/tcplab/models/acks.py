@@ -18,7 +18,7 @@ MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at full segments
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 TCP_HEADER_BYTES: Final = 32  # with timestamps
-_CLASSIC_SEGMENTS: Final = 2  # the most without an ACK (RFC 9293)
+_CLASSIC_SEGMENTS: Final = 2  # full ones for an ACK (RFC 9293, SHLD-19)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class DelayedAckReceiver:
 
     An ACK leaves at once when
 
-    1. more than one full segment is unacknowledged (RFC 9293: at least each second full segment);
+    1. more than one full segment is unacknowledged, be it by a byte (__tcp_ack_snd_check; RFC 9293,
+       SHLD-19, asks for less: an ACK for each second full segment);
     2. the connection is in quick-ACK mode: the first 16 segments, and 16 more after a silence
        longer than the retransmission timeout, unless the connection is interactive;
     3. the application has read everything, the last segment was small or pushed, and the

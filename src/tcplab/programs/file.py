@@ -64,6 +64,7 @@ class HeaderOptions:
 
     header_bytes: int = 0  #: Sent before the file, in a send() of their own; 0 for none
     cork: bool = False  #: TCP_CORK from before the header until after the file
+    leave_corked: bool = False  #: TCP_CORK from before the header, and never cleared
     more: bool = False  #: MSG_MORE with the header
     nodelay: bool = False  #: TCP_NODELAY
 
@@ -109,7 +110,8 @@ def send_file(
     taker = ["sendfile_server", "-p", str(run.port), *both, *run.server_options(network)]
     taker += [*short_options(o=receiver.output), *long_options(discard=receiver.discard)]
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
-    sender += long_options(cork=header.cork, more=header.more, nodelay=header.nodelay, cache=cache)
+    sender += long_options(cork=header.cork, leave_corked=header.leave_corked, more=header.more)
+    sender += long_options(nodelay=header.nodelay, cache=cache)
     sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
     sent, received = run_pair(network, taker, sender, run.timeout_s)
     return SendFileResult.from_json({**sent, "receiver": received})

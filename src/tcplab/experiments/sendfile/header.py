@@ -18,6 +18,7 @@ _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
     "default": HeaderOptions(HEADER_BYTES),
     "TCP_NODELAY": HeaderOptions(HEADER_BYTES, nodelay=True),
     "TCP_CORK": HeaderOptions(HEADER_BYTES, cork=True),
+    "TCP_CORK, never cleared": HeaderOptions(HEADER_BYTES, leave_corked=True),
     "TCP_CORK and TCP_NODELAY": HeaderOptions(HEADER_BYTES, cork=True, nodelay=True),
     "MSG_MORE": HeaderOptions(HEADER_BYTES, more=True),
 }

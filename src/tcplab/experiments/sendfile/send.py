@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
-from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
+from tcplab.experiments.files import NO_DISK, can_be_cold, file_of, removed_on_exit
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.sendfile.transfers import Cost, Plan, Transfer
 from tcplab.lab import Network
-from tcplab.programs import send_file
+from tcplab.programs import ReceiverOptions, send_file
 
 _NO_LIMITS: Final[Mapping[str, Network | str]] = MappingProxyType({})
 
@@ -25,10 +29,11 @@ def send_all(
     runs: int,
     network: Network,
     *,
+    beside: Sequence[Network] = (),
     limits: Mapping[str, Network | str] = _NO_LIMITS,
     record: bool = False,
 ) -> tuple[list[Transfer], dict[str, Any]]:
-    """Sends the file of every plan, one after the other, and that several times.
+    """Sends the file of every plan, and that several times.
 
     A plan that is not possible here stays in the result with the reason.
 
@@ -37,6 +42,7 @@ def send_all(
         plans: in this order.
         runs: of each.
         network: where.
+        beside: other networks of the kind: as many plans run at the same time.
         limits: where plans with this `special` run instead; or why they cannot.
         record: the segments that leave the client.
 
@@ -46,28 +52,45 @@ def send_all(
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
         files = {size: stack.enter_context(file_of(size)) for size in sizes}
+        places = [network, *beside]
+        outputs = {place: stack.enter_context(_output(files)) for place in places}
+        threads = stack.enter_context(ThreadPoolExecutor(len(places)))
 
-        def run(plan: Plan) -> Cost | str:
+        def run(plan: Plan, place: Network) -> Cost | str:
             """The cost, or why there is none."""
-            path, where = files[plan.file_bytes], limits.get(plan.special, network)
+            path, where = files[plan.file_bytes], limits.get(plan.special, place)
             if plan.cache == "cold" and not can_be_cold(path):
                 return NO_DISK
             if isinstance(where, str):
                 return where
             try:
-                return _send(where, plan, path, record)
+                return _send(where, plan, path, outputs[place] if plan.into_file else None, record)
             except LabError as error:
-                if where is network:
+                if where is place:
                     raise
                 # A limit is there to find out who fails under it.
                 return _short(error, path)
 
-        outcomes, done = one_by_one(name, [*plans] * runs, run)
+        batches = [plans[n : n + len(places)] for n in range(0, len(plans), len(places))]
+        finished, done = one_by_one(
+            name, batches * runs, lambda batch: list(threads.map(run, batch, places))
+        )
+    outcomes = list(chain.from_iterable(finished))
     transfers = [_transfer(plan, outcomes[n :: len(plans)]) for n, plan in enumerate(plans)]
     return transfers, provenance(network, **{**done, "runs": runs})
 
 
-def _send(network: Network, plan: Plan, path: Path, record: bool) -> Cost:
+@contextmanager
+def _output(files: Mapping[int, Path]) -> Iterator[Path]:
+    """A file for the receiver, beside those that are sent."""
+    handle, name = tempfile.mkstemp(prefix="tcplab-", dir=next(iter(files.values())).parent)
+    os.close(handle)
+    path = Path(name)
+    with removed_on_exit(path):
+        yield path
+
+
+def _send(network: Network, plan: Plan, path: Path, output: Path | None, record: bool) -> Cost:
     with ExitStack() as stack:
         capture = stack.enter_context(network.client.capture()) if record else None
         result = send_file(
@@ -78,6 +101,7 @@ def _send(network: Network, plan: Plan, path: Path, record: bool) -> Cost:
             connections=plan.connections,
             cache=plan.cache,
             header=plan.header,
+            receiver=ReceiverOptions(output=output),
         )
     segments = []
     if capture is not None:

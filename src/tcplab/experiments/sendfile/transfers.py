@@ -27,6 +27,7 @@ class Plan:
     connections: int = 1  #: Clients that get the file at the same time
     cache: CacheState = "warm"
     special: str = ""  #: What else tells it from other plans of the name: "cold", "4 clients"
+    into_file: bool = False  #: The receiver writes a file on its disk, and not to /dev/null
 
     @property
     def file_mb(self) -> float:
@@ -39,12 +40,13 @@ class Plan:
         return f"{self.name}, {self.special}" if self.special else self.name
 
 
-def published_plans(file_bytes: int) -> list[Plan]:
-    """The published methods A, B and C for a file."""
+def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
+    """The published methods A, B and C for a file; C never clears its cork."""
+    cork = HeaderOptions(leave_corked=True)
     return [
-        Plan("A: read 4096 + send", "read", file_bytes, _READ_BYTES),
-        Plan("B: sendfile", "sendfile", file_bytes),
-        Plan("C: cork, sendfile", "sendfile", file_bytes, header=HeaderOptions(cork=True)),
+        Plan("A: read 4096 + send", "read", file_bytes, _READ_BYTES, into_file=into_file),
+        Plan("B: sendfile", "sendfile", file_bytes, into_file=into_file),
+        Plan("C: cork, sendfile", "sendfile", file_bytes, header=cork, into_file=into_file),
     ]
 
 

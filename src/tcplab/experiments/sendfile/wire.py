@@ -8,6 +8,8 @@ A ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendf
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment
@@ -37,6 +39,7 @@ PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("C", 64): (5.38, 5.60),
 }
 RATE_MBIT: Final = 100.0
+_SIDE_BY_SIDE: Final = 3  # the published methods
 QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds: a card makes its host wait, too
 
 
@@ -45,6 +48,8 @@ class OverWire(SendFiles):
 
     columns: ClassVar[Sequence[Column]] = (
         *TIME_COLUMNS,
+        Column("seconds_min", "fastest", ".3f"),
+        Column("seconds_max", "slowest", ".3f"),
         Column("published_s", "published (s)"),
         *WORK_COLUMNS,
         NOTE,
@@ -64,19 +69,28 @@ class OverWire(SendFiles):
 def measure(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
-    runs: Annotated[int, Between(1, 1000)] = 1,
+    runs: Annotated[int, Between(1, 1000)] = 5,
 ) -> OverWire:
     """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
+
+    The receiver writes the file to its disk, as the published one did; two more rows write to
+    /dev/null. The methods run side by side, each over a wire of its own, for which they wait.
 
     Args:
         sizes_mb: sizes of the files.
         block_bytes: sizes of read(), for the smallest file.
         runs: rounds of all methods; the clock is the wire's, so they hardly differ.
     """
-    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
-    plans += read_plans(min(sizes_mb) * 1_000_000, block_bytes)
-    with Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS) as lab:
-        return OverWire(*send_all("sendfile-wire", plans, runs, lab))
+    least, largest = min(sizes_mb) * 1_000_000, max(sizes_mb) * 1_000_000
+    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000, True)]
+    plans += [replace(plan, special="to /dev/null") for plan in published_plans(largest)[:2]]
+    plans += [replace(plan, into_file=True) for plan in read_plans(least, block_bytes)]
+    with ExitStack() as stack:
+        first, *others = (
+            stack.enter_context(Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS))
+            for _ in range(_SIDE_BY_SIDE)
+        )
+        return OverWire(*send_all("sendfile-wire", plans, runs, first, beside=others))
 
 
 def published_s(plan: Plan) -> tuple[float, float] | None:
