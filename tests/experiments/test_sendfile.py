@@ -102,7 +102,6 @@ def test_segments_of_a_header(results: dict[str, SendFiles]) -> None:
         "TCP_NODELAY": alone,
         "TCP_CORK": joined,
         "TCP_CORK, never cleared": joined,
-        "TCP_CORK, never cleared": joined,
         "TCP_CORK and TCP_NODELAY": joined,
         "MSG_MORE": joined,
     }

@@ -124,8 +124,7 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
         f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
         f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}, send buffer full"
-        f" {each.sndbuf_full_share:.0%} of the time"
-        + (f", so {each.verdict}" if reveal else "")
+        f" {each.sndbuf_full_share:.0%} of the time" + (f", so {each.verdict}" if reveal else "")
         for each in result.variants
     )
     numbers = table(result)

@@ -27,7 +27,7 @@ class Plan:
     connections: int = 1  #: Clients that get the file at the same time
     cache: CacheState = "warm"
     special: str = ""  #: What else tells it from other plans of the name: "cold", "4 clients"
-    into_file: bool = False  #: The receiver writes a file on its disk, and not to /dev/null
+    into_file: bool = False  #: The receiver writes to its disk, and not to /dev/null
 
     @property
     def file_mb(self) -> float:
