@@ -4,8 +4,8 @@
  *     udpsink [-b RCVBUF] [OPTION]...
  *
  * Listens on port 9000 for one udpsource (which describes the datagrams). From J. Snader, Effective
- * TCP/IP Programming, tables 2.2 and 2.3, whose sink asks for a receive buffer of 5000 x 1440 bytes,
- * as this one does by default, with more to say about the column "lost":
+ * TCP/IP Programming, tables 2.2 and 2.3, whose sink asks for a receive buffer of 5000 x 1440
+ * bytes, as this one does by default, with more to say about the column "lost":
  *
  *     lost        never arrived here
  *     drops       how often this host discarded a datagram for want of room in the receive

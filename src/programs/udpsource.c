@@ -5,8 +5,8 @@
  *
  * The UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and 2.3:
  * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000, with the send buffer that
- * the kernel gives. UDP does not report what it loses, so every datagram carries its number, and the
- * sink counts.
+ * the kernel gives. UDP does not report what it loses, so every datagram carries its number, and
+ * the sink counts.
  *
  * The end has to survive loss too: the source repeats an end marker, which carries the number of
  * datagrams sent, until the sink answers it with the number that arrived.
