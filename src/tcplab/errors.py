@@ -21,3 +21,7 @@ class CaptureError(TcplabError):
 
 class SandboxError(TcplabError):
     """A sandbox that could not be made, or that failed its command."""
+
+
+class StepError(TcplabError):
+    """A step of the grading that gave no result; the message is the reason."""

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.grading.tiny import write_tiny
 
+from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
 from tcplab.grading.generate import generate
 from tcplab.grading.judging import Judge, Report, parts_of
-from tcplab.grading.repair import repair
-from tcplab.grading.staging import stage
+from tcplab.grading.nbgrader_plugins import read_submission
+from tcplab.grading.staging import Expected, stage
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -37,12 +38,9 @@ class Tiny:
     """The assignment "tiny" in a course of its own, and its released notebook."""
 
     def __init__(self, course: Path) -> None:
-        import nbformat
-
         self.course = course
         self.source = course / "solutions" / "tiny"
         self.exercise = course / "exercises" / "tiny"
-        self.released = nbformat.read(self.exercise / "tiny.ipynb", as_version=4)
         self.judge = Judge(self.source)
 
     def hand_in(self, folder: Path, *, solved: bool = True) -> Path:
@@ -66,27 +64,32 @@ class Tiny:
 
 
 def judge_submission(
-    judge: Judge, released: Any, submission: Path, student: str, *, cell_timeout_s: float = 30.0
+    judge: Judge, exercise: Path, submission: Path, student: str, *, cell_timeout_s: float = 30.0
 ) -> Report:
     """Judges a folder as it was handed in, without nbgrader and its gradebook."""
+    import nbformat
+
     report = Report(student, judge.name)
     with tempfile.TemporaryDirectory(prefix="tcplab-submission-") as name:
         Path(name).chmod(0o755)
         folder = Path(name) / "given"
-        staged = stage(submission, folder, f"{judge.name}.ipynb")
+        expected = Expected(f"{judge.name}.ipynb", judge.task.files, exercise)
+        staged = stage(submission, folder, expected)
         notebook = folder / f"{judge.name}.ipynb"
-        repaired = repair(notebook.read_bytes(), released)
+        shutil.copy(exercise / "task.py", folder)  # as nbgrader does with all of its own
+        read = apart(read_submission, str(notebook), str(exercise / notebook.name))
         notebook.unlink()
-        tests, cells = parts_of(repaired.notebook)
+        tests, cells = parts_of(nbformat.from_dict(read["notebook"]))
         ran, verdicts = judge.judge(
             student, cells, list(tests), folder, cell_timeout_s=cell_timeout_s
         )
     for question, cell in tests.items():
         report.scores[question] = score(verdicts[question], float(cell.metadata.nbgrader.points))
         report.messages[question] = verdicts[question].message
-    report.repairs = [*staged.repairs, *repaired.repairs]
-    report.flags = list(dict.fromkeys([*staged.flags, *repaired.flags, *ran.flags]))
-    report.untouched_tasks = repaired.untouched_tasks
+    about = read["about"]
+    report.repairs = [*staged.repairs, *about["repairs"]]
+    report.flags = list(dict.fromkeys([*staged.flags, *about["flags"], *ran.flags]))
+    report.untouched_tasks = about["untouched_tasks"]
     return report
 
 

@@ -6,11 +6,14 @@ the expected score and repairs.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tcplab.grading.release import strip_solution
 
 Notebook = dict[str, Any]
 
@@ -19,7 +22,7 @@ Notebook = dict[str, Any]
 class Damage:
     """The damage, the expected score, and the repairs and flags that must be reported."""
 
-    do: Callable[[Path], None]
+    do: Callable[[Path], object]
     score: float = 5.0
     repairs: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
@@ -191,6 +194,57 @@ def latin_c(source: str) -> str:
     return source.replace("int main", "/* größe */\nint main")
 
 
+PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\n a picture").decode()
+#: What is left of an emoji that an editor cut in two.
+HALF: Final = "\ud83d"
+
+
+def paste_a_picture(notebook: Notebook) -> None:
+    """As JupyterLab does it: the picture is in the cell's attachments."""
+    _, cell = find(notebook, "w1-answer")
+    cell["source"] = "Because of this: ![image.png](attachment:a%20b.png)"
+    cell["attachments"] = {"a b.png": {"image/png": PNG}}
+
+
+def lose_a_picture(notebook: Notebook) -> None:
+    paste_a_picture(notebook)
+    del find(notebook, "w1-answer")[1]["attachments"]
+
+
+def halve_emojis(notebook: Notebook) -> None:
+    find(notebook, "w1-answer")[1]["source"] = f"Because {HALF} two and two."
+    find(notebook, "q2-answer")[1]["source"] += f"  # {HALF}"
+
+
+def beside_the_notebook(*captures: str, mib: int) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        for name in captures:
+            with (folder / name).open("wb") as file:
+                file.truncate(mib << 20)
+
+    return do
+
+
+def second_download(folder: Path) -> None:
+    """A browser's: the first is what was handed out."""
+    (folder / "total.c").rename(folder / "total (1).c")
+    text = (folder / "total (1).c").read_text()
+    (folder / "total.c").write_text(strip_solution(text, "total.c"))
+
+
+def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
+    """A folder with the name of a file that was handed out; some of the files lie in it."""
+
+    def do(folder: Path) -> None:
+        (folder / name).rename(folder / "aside")
+        (folder / name).mkdir()
+        for each in inside:
+            (folder / ("aside" if each == name else each)).rename(folder / name / each)
+        (folder / name / "notes.txt").write_text("mine")
+
+    return do
+
+
 DAMAGES: Final[dict[str, Damage]] = {
     # ---- cells ----
     "answer-cell-duplicated": Damage(
@@ -247,10 +301,43 @@ DAMAGES: Final[dict[str, Damage]] = {
     "windows-line-ends-in-the-cells": Damage(
         raw(lambda data: data.replace(b"\\n", b"\\r\\n")), repairs=("windows-line-ends",)
     ),
+    "utf-16-without-a-mark": Damage(
+        raw(lambda data: data.decode().encode("utf-16-le")), repairs=("not-utf8",)
+    ),
+    "utf-32": Damage(raw(lambda data: data.decode().encode("utf-32")), repairs=("not-utf8",)),
+    "utf-32-without-a-mark": Damage(
+        raw(lambda data: data.decode().encode("utf-32-be")), repairs=("not-utf8",)
+    ),
+    "some-bytes-that-are-no-utf-8": Damage(
+        raw(lambda data: data.replace(b"Because", "größer, größer".encode() + b" \xed\xa0\xbd")),
+        repairs=("damaged-text",),
+    ),
+    "half-an-emoji-in-texts-and-code": Damage(changed(halve_emojis), repairs=("half-a-character",)),
+    "picture-pasted-into-an-answer": Damage(changed(paste_a_picture)),
+    "picture-lost-from-an-answer": Damage(changed(lose_a_picture)),
+    "notebook-name-in-capitals": Damage(rename("TINY.IPYNB"), repairs=("wrong-file-name",)),
+    "folder-named-like-the-notebook": Damage(
+        folder_named("tiny.ipynb", "tiny.ipynb"), repairs=("name-clash", "wrong-file-name")
+    ),
+    "folder-named-like-a-file": Damage(
+        folder_named("task.py"), repairs=("name-clash: 'task.py/notes.txt'",)
+    ),
+    "captures-of-300-megabytes": Damage(
+        beside_the_notebook("a.pcap", "b.pcap", "c.pcap", "d.pcap", "e.pcap", mib=60),
+        repairs=("left-out: 'c.pcap', 'd.pcap', 'e.pcap', 189 MB",),
+    ),
+    "timestamp-of-nonsense": Damage(
+        lambda folder: (folder / "timestamp.txt").write_text("yesterday-ish \x1b"),
+        repairs=("broken-timestamp: 'yesterday-ish \\x1b'",),
+    ),
     "html-page-instead-of-a-notebook": Damage(
         raw(lambda _: b"<!doctype html><title>Log in</title>"), score=2.0, repairs=("half-written",)
     ),
     # ---- code that is no attack ----
+    "half-an-emoji-printed": Damage(
+        changed(before("q1", "print('\\ud83d', b'\\xff'.decode(errors='surrogateescape'))")),
+    ),
+    "half-an-emoji-in-an-error": Damage(changed(before("q1", "raise ValueError('\\ud83d')"))),
     "warnings-and-logging-on-stderr": Damage(
         changed(
             before(
@@ -277,6 +364,16 @@ DAMAGES: Final[dict[str, Damage]] = {
     # ---- the C file ----
     "c-file-does-not-compile": Damage(c_file(lambda text: text.replace(";", ",")), score=3.0),
     "c-file-missing": Damage(lambda folder: (folder / "total.c").unlink(), score=3.0),
+    "c-file-of-a-second-download": Damage(
+        second_download, repairs=("wrong-file-name: 'total (1).c'",)
+    ),
+    "c-file-in-capitals": Damage(
+        lambda folder: (folder / "total.c").rename(folder / "TOTAL.C"),
+        repairs=("wrong-file-name: 'TOTAL.C'",),
+    ),
+    "c-file-in-a-folder-below": Damage(
+        folder_named("total.c", "total.c"), repairs=("name-clash", "wrong-file-name")
+    ),
     "c-file-writes-to-stderr": Damage(
         c_file(lambda text: text.replace("printf(", 'fprintf(stderr, "hm\\n"), printf('))
     ),

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -213,40 +209,6 @@ def test_course_without_submissions_makes_no_gradebook(tiny: Tiny, tmp_path: Pat
     assert not (course / "gradebook.db").exists()
 
 
-def test_lms_archives_become_submissions_with_their_c_files(tiny: Tiny, tmp_path: Path) -> None:
-    """Names as Canvas and Moodle make them; learners who pack the files, or their folder."""
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course, ignore=shutil.ignore_patterns("submitted"))
-    archive = course / "downloaded" / "tiny" / "archive"
-    archive.mkdir(parents=True)
-    with zipfile.ZipFile(archive / "submissions.zip", "w") as everybody:
-        for name, folder in (
-            ("lovelaceada_1815_9001_ada.zip", ""),
-            ("hopperbob_LATE_77_78_bob.zip", "tiny/"),
-            ("Carla C_123_assignsubmission_file_/carla.zip", "tiny/"),
-            ("Dan D_124_assignsubmission_file_dan.zip", ""),
-        ):
-            one = io.BytesIO()
-            with zipfile.ZipFile(one, "w") as packed:
-                for path in each(tiny.exercise.iterdir()):
-                    packed.writestr(f"{folder}{path.name}", path.read_bytes())
-                packed.writestr("__MACOSX/tiny/._tiny.ipynb", b"\0")
-            everybody.writestr(name, one.getvalue())
-    command = [str(Path(sys.executable).parent / "nbgrader"), "zip_collect", "tiny"]
-    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    collected = {
-        str(path.relative_to(course / "submitted"))
-        for path in (course / "submitted").rglob("*")
-        if path.is_file()
-    }
-    assert collected == {
-        f"{student}/tiny/{name}"
-        for student in ("ada", "bob", "carla", "dan")
-        for name in ("tiny.ipynb", "total.c")
-    }
-
-
 def test_marks_by_hand_reach_report_and_feedback(course: Path, batch: Batch) -> None:
     assert batch.graded
     comment = "Two plus two is a good reason."
@@ -299,16 +261,21 @@ def test_killed_grading_process_costs_one_student_and_is_reported(
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
-def test_unreadable_file_costs_one_student(tiny: Tiny, tmp_path: Path) -> None:
+def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)
-    for student in ("ada", "bob"):
+    for student in ("ada", "bob", "carl"):
         tiny.hand_in(course / "submitted" / student)
     (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
+    (course / "submitted" / "carl").chmod(0)
     with quiet():
         batch = grade("tiny", course=course, jobs=2)
-    assert batch.graded == ["ada"]
-    assert batch.failed["bob"].startswith("PermissionError: ")
+    (course / "submitted" / "carl").chmod(0o755)
+    assert sorted(batch.graded) == ["ada", "bob"]
+    assert batch.failed == {"carl": "Permission denied: carl/tiny"}
+    record = json.loads((course / "reports" / "tiny" / "records" / "bob.json").read_text())
+    assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 0.0}
+    assert "unreadable: 'total.c' (Permission denied)" in record["flags"]
 
 
 def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> None:

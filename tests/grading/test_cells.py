@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ def test_outputs_and_answers_come_back(folder: Path) -> None:
 
 def test_forged_outputs_lose_what_a_page_could_run(folder: Path) -> None:
     script = "1 onerror=alert(1)"
-    picture = {"image/png": "AAAA", "text/html": "<script>", "image/svg+xml": "<svg onload=x>"}
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+    picture = {"image/png": png, "text/html": "<script>", "image/svg+xml": "<svg onload=x>"}
     outputs = [
         {
             "output_type": "display_data",
@@ -64,14 +66,17 @@ def test_forged_outputs_lose_what_a_page_could_run(folder: Path) -> None:
     ]
     ran = forged(outputs, folder)
     assert ran.outputs[0] == [
-        {"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {}},
-        {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["{'x': 1}"]},
+        {"output_type": "display_data", "data": {"image/png": png}, "metadata": {}},
+        {"output_type": "error", "ename": "E", "evalue": "", "traceback": []},
     ]
+    assert "damaged-results: an output that is not of the runner" in ran.flags
 
 
 @pytest.mark.parametrize("outputs", [None, 7, "text", {"output_type": "stream"}])
-def test_forged_outputs_of_no_list_are_none(outputs: Any, folder: Path) -> None:
-    assert forged(outputs, folder).outputs[0] == []
+def test_forged_outputs_of_no_list_leave_those_of_the_cell(outputs: Any, folder: Path) -> None:
+    ran = forged(outputs, folder)
+    assert [output["text"] for output in ran.outputs[0]] == ["1\n"]
+    assert "damaged-results: a line that is not of the runner" in ran.flags
 
 
 def test_cell_that_ends_the_process_is_left_out(folder: Path) -> None:

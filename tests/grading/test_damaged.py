@@ -10,7 +10,7 @@ from tests.grading.damaged import DAMAGES
 
 
 def test_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path) -> None:
-    report = judge_submission(tiny.judge, tiny.released, tiny.hand_in(tmp_path), "ada")
+    report = judge_submission(tiny.judge, tiny.exercise, tiny.hand_in(tmp_path), "ada")
     assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
     assert report.repairs == []
     assert report.flags == []
@@ -19,7 +19,7 @@ def test_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path
 
 def test_untouched_submission_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
     submission = tiny.hand_in(tmp_path, solved=False)
-    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
     assert report.scores == {"q1": 0.0, "q2": 0.0, "q3": 0.0}
     assert report.untouched_tasks == ["w1"]
 
@@ -29,7 +29,7 @@ def test_damaged_submission_gets_its_score(name: str, tiny: Tiny, tmp_path: Path
     damage = DAMAGES[name]
     submission = tiny.hand_in(tmp_path)
     damage.do(submission)
-    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
     assert sum(each or 0.0 for each in report.scores.values()) == damage.score, report
     assert None not in report.scores.values()
     for repair in damage.repairs:

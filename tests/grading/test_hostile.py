@@ -32,7 +32,7 @@ def test_attack_gains_nothing_and_is_flagged(name: str, tiny: Tiny, tmp_path: Pa
     attack.do(submission)
     judge = Judge(tiny.source, limits=LIMITS)
     report = judge_submission(
-        judge, tiny.released, submission, "ada", cell_timeout_s=attack.cell_timeout_s
+        judge, tiny.exercise, submission, "ada", cell_timeout_s=attack.cell_timeout_s
     )
     expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
     if name.startswith("c-"):
@@ -57,6 +57,6 @@ def test_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> None:
         ]
     )
     changed(set_source("q1-answer", source))(submission)
-    report = judge_submission(tiny.judge, tiny.released, submission, "ada")
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
     assert report.scores["q1"] == 2.0
     assert report.flags == []

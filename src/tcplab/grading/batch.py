@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,6 +22,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, marks_by_hand
+from tcplab.grading.neutral import unfit_id
 from tcplab.grading.pool import Finished, load_ahead, run_each
 from tcplab.grading.staging import content_key
 from tcplab.grading.steps import PRELOAD, Task, grade_submission
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
 #: A submission that takes longer than this is given up; its own limits should have ended it before.
-DEADLINE_S: Final = 900.0
+DEADLINE_S: Final = 480.0
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class Batch:
     #: those of them whose feedback was made anew, since a person marked something
     feedback: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  #: student -> why there is no grade
+    #: student -> why there is a grade and no feedback page
+    no_feedback: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False  #: whether Ctrl-C ended it
     seconds: float = 0.0  #: it took
     report: Path | None = None  #: the report's page
@@ -51,6 +55,8 @@ class Batch:
         result = finished.result or {"did": "graded", "error": finished.error}
         if result["did"] != "graded":
             self.kept.append(student)
+        if reason := result.get("no_feedback"):
+            self.no_feedback[student] = reason
         if result["error"] is not None:
             self.failed[student] = result["error"]
         elif result["did"] == "graded":
@@ -94,7 +100,8 @@ def grade(
     source = _source(folders, assignment)
     if not unsafe_no_sandbox:
         _insist_on_a_sandbox()
-    wanted = _submissions(folders, assignment, students)
+    batch = Batch()
+    wanted = _submissions(folders, assignment, students, batch.failed)
     _release(config, folders, assignment)
     reports = course / "reports" / assignment
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
@@ -113,10 +120,9 @@ def grade(
         )
         for student in wanted
     ]
-    batch = Batch()
-    with _scratch(reports) as scratch:
+    with scratch_folder(reports) as scratch:
         _run(batch, tasks, jobs or os.cpu_count() or 1, scratch)
-    batch.report = write_report(config, assignment, course, batch.failed)
+    batch.report = write_report(config, assignment, course, batch.failed, batch.no_feedback)
     return batch
 
 
@@ -137,15 +143,34 @@ def _insist_on_a_sandbox() -> None:
         )
 
 
-def _submissions(folders: CourseDirectory, assignment: str, students: Sequence[str]) -> list[str]:
-    """The students who handed in, or those of them that are asked for."""
+def _submissions(
+    folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
+) -> list[str]:
+    """The students who handed in, or those of them that are asked for.
+
+    Args:
+        folders: nbgrader's directories.
+        assignment: its name.
+        students: only these; all unless given.
+        failed: takes those whose folders cannot be a submission, and why.
+    """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
-    everybody = sorted(
-        path.parent.name for path in submitted.glob(f"*/{assignment}") if path.is_dir()
-    )
-    if unknown := sorted(set(students) - set(everybody)):
+    everybody = []
+    for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():
+        try:
+            is_submission = stat.S_ISDIR((folder / assignment).stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failed[folder.name] = f"{error.strerror}: {folder.name}/{assignment}"
+            continue
+        if is_submission and (reason := unfit_id(folder.name)):
+            failed[folder.name] = f"the folder's name {reason}; it must be the student's id"
+        elif is_submission:
+            everybody.append(folder.name)
+    if unknown := sorted(set(students) - {*everybody, *failed}):
         raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
-    if not everybody:
+    if not everybody and not failed:
         raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
     return [student for student in everybody if not students or student in students]
 
@@ -165,7 +190,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 
 @contextmanager
-def _scratch(reports: Path) -> Iterator[Path]:
+def scratch_folder(reports: Path) -> Iterator[Path]:
     """A folder for temporary files; that of a run that was killed is removed now."""
     for old in reports.glob(".scratch-*"):
         if not Path("/proc", old.name.rpartition("-")[2]).exists():

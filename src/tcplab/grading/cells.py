@@ -1,25 +1,25 @@
 """Runs a notebook's cells in the sandbox, and makes plain data of what comes back.
 
 The learner's process gets the cells and the names of the variables, and nothing else. Whatever it
-sends is checked field by field and made anew; the rest is dropped, and reported as a flag.
+sends is checked field by field and made anew (tcplab.grading.channel); the rest is dropped, and
+reported as a flag.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.grading import sandbox
+from tcplab.grading.channel import receive
 from tcplab.grading.flags import suspicious_answers
 from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.grading.sandbox_runner import KEPT_TYPES
 
 #: Cells to be run: the index in the notebook and the source of each.
 Cells = Sequence[tuple[int, str]]
@@ -55,12 +55,13 @@ def run_cells(
     """Runs cells (index, source) in a sandbox whose folder begins as a copy of `folder`.
 
     A cell that ends its process (os._exit, too much memory, an endless loop that cannot be
-    interrupted) is left out, and the others are run again.
+    interrupted) is left out, and the others are run again, in the time that is left.
 
     Raises:
         SandboxError: no sandbox can be made here.
     """
-    ran, left = Ran(), list(cells)
+    ran, left, limits = Ran(), list(cells), limits or Limits()
+    deadline_s = time.monotonic() + limits.wall_s
     for _ in range(MAX_RESTARTS + 1):
         request = {
             "cells": [{"index": index, "source": source} for index, source in left],
@@ -70,17 +71,20 @@ def run_cells(
             "cell_output_bytes": 20_000,
         }
         outcome = _run_inside(request, folder, student, limits, unsafe)
-        killer = _take_over(ran, left, outcome)
+        killer = _take_over(ran, left, names, files, outcome)
         if killer is None:
             break
         left = [each for each in left if each[0] != killer]
+        if (wall_s := int(deadline_s - time.monotonic())) < 1:
+            break
+        limits = replace(limits, wall_s=wall_s)
     ran.flags += list(suspicious_answers(ran.answers))
     ran.flags = list(dict.fromkeys(ran.flags))
     return ran
 
 
 def _run_inside(
-    request: Mapping[str, Any], folder: Path, student: str, limits: Limits | None, unsafe: bool
+    request: Mapping[str, Any], folder: Path, student: str, limits: Limits, unsafe: bool
 ) -> Outcome:
     with tempfile.TemporaryFile(prefix="tcplab-") as stdin:
         stdin.write(json.dumps(request).encode())
@@ -98,13 +102,22 @@ def _run_inside(
         )
 
 
-def _take_over(ran: Ran, cells: Cells, outcome: Outcome) -> int | None:
+def _take_over(
+    ran: Ran, cells: Cells, names: Sequence[str], files: Sequence[str], outcome: Outcome
+) -> int | None:
     """The index of the cell that ended the process too early, None when all went through."""
-    started, finished = _take(ran, outcome.result)
+    received = receive(outcome.result, [index for index, _ in cells], names, files)
+    ran.outputs.update(received.outputs)
+    ran.flags += [f"damaged-results: {damage}" for damage in received.damage]
+    for index, outputs in received.outputs.items():
+        if any(output.get("ename") == "CellTimeoutError" for output in outputs):
+            ran.flags.append(f"cell-timeout: cell {index + 1} of the notebook")
     if outcome.left_behind and not outcome.stopped_by:
         ran.flags.append(f"left-processes: {outcome.left_behind} were alive at the end")
-    if finished:
+    if received.finished:
+        ran.answers, ran.files = received.answers, received.files
         return None
+    started = received.started
     where = "before the first cell" if started is None else f"in code cell {_nth(cells, started)}"
     ran.notes.append(f"The notebook's process {outcome.how_it_ended()} {where}.")
     ran.flags.append(f"process-ended: {outcome.stopped_by or outcome.signal or 'exit'} {where}")
@@ -112,65 +125,4 @@ def _take_over(ran: Ran, cells: Cells, outcome: Outcome) -> int | None:
 
 
 def _nth(cells: Cells, index: int) -> int:
-    known = [each[0] for each in cells]
-    return known.index(index) + 1 if index in known else -1
-
-
-def _take(ran: Ran, result: bytes) -> tuple[int | None, bool]:
-    """Takes over what is well-formed; the cell begun last, and whether the end was reached."""
-    started, finished = None, False
-    for line in result.split(b"\n"):
-        if not line:
-            continue
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            ran.flags.append("damaged-results: a line that is not of the runner")
-        elif type(message.get("start")) is int:
-            started = message["start"]
-        elif type(message.get("cell")) is int:
-            outputs = _valid_outputs(message.get("outputs"))
-            ran.outputs[message["cell"]] = outputs
-            if any(output.get("ename") == "CellTimeoutError" for output in outputs):
-                ran.flags.append(f"cell-timeout: cell {message['cell'] + 1} of the notebook")
-        elif isinstance(message.get("answers"), dict) and isinstance(message.get("files"), dict):
-            if finished:
-                ran.flags.append("damaged-results: more than one set of answers")
-            ran.answers = message["answers"]
-            ran.files = _valid_files(message["files"])
-            finished = True
-        else:
-            ran.flags.append("damaged-results: a line that is not of the runner")
-    return started, finished
-
-
-def _valid_outputs(outputs: Any) -> list[dict[str, Any]]:
-    """The outputs, made anew of what the runner may send: whatever else is in them is dropped."""
-    found = [_valid_output(each) for each in outputs] if isinstance(outputs, list) else []
-    return [each for each in found if each is not None]
-
-
-def _valid_output(output: Any) -> dict[str, Any] | None:
-    match output:
-        case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
-            return {"output_type": "stream", "name": name, "text": text}
-        case {"output_type": "display_data", "data": dict(data)}:
-            kept = {kind: data[kind] for kind in KEPT_TYPES if isinstance(data.get(kind), str)}
-            return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
-        case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
-            lines = rest.get("traceback")
-            shown = [str(line) for line in lines] if isinstance(lines, list) else []
-            return {"output_type": "error", "ename": name, "evalue": value, "traceback": shown}
-    return None
-
-
-def _valid_files(files: Mapping[str, Any]) -> dict[str, bytes]:
-    found = {}
-    for name, text in files.items():
-        try:
-            found[name] = base64.b64decode(text, validate=True)
-        except (ValueError, TypeError, binascii.Error):
-            continue
-    return found
+    return [each[0] for each in cells].index(index) + 1

@@ -1,4 +1,4 @@
-"""`tcplab grade`, `draw`, `handout`, `try-assignment` and `new-assignment`."""
+"""`tcplab collect`, `grade`, `draw`, `handout`, `try-assignment` and `new-assignment`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ INTO: Final = "handout/{assignment}/{student}.zip"
 
 def add_commands(commands: Any) -> None:
     """Adds the instructor's commands to those of `tcplab`."""
+    _add_collect(commands)
     _add_grade(commands)
     _add_draw(commands)
     _add_handout(commands)
@@ -33,7 +34,12 @@ def _add_grade(commands: Any) -> None:
         help="submissions graded at a time (default: one per processor)",
         metavar="N",
     )
-    grade.add_argument("--again", action="store_true", help="also what is graded and unchanged")
+    grade.add_argument(
+        "--again",
+        nargs="*",
+        help="also what is graded and unchanged (of these students, if any are named)",
+        metavar="STUDENT",
+    )
     grade.add_argument("--no-feedback", action="store_true", help="make no feedback pages")
     grade.add_argument(
         "--unsafe-no-sandbox",
@@ -42,6 +48,23 @@ def _add_grade(commands: Any) -> None:
     )
     grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     grade.set_defaults(action=_grade)
+
+
+def _add_collect(commands: Any) -> None:
+    words = "make submissions of the archives LOGIN.zip that an LMS hands out"
+    collect = commands.add_parser("collect", help=words, description=words)
+    collect.add_argument("assignment", help="such as ps5")
+    collect.add_argument(
+        "downloads",
+        nargs="+",
+        type=Path,
+        help="the LMS's one archive of all, or a folder with the learners' archives",
+        metavar="DOWNLOAD",
+    )
+    words = "also submissions that are there already and differ"
+    collect.add_argument("--replace", action="store_true", help=words)
+    collect.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
+    collect.set_defaults(action=_collect)
 
 
 def _add_draw(commands: Any) -> None:
@@ -97,18 +120,20 @@ def _add_new(commands: Any) -> None:
 
 def _grade(arguments: argparse.Namespace) -> int:
     from tcplab.grading.batch import grade
+    from tcplab.grading.neutral import one_line
 
     run = grade(
         arguments.assignment,
         course=arguments.course,
         jobs=arguments.jobs,
-        students=arguments.students,
-        again=arguments.again,
+        students=[*arguments.students, *(arguments.again or ())],
+        again=arguments.again is not None,
         feedback=not arguments.no_feedback,
         unsafe_no_sandbox=arguments.unsafe_no_sandbox,
     )
-    for student, error in run.failed.items():
-        print(f"tcplab: {student}: no grade: {error}", file=sys.stderr)
+    for what, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
+        for student, reason in reasons.items():
+            print(f"tcplab: {one_line(student)}: no {what}: {one_line(reason)}", file=sys.stderr)
     rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
     print(
         f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} per minute),"
@@ -121,7 +146,30 @@ def _grade(arguments: argparse.Namespace) -> int:
     if run.interrupted:
         print("tcplab: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
-    return 1 if run.failed else 0
+    return 1 if run.failed or run.no_feedback else 0
+
+
+def _collect(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.collect import collect
+    from tcplab.grading.neutral import one_line
+    from tcplab.tables import Table
+
+    collected = collect(
+        arguments.assignment,
+        arguments.downloads,
+        course=arguments.course,
+        replace=arguments.replace,
+    )
+    rows = []
+    for login, done in collected.done.items():
+        sender = collected.senders[login]
+        rows.append((login, one_line(f"{sender.name} {sender.number}".strip()), done))
+    if rows:
+        print(Table.of(["login", "the LMS says of", "submission"], rows))
+    for archive, reason in collected.refused.items():
+        print(f"tcplab: {one_line(archive)}: not collected: {reason}", file=sys.stderr)
+    print(f"{len(rows)} collected, {len(collected.refused)} not")
+    return 1 if collected.refused else 0
 
 
 def _draw(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,22 +51,6 @@ def configure(c: Any, root: Path) -> None:
     # Texts and outputs by a stranger: the pages that an instructor opens run none of their scripts.
     c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True
-    # From an LMS's archives nbgrader by itself takes notebooks only, and cannot tell whose.
-    c.FileNameCollectorPlugin.valid_ext = [".ipynb", ".c"]
-    c.FileNameCollectorPlugin.named_regexp = _handed_in(root / "solutions")
-
-
-def _handed_in(source: Path) -> str:
-    """Finds the login in the path of a file from an archive LOGIN.zip.
-
-    An LMS puts words and "_" before an archive's name, or a folder around it, or both; a learner
-    may pack the assignment's folder or what is in it.
-    """
-    names = "|".join(re.escape(each.name) for each in sorted(source.glob("*/"))) or "(?!)"
-    return (
-        rf".*/extracted/(?:.*[/_])?(?P<student_id>(?!(?:{names})/)[^/_]+)/"
-        rf"(?:(?:{names})/)?(?P<file_id>[^/.][^/]*)$"
-    )
 
 
 def find_alembic() -> None:

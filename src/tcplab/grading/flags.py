@@ -15,7 +15,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
     "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
     "patches-modules": (
-        r"(subprocess|scapy|checks|builtins|json|os|sys|tcplab[\w.]*)\.\w+\s*=(?!=)"
+        r"(?:\b(?:subprocess|scapy|checks|builtins|json|os|sys)\.\w+|(?<![\w.])tcplab\w*\.[\w.]*)\s*=(?!=)"
         r"|sys\.modules\s*\[|monkeypatch|setattr\(\s*(subprocess|builtins|json|os|sys)\b"
     ),
     "reads-elsewhere": (

@@ -26,6 +26,10 @@ from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
 
 MAX_MESSAGE: Final = 2000
+#: Time by the clock for the cells of a submission, those run once more included, and for its cells
+#: and questions together. An honest one takes some seconds.
+CELLS_S: Final = 80.0
+JUDGING_S: Final = 120.0
 
 
 @dataclass(slots=True)
@@ -96,12 +100,13 @@ class Judge:
             SandboxError: no sandbox can be made here.
         """
         names = [*self.task.names, "student"]
+        deadline_s = time.monotonic() + JUDGING_S
         ran = run_cells(
             cells,
             folder,
             names,
             self.task.files,
-            limits=self._limits,
+            limits=self._limits or Limits(wall_s=int(CELLS_S)),
             cell_timeout_s=cell_timeout_s,
             student=student,
             unsafe=self._unsafe,
@@ -116,10 +121,13 @@ class Judge:
             files,
             unsafe=self._unsafe,
             folder=self._source,
+            deadline_s=deadline_s,
         )
         _look(submission, cells, ran)
         with submission:
             verdicts = {question: self._ask(question, submission) for question in questions}
+            if submission.is_late:
+                ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
         return ran, verdicts
 
     def _ask(self, question: str, submission: Submission) -> Verdict:
@@ -127,6 +135,8 @@ class Judge:
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
+        if submission.is_late:
+            return Verdict(None, f"not judged in the {JUDGING_S:g} s there are; a person decides.")
         try:
             try:
                 verdict = ask(submission)

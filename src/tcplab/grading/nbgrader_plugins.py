@@ -13,6 +13,7 @@ release_files               `c.GenerateAssignment.post_convert_hook`: the learne
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -27,11 +28,14 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float
 
+from tcplab.errors import StepError
+from tcplab.grading.apart import apart
 from tcplab.grading.cells import run_cells
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
-from tcplab.grading.pages import is_active
+from tcplab.grading.neutral import one_line
+from tcplab.grading.pages import settle_texts
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -67,19 +71,20 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         released = self._released(Path(filename), resources)
         if released is None:
             return super().from_filename(filename, resources=resources, **options)
-        repaired = repair(Path(filename).read_bytes(), released)
-        repaired.notebook.metadata["tcplab"] = {
-            "repairs": repaired.repairs,
-            "flags": repaired.flags,
-            "untouched_tasks": repaired.untouched_tasks,
-        }
-        for note in (*repaired.repairs, *repaired.flags):
-            self.log.warning("%s: %s", filename, note)
+        try:
+            read = apart(read_submission, filename, str(released))
+        except StepError as error:
+            read = apart(read_submission, os.devnull, str(released))
+            read["about"]["repairs"] = [f"unreadable-notebook: {error}"]
+        notebook = nbformat.from_dict(read["notebook"])
+        notebook.metadata["tcplab"] = read["about"]
+        for note in (*read["about"]["repairs"], *read["about"]["flags"]):
+            self.log.warning("%s: %s", one_line(filename), note)
         resources["metadata"] = {"path": str(Path(filename).parent), "name": Path(filename).stem}
         rebuild: Any = self.from_notebook_node
-        return rebuild(repaired.notebook, resources=resources, **options)
+        return rebuild(notebook, resources=resources, **options)
 
-    def _released(self, path: Path, resources: Any) -> Any:
+    def _released(self, path: Path, resources: Any) -> Path | None:
         """The notebook as it was handed out; None for one that was not handed in as it is."""
         course, about = _course_of(self), resources["nbgrader"]
         submitted = course.format_path(
@@ -89,7 +94,34 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         original = Path(released) / path.name
         if path.parent != Path(submitted) or not original.is_file():
             return None
-        return nbformat.read(original, as_version=4)
+        return original
+
+
+def read_submission(path: str, released: str) -> dict[str, Any]:
+    """Reads a notebook in whatever state it is; a step to be made apart.
+
+    Args:
+        path: of the file that was handed in.
+        released: of the notebook as it was handed out.
+
+    Returns:
+        "notebook", rebuilt, and "about" it "repairs", "flags" and "untouched_tasks".
+    """
+    repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
+    cells = [
+        (number, cell)
+        for number, cell in enumerate(repaired.notebook.cells, 1)
+        if not utils.is_locked(cell)
+    ]
+    repairs, flags = settle_texts(cells)
+    return {
+        "notebook": repaired.notebook,
+        "about": {
+            "repairs": repaired.repairs + repairs,
+            "flags": repaired.flags + flags,
+            "untouched_tasks": repaired.untouched_tasks,
+        },
+    }
 
 
 # ---- running and judging -------------------------------------------------------------------------
@@ -128,9 +160,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             self._judge(nb, source.resolve(), folder, report)
         else:
             self._run_whole(nb, folder, report)
-        for index, cell in enumerate(nb.cells):
-            if not utils.is_locked(cell) and is_active(cell):
-                report.flags.append(f"active-html: cell {index + 1} of the notebook")
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
         report.seconds = round(time.monotonic() - began_s, 3)

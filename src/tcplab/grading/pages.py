@@ -3,13 +3,21 @@
 Markdown may contain HTML, nbgrader's templates put it onto the page as it is, and who opens the
 page may be logged in as the teacher. So the HTML that Markdown is rendered to is cleaned with an
 allow-list (nh3, the Rust library ammonia); :func:`tcplab.grading.course.configure` makes
-:func:`safe_markdown` the filter that both pages use.
+:func:`safe_markdown` the filter that both pages use. Rendering takes quadratic time for some texts:
+:func:`settle_texts` finds them beforehand.
 """
 
 from __future__ import annotations
 
+import html
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+from urllib.parse import unquote
 
 import nh3
 from jinja2 import pass_context
@@ -34,29 +42,52 @@ _ATTRIBUTES: Final = {
 _CLASSES: Final = {"div": {"highlight"}, "span": set(STANDARD_TYPES.values()) - {""}}
 #: A picture that was pasted into a cell.
 _PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif"))
+#: The web, a place on this page, or a file of the submission. A path from the root would be a page
+#: of the teacher's server, such as /logout.
+_ADDRESS: Final = re.compile(
+    r"https?://[^/\\]|#|(?:\./)?(?!.*(?:\.\.|%2e|%2f|%5c))[\w(][\w ./()+,%-]*$", re.IGNORECASE
+)
+#: A text longer than this, or one that takes longer to be rendered, is shown as it was typed.
+MAX_TEXT: Final = 50_000
+_RENDER_S: Final = 0.3
+_RENDER_ALL_S: Final = 3.0
 
 
 def _keep_attribute(tag: str, name: str, value: str) -> str | None:
-    is_data = value.strip().lower().startswith("data:")
-    if is_data and not (tag == "img" and name == "src" and value.startswith(_PICTURES)):
-        return None
-    return value
+    if name not in ("href", "src"):
+        return value
+    if tag == "img" and value.startswith(_PICTURES):
+        return value
+    return value if _ADDRESS.match(value.strip()) else None
 
 
-def _clean(html: str) -> str:
+def _clean(page: str) -> str:
     return nh3.clean(
-        html,
+        page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         attribute_filter=_keep_attribute,
-        url_schemes={"http", "https", "mailto", "data"},
+        url_schemes={"http", "https", "data"},
         filter_style_properties={"text-align"},
     )
 
 
+class _Renderer(IPythonRenderer):
+    """A picture that is not there costs its place, and not the page."""
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        if url.startswith("attachment:"):
+            name = url.removeprefix("attachment:")
+            name = name if name in self.attachments else unquote(name)
+            if not self.attachments.get(name):
+                return f"[{html.escape(name)}: this picture was not handed in]"
+            url = f"attachment:{name}"
+        return super().image(text, url, title)
+
+
 def _render(source: str, attachments: Any) -> str:
-    renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
+    renderer = _Renderer(escape=False, attachments=attachments, exclude_anchor_links=True)
     return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
@@ -64,6 +95,12 @@ def _render(source: str, attachments: Any) -> str:
 def safe_markdown(context: Any, source: str) -> str:
     """Renders a cell's Markdown to HTML that does nothing but show it: a filter of nbconvert's."""
     return _clean(_render(source, context.get("cell", {}).get("attachments", {})))
+
+
+def as_typed(source: str) -> str:
+    """A text of which nothing is markup: as Markdown, or as the HTML of a page."""
+    signs = re.sub(r"[^\w ]", lambda found: f"&#{ord(found[0])};", source)
+    return f"<pre>{signs}</pre>"
 
 
 def is_active(cell: Any) -> bool:
@@ -74,14 +111,65 @@ def is_active(cell: Any) -> bool:
     """
     if cell.cell_type != "markdown":
         return False
-    html = _render(cell.source, cell.get("attachments", {}))
-    return _elements(html) != _elements(_clean(html))
+    page = _render(cell.source, cell.get("attachments", {}))
+    return _elements(page) != _elements(_clean(page))
 
 
-def _elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
+def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
+    """Looks at learners' texts before a page does, and puts those that would take it long, or
+    stop it, into the form in which they were typed.
+
+    Must be called in a process's main thread.
+
+    Args:
+        cells: (number in the notebook, cell) of those that are the learner's.
+
+    Returns:
+        Repairs and flags.
+    """
+    repairs, flags, left_s = [], [], _RENDER_ALL_S
+    for number, cell in cells:
+        if cell.cell_type != "markdown":
+            continue
+        began_s = time.process_time()
+        try:
+            if len(cell.source) > MAX_TEXT or left_s <= 0:
+                raise _TooLongError
+            with _at_most(_RENDER_S):
+                if is_active(cell):
+                    flags.append(f"active-html: cell {number} of the notebook")
+        except (_TooLongError, Exception) as error:
+            why = "takes long" if isinstance(error, _TooLongError) else type(error).__name__
+            repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
+            cell.source = as_typed(cell.source)
+        left_s -= time.process_time() - began_s
+    return repairs, flags
+
+
+class _TooLongError(BaseException):
+    """Rendering takes longer than it may."""
+
+
+@contextmanager
+def _at_most(cpu_s: float) -> Iterator[None]:
+    """Interrupts what takes more processor time; regular expressions, too."""
+
+    def ring(*_: object) -> NoReturn:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
     """The tags in order, with their attributes but for those of layout."""
     parser = _Elements()
-    parser.feed(html)
+    parser.feed(page)
     return parser.found
 
 

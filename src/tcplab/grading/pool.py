@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -22,6 +21,8 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
+
+from tcplab.grading.apart import end_with_owner, how_it_died
 
 T = TypeVar("T")
 
@@ -123,9 +124,7 @@ class _Slot(Generic[T]):
             return Finished(self.task, json.loads(self.connection.recv_bytes()))
         except (EOFError, OSError):
             self._process.join()
-            status = self._process.exitcode or 0
-            how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-            died = f"the grading process died ({how})"
+            died = f"the grading process died ({how_it_died(self._process.exitcode)})"
             late = f"not graded within {self._deadline_s:g} s"
             return Finished(self.task, None, late if self.is_late else died)
         finally:
@@ -142,13 +141,6 @@ class _Slot(Generic[T]):
 def _call(connection: Connection, folder: str, function: Callable[[T], Any], task: T) -> None:
     """In the new process: calls the function and sends the result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
-    threading.Thread(target=_end_with_owner, daemon=True).start()
+    end_with_owner()
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     connection.send_bytes(json.dumps(function(task)).encode())
-
-
-def _end_with_owner() -> None:
-    owner = multiprocessing.parent_process()
-    assert owner is not None
-    owner.join()
-    os._exit(1)

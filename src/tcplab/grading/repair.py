@@ -19,11 +19,17 @@ from typing import Any, Final
 import nbformat
 from nbformat import v4
 
+from tcplab.grading.neutral import one_line, picture, whole
+
 #: More than a notebook of text and code can be; a larger one is not read.
-MAX_BYTES: Final = 256 << 20
+MAX_BYTES: Final = 128 << 20
 MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
+#: Of all cells together.
+MAX_SOURCES: Final = 8_000_000
 MAX_OUTPUT: Final = 10 << 20
+#: Of pictures pasted into texts, as base64.
+MAX_PICTURES: Final = 32 << 20
 
 _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
@@ -53,6 +59,7 @@ class _Cell:
     source: str  #: its text
     own: Mapping[str, Any]  #: nbgrader's metadata
     id: str  #: in the notebook; "" without one
+    attachments: Mapping[str, Mapping[str, str]]  #: pictures pasted into a text
     scores: Sequence[str]  #: results in its outputs that nbgrader would take for a score
 
 
@@ -98,19 +105,40 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
     found = _cells_of(_parse(text, into), into)
     if len(found) > MAX_CELLS:
         into.note("too-many-cells", len(found))
-    cells = [_clean(each, into) for each in found[:MAX_CELLS]]
-    return [cell for cell in cells if cell is not None]
+    cells = [cell for each in found[:MAX_CELLS] if (cell := _clean(each, into))]
+    _limit_in_all(cells, into)
+    return cells
+
+
+def _limit_in_all(cells: Sequence[_Cell], into: Repaired) -> None:
+    """Empties the last of the cells that are too much together, and drops the last pictures."""
+    text, pictures = MAX_SOURCES, MAX_PICTURES
+    for number, cell in enumerate(cells, 1):
+        if (text := text - len(cell.source)) < 0:
+            into.note("huge-notebook", f"cell {number} is left out")
+            cell.source = ""
+        pictures -= sum(len(data) for one in cell.attachments.values() for data in one.values())
+        if pictures < 0 and cell.attachments:
+            into.note("lost-picture", f"those of cell {number}: more than {MAX_PICTURES >> 20} MiB")
+            cell.attachments = {}
 
 
 def _decode(data: bytes, into: Repaired) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        into.note("not-utf8", "UTF-16")
-        return data.decode("utf-16", errors="replace")
+    # By the NUL bytes among the first four, or a mark: json's own, of RFC 4627.
+    encoding = json.detect_encoding(data)
+    if not encoding.startswith("utf-8"):
+        into.note("not-utf8", encoding.upper())
+        return data.decode(encoding, errors="replace")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        into.note("not-utf8", "read as Windows-1252")
-        return data.decode("cp1252", errors="replace")
+        text = data.decode("utf-8-sig", errors="replace")
+    broken = text.count("\ufffd")
+    if sum(not character.isascii() for character in text) > 2 * broken:
+        into.note("damaged-text", f"{broken} characters")
+        return text
+    into.note("not-utf8", "read as Windows-1252")
+    return data.decode("cp1252", errors="replace")
 
 
 def _parse(text: str, into: Repaired) -> Any:
@@ -130,7 +158,7 @@ def _parse(text: str, into: Repaired) -> Any:
 def _ours(text: str) -> str:
     """The learner's own side of each merge conflict."""
     kept, is_ours = [], True
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith(("|||||||", "=======")):
             is_ours = False
         elif line.startswith(("<<<<<<<", ">>>>>>>")):
@@ -165,7 +193,7 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
         return []
     name = _at(document, "metadata", "kernelspec", "name")
     if isinstance(name, str) and name != "python3":
-        into.note("other-kernel", name[:40])
+        into.note("other-kernel", one_line(name, 40))
     return found
 
 
@@ -182,8 +210,11 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
     if not isinstance(source, str) or kind not in ("code", "markdown", "raw"):
-        into.note("broken-cell", kind or type(cell).__name__)
+        into.note("broken-cell", one_line(kind or type(cell).__name__, 40))
         return None
+    if (text := whole(source)) != source:
+        into.note("half-a-character", "replaced by \ufffd")
+        source = text
     if "\r" in source:
         into.note("windows-line-ends")
         source = source.replace("\r\n", "\n").replace("\r", "\n")
@@ -192,15 +223,42 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
         source = source[:MAX_SOURCE]
     own, outputs = _at(cell, "metadata", "nbgrader"), _at(cell, "outputs")
     outputs = outputs if isinstance(outputs, list) else []
-    if len(json.dumps(outputs[:2000], default=str)) > MAX_OUTPUT:
+    if _length(outputs) > MAX_OUTPUT:
         into.note("huge-output")
     return _Cell(
         kind,
         source,
         own if isinstance(own, dict) else {},
         name if isinstance(name, str) else "",
-        [shown for output in outputs if (shown := _score(output))],
+        _pictures(_at(cell, "attachments"), into),
+        [shown for output in outputs[:2000] if (shown := _score(output))],
     )
+
+
+def _length(value: Any) -> int:
+    """Characters of the texts in a value, counted as far as MAX_OUTPUT."""
+    length, todo = 0, [value]
+    while todo and length <= MAX_OUTPUT:
+        match todo.pop():
+            case str(text):
+                length += len(text)
+            case list(values):
+                todo += values
+            case dict(members):
+                todo += members.values()
+    return length
+
+
+def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:
+    """Those of a cell's attachments that are pictures, made anew."""
+    found: dict[str, dict[str, str]] = {}
+    for name, types in attachments.items() if isinstance(attachments, dict) else ():
+        for kind, data in types.items() if isinstance(types, dict) else ():
+            if (checked := picture(kind, data)) is not None:
+                found.setdefault(whole(name), {})[kind] = checked
+        if whole(name) not in found:
+            into.note("lost-picture", f"{one_line(name, 60)} is no PNG, JPEG or GIF")
+    return found
 
 
 def _score(output: Any) -> str | None:
@@ -236,7 +294,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
     behind = -1
     for cell, place in zip(cells, places, strict=True):
         if place is None:
-            extras.setdefault(behind, []).append(_new_cell(cell.kind, cell.source))
+            extras.setdefault(behind, []).append(_new_cell(cell.kind, cell))
         else:
             behind = place
     rebuilt = extras.get(-1, [])
@@ -274,12 +332,15 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
     """A cell without ids that assigns just what a missing cell of the assignment should."""
+    defined = {
+        i: set(_ASSIGNED.findall(each.source)) for i, each in enumerate(cells) if places[i] is None
+    }
     for index, cell in enumerate(released.cells):
         wanted = set(_ASSIGNED.findall(cell.source))
         if index in places or _role(cell) != "solution" or not wanted:
             continue
-        for i, each in enumerate(cells):
-            if places[i] is None and wanted <= set(_ASSIGNED.findall(each.source)):
+        for i, names in defined.items():
+            if places[i] is None and wanted <= names:
                 places[i] = index
 
 
@@ -301,10 +362,18 @@ def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int 
             places[i] = before + 1
 
 
-def _new_cell(kind: str, source: str) -> Any:
+def _new_cell(kind: str, cell: _Cell) -> Any:
     """A cell of the learner's own. Raw ones become text: pages show their HTML as it is."""
-    make: Any = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
-    return make(source)
+    if kind == "code":
+        return v4.new_code_cell(cell.source)
+    made = v4.new_markdown_cell(cell.source)
+    _attach(made, cell.attachments)
+    return made
+
+
+def _attach(cell: Any, attachments: Mapping[str, Mapping[str, str]]) -> None:
+    if attachments and cell.cell_type == "markdown":
+        cell["attachments"] = nbformat.from_dict(attachments)
 
 
 def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
@@ -328,7 +397,8 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
     # An untouched copy would undo the answer when it runs last.
     written = [each for each in mine if each.source.strip() != cell.source.strip()] or mine[:1]
     cell.source = written[-1].source
-    return [_new_cell(cell.cell_type, each.source) for each in written[:-1]]
+    _attach(cell, written[-1].attachments)
+    return [_new_cell(cell.cell_type, each) for each in written[:-1]]
 
 
 def _look_for_forgery(cell: Any, each: _Cell, name: str, role: str, into: Repaired) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.grading.neutral import one_line, table_cell
+
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
@@ -30,7 +32,11 @@ class Line:
 
 
 def lines(
-    config: Any, assignment: str, root: Path, failed: Mapping[str, str]
+    config: Any,
+    assignment: str,
+    root: Path,
+    failed: Mapping[str, str],
+    no_feedback: Mapping[str, str],
 ) -> tuple[list[Line], float]:
     """One line per student of a class, from the gradebook and the reports on each submission.
 
@@ -43,6 +49,7 @@ def lines(
     from tcplab.grading.nbgrader_plugins import report_path
 
     found = {student: Line(student, error=error) for student, error in failed.items()}
+    no_page = {student: f"no feedback page: {reason}" for student, reason in no_feedback.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
         max_score = float(gradebook.find_assignment(assignment).max_score)
@@ -60,23 +67,41 @@ def lines(
                 float(report.get("seconds", 0)),
                 report.get("repairs", []),
                 report.get("flags", []),
-                failed.get(student, ""),
+                failed.get(student) or no_page.get(student, ""),
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
     return [found[student] for student in sorted(found)], max_score
 
 
-def write_report(config: Any, assignment: str, root: Path, failed: Mapping[str, str]) -> Path:
-    """Writes index.html, grades.csv, moodle.csv and canvas.csv; returns the page's path."""
+def write_report(
+    config: Any,
+    assignment: str,
+    root: Path,
+    failed: Mapping[str, str],
+    no_feedback: Mapping[str, str] | None = None,
+) -> Path:
+    """Writes index.html, grades.csv, moodle.csv and canvas.csv.
+
+    Args:
+        config: nbgrader's.
+        assignment: its name.
+        root: the course's folder.
+        failed: student -> why there is no grade.
+        no_feedback: student -> why there is no feedback page.
+
+    Returns:
+        The page's path.
+    """
     from jinja2 import Template
 
-    listed, max_score = lines(config, assignment, root, failed)
+    listed, max_score = lines(config, assignment, root, failed, no_feedback or {})
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
     scored = [line for line in listed if line.score is not None]
     template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
+    template.globals["shown"] = one_line
     page = template.render(
         assignment=assignment,
         lines=listed,
@@ -134,9 +159,4 @@ def _write_csv(path: Path, rows: _Rows) -> None:
 
 
 def _cell(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else _harmless(str(value or ""))
-
-
-def _harmless(cell: str) -> str:
-    """A spreadsheet would run what begins like a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t")) else cell
+    return f"{value:g}" if isinstance(value, float) else table_cell(value or "")

@@ -1,8 +1,9 @@
 """Grades one submission, in a process of its own: takes it over, judges it, makes its feedback.
 
 Everything that touches what one student handed in happens here, so that whatever it does can cost
-this student alone (see tcplab.grading.pool). nbgrader's own converters do the work; how they are
-set up is in tcplab.grading.course.
+this student alone (see tcplab.grading.pool). Each step that reads it as it came is made apart, with
+limits (tcplab.grading.apart). nbgrader's own converters do the rest; how they are set up is in
+tcplab.grading.course.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import logging
 import os
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.errors import StepError
+from tcplab.grading.apart import apart, print_traceback, reason
+from tcplab.grading.assignment import Task as Asked
 from tcplab.grading.course import load_course
 from tcplab.grading.ledger import Ledger
-from tcplab.grading.staging import content_key, stage
+from tcplab.grading.neutral import one_line
+from tcplab.grading.staging import Expected, content_key, stage
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
@@ -60,12 +64,18 @@ def grade_submission(task: Task) -> dict[str, Any]:
     """Grades a submission, or makes its feedback anew, or finds that both are up to date.
 
     Returns:
-        "did" ("graded", "feedback" or "nothing") and "error" (None, or why there is no grade).
+        "did" ("graded", "feedback" or "nothing"), "error" (None, or why there is no grade) and
+        "no_feedback" (None, or why there is no page).
     """
     try:
         return _Grader(task).grade()
-    except OSError as error:  # of a file that was handed in and cannot be read, say
-        return {"did": "graded", "error": f"{type(error).__name__}: {error}"}
+    except Exception as failure:
+        print_traceback()
+        return _did("graded", reason(failure))
+
+
+def _did(did: str, error: str | None = None, no_feedback: str | None = None) -> dict[str, Any]:
+    return {"did": did, "error": error, "no_feedback": no_feedback}
 
 
 class _Grader:
@@ -73,24 +83,28 @@ class _Grader:
         self._task = task
         self._config, self._folders = load_course(task.course)
         self._ledger = Ledger(task.reports, self._folders, task.assignment)
-        self._errors = _Errors()
 
     def grade(self) -> dict[str, Any]:
         task, student = self._task, self._task.student
-        key = content_key(self._path(self._folders.submitted_directory), task.source_key)
+        key = apart(content_key, self._submitted, task.source_key)
         needs_grade = task.again or not self._ledger.has_grade(student, key)
         needs_feedback = task.feedback and (
             needs_grade or not self._ledger.has_feedback(student, task.marks_key)
         )
         if not (needs_grade or needs_feedback):
-            return {"did": "nothing", "error": None}
+            return _did("nothing")
         self._open_log()
-        error = self._try(self._autograde) if needs_grade else None
-        if needs_feedback and error is None:
-            error = self._try(self._generate_feedback)
-        if error is None:
-            self._ledger.put(student, key, task.marks_key if task.feedback else "")
-        return {"did": "graded" if needs_grade else "feedback", "error": error}
+        no_feedback = None
+        try:
+            if needs_grade:
+                self._autograde()
+        except StepError as error:
+            return _did("graded", str(error))
+        if needs_feedback:
+            no_feedback = self._generate_feedback()
+        has_page = task.feedback and no_feedback is None
+        self._ledger.put(student, key, task.marks_key if has_page else "")
+        return _did("graded" if needs_grade else "feedback", None, no_feedback)
 
     def _open_log(self) -> None:
         """Sends what libraries print and log into the submission's log file."""
@@ -100,67 +114,130 @@ class _Grader:
             for fd in (1, 2):
                 os.dup2(log.fileno(), fd)
         warnings.simplefilter("ignore")
-        logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), self._errors])
-
-    def _try(self, step: Callable[[], None]) -> str | None:
-        """Takes a step; returns None, or why it failed every time."""
-        reason = ""
-        for attempt in range(ATTEMPTS):
-            time.sleep(0.5 * attempt)
-            self._errors.reason = ""
-            try:
-                step()
-            except (Exception, SystemExit) as failure:
-                traceback.print_exc()
-                reason = f"{type(failure).__name__}: {failure}"
-            else:
-                return None
-        return " ".join((self._errors.reason or reason).split())[:300]
+        logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Copies the submission, and lets nbgrader copy, judge and record it."""
-        from nbgrader.converters import Autograde
+        """Copies the submission, and lets nbgrader copy, judge and record it.
 
+        Raises:
+            StepError: there is no grade.
+        """
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task
         report = report_path(Path(self._folders.root), task.assignment, task.student)
         report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
-            staged = stage(
-                self._path(self._folders.submitted_directory),
-                Path(staging) / task.student / task.assignment,
-                f"{task.assignment}.ipynb",
-            )
-            config, folders = self._configured(submitted=staging)
-            Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
+            target = Path(staging) / task.student / task.assignment
+            staged = apart(take_over, self._submitted, target, self._expected())
+            for note in (*staged["repairs"], *staged["flags"]):
+                _log().warning("%s", note)
+            _attempt(lambda: self._convert(staging))
         found = json.loads(report.read_text())
-        found["repairs"] = [*staged.repairs, *found["repairs"]]
-        found["flags"] = [*staged.flags, *found["flags"]]
+        found["repairs"] = [*staged["repairs"], *found["repairs"]]
+        found["flags"] = [*staged["flags"], *found["flags"]]
         report.write_text(json.dumps(found, indent=1))
 
-    def _generate_feedback(self) -> None:
-        from nbgrader.converters import GenerateFeedback
+    def _convert(self, staging: str) -> None:
+        from nbgrader.converters import Autograde
 
-        config, folders = self._configured()
-        GenerateFeedback(coursedir=folders, config=config, force=True, log=_log()).start()
+        config, folders = _configured(self._config, self._task)
+        folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
+        Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
-    def _configured(self, submitted: str | None = None) -> tuple[Any, CourseDirectory]:
-        """nbgrader's configuration for this submission alone."""
-        from nbgrader.coursedir import CourseDirectory
+    def _expected(self) -> Expected:
+        """The files of the assignment: the notebook, those of its task.py, what was handed out."""
+        name = self._task.assignment
+        asked = Path(
+            self._folders.format_path(self._folders.source_directory, ".", name), "task.py"
+        )
+        released = Path(self._folders.format_path(self._folders.release_directory, ".", name))
+        files = Asked(asked, name).files if asked.is_file() else ()
+        return Expected(f"{name}.ipynb", tuple(files), released)
 
-        config = copy.deepcopy(self._config)
-        config.CourseDirectory.student_id = self._task.student
-        config.CourseDirectory.assignment_id = self._task.assignment
-        if submitted is not None:
-            config.CourseDirectory.submitted_directory = submitted
-        if self._task.unsafe_no_sandbox:
-            config.SandboxedExecute.unsafe_no_sandbox = True
-        return config, CourseDirectory(config=config)
+    def _generate_feedback(self) -> str | None:
+        """Makes the page; if that fails, one with all texts as they were typed.
 
-    def _path(self, directory: str) -> Path:
+        Returns:
+            None, or why there is no page.
+        """
+        try:
+            apart(make_feedback, self._task)
+        except StepError as error:
+            _log().warning("the feedback is made with all texts as they were typed: %s", error)
+            try:
+                apart(make_feedback, self._task, True)
+            except StepError as again:
+                return str(again)
+        return None
+
+    @property
+    def _submitted(self) -> Path:
         task = self._task
+        directory = self._folders.submitted_directory
         return Path(self._folders.format_path(directory, task.student, task.assignment))
+
+
+# ---- steps that are made apart -------------------------------------------------------------------
+
+
+def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[str]]:
+    """Copies a submission; returns "repairs" and "flags"."""
+    staged = stage(source, target, expected)
+    return {"repairs": staged.repairs, "flags": staged.flags}
+
+
+def make_feedback(task: Task, as_typed: bool = False) -> None:
+    """Makes the feedback page of a graded submission.
+
+    Args:
+        task: the submission.
+        as_typed: show all texts as they were typed.
+
+    Raises:
+        StepError: it failed every time.
+    """
+    from nbgrader.converters import GenerateFeedback
+
+    config, folders = _configured(load_course(task.course)[0], task)
+    if as_typed:
+        config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
+    _attempt(GenerateFeedback(coursedir=folders, config=config, force=True, log=_log()).start)
+
+
+# ---- nbgrader ------------------------------------------------------------------------------------
+
+
+def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
+    """nbgrader's configuration for this submission alone."""
+    from nbgrader.coursedir import CourseDirectory
+
+    config = copy.deepcopy(config)
+    config.CourseDirectory.student_id = task.student
+    config.CourseDirectory.assignment_id = task.assignment
+    if task.unsafe_no_sandbox:
+        config.SandboxedExecute.unsafe_no_sandbox = True
+    return config, CourseDirectory(config=config)
+
+
+def _attempt(step: Callable[[], None]) -> None:
+    """Takes a step of nbgrader's.
+
+    Raises:
+        StepError: why it failed every time.
+    """
+    told = ""
+    for attempt in range(ATTEMPTS):
+        time.sleep(0.5 * attempt)
+        _ERRORS.reason = ""
+        try:
+            step()
+        except (Exception, SystemExit) as failure:
+            print_traceback()
+            told = _ERRORS.reason or reason(failure)
+        else:
+            return
+    raise StepError(told)
 
 
 def _log() -> logging.Logger:
@@ -168,13 +245,18 @@ def _log() -> logging.Logger:
 
 
 class _Errors(logging.Handler):
-    """Keeps the last line of a logged traceback: nbgrader's own exception only points to it."""
+    """Keeps the error of a logged traceback: nbgrader's own exception only points to it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if message.startswith("Traceback"):
-            self.reason = message.strip().splitlines()[-1]
+        lines = record.getMessage().strip().splitlines()
+        if lines and lines[0].startswith("Traceback"):
+            calls = [number for number, line in enumerate(lines) if line.startswith("  ")]
+            error = lines[calls[-1] + 1 :] if calls else []
+            self.reason = one_line(" ".join(error or lines[-1:]))
+
+
+_ERRORS: Final = _Errors()

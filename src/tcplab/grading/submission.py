@@ -9,10 +9,12 @@ judges what was seen on the wire, not what a program says of itself.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -84,6 +86,7 @@ class Submission:
         files: what was handed in beside the notebook, name -> bytes.
         unsafe: compile and run without walls: for a learner's own machine.
         folder: the assignment's folder, with what was handed out (captures, headers).
+        deadline_s: of time.monotonic(): no program of the learner's runs longer.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Submission:
         *,
         unsafe: bool = False,
         folder: Path | None = None,
+        deadline_s: float = math.inf,
     ) -> None:
         self.student = student
         self.numbers = numbers
@@ -102,6 +106,7 @@ class Submission:
         self.files = files
         self.unsafe = unsafe
         self.folder = folder or Path()
+        self._deadline_s = deadline_s
         self._stack = ExitStack()
         self._labs: dict[str, Lab] = {}
         self._built: dict[str, Built] = {}
@@ -111,6 +116,16 @@ class Submission:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time for judging is used up."""
+        return time.monotonic() > self._deadline_s
+
+    def _in_time(self, limits: Limits) -> Limits:
+        """The limits, with no more time than is left."""
+        left_s = self._deadline_s - time.monotonic()
+        return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
 
     # -- compiling --
 
@@ -155,7 +170,7 @@ class Submission:
             sandbox.start(
                 ["./program", *arguments],
                 given=folder,
-                limits=limits or _RUN_LIMITS,
+                limits=self._in_time(limits or _RUN_LIMITS),
                 host=host,
                 unsafe=self.unsafe,
             ) as started,

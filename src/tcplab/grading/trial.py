@@ -26,7 +26,7 @@ from tcplab.grading.assignment import load_module
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, parts_of
 from tcplab.grading.release import released_files
-from tcplab.grading.staging import stage
+from tcplab.grading.staging import Expected, stage
 
 _SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n.*?^### END SOLUTION(\n|\Z)", re.M | re.S)
 
@@ -147,7 +147,7 @@ class Trial:
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
         """The folder as it would be handed in."""
-        stage(self.source, folder, f"{self.name}.ipynb")
+        stage(self.source, folder, Expected(f"{self.name}.ipynb"))
         shutil.rmtree(folder / "hidden", ignore_errors=True)
         released = released_files(self.source)
         for file, data in released.items():

@@ -1,0 +1,224 @@
+"""The result channel: lines of JSON from the learner's process, made anew as data of ours.
+
+From the first cell on anything may write to it. So each line is held against what the runner
+(tcplab.grading.sandbox_runner) can send: these keys, these types, these lengths. What fits is
+copied field by field, and everything else is dropped and reported.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from tcplab.grading.neutral import one_line, picture, whole
+from tcplab.grading.sandbox_runner import (
+    KEPT_TYPES,
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_ITEMS,
+    MAX_TEXT,
+)
+
+#: Characters that one stream of a cell may have, and a displayed object: a picture as base64.
+MAX_OUTPUT: Final = 20_000
+MAX_DISPLAYED: Final = 80_000
+#: Outputs of one cell, and characters of all of them together.
+MAX_OUTPUTS: Final = 60
+MAX_OUTPUT_IN_ALL: Final = 4_000_000
+#: Lines of one traceback.
+MAX_LINES: Final = 30
+#: Letters of an exception's name, and of its message.
+MAX_NAME: Final = 200
+MAX_MESSAGE: Final = 2000
+
+#: Colours and movements of a terminal's cursor (ECMA-48), and single control characters.
+_CONTROL: Final = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|.)?"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+
+
+@dataclass(slots=True)
+class Received:
+    """All that came over the channel."""
+
+    started: int | None = None  #: the cell that was begun last
+    finished: bool = False  #: whether the end was reached
+    #: of each cell that ended, by its index
+    outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)  #: plain data
+    files: dict[str, bytes] = field(default_factory=dict)  #: bytes by name
+    damage: list[str] = field(default_factory=list)  #: what was dropped, each kind once
+
+    def note(self, damage: str) -> None:
+        """Adds a kind of damage."""
+        if damage not in self.damage:
+            self.damage.append(damage)
+
+
+def receive(
+    data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
+) -> Received:
+    """Takes over what is well-formed.
+
+    Args:
+        data: all bytes of the channel.
+        cells: the indices of the cells that were to be run.
+        names: of the answers.
+        files: names of the files that were asked for.
+    """
+    received, space = Received(), [MAX_OUTPUT_IN_ALL]
+    lines = data.split(b"\n", 2 * len(cells) + 64)
+    if len(lines) > 2 * len(cells) + 64:
+        received.note("more lines than the runner sends")
+        # The runner's last line may be behind them.
+        lines = [*lines[:-1], lines[-1].rstrip(b"\n").rpartition(b"\n")[2]]
+    for line in lines:
+        match _parsed(line) if line else {}:
+            case {"start": int(index)} if _is_index(index, cells):
+                received.started = index
+            case {"cell": int(index), "outputs": list(outputs)} if _is_index(index, cells):
+                if index in received.outputs:
+                    received.note("outputs of a cell twice")
+                received.outputs[index] = _outputs(outputs, received, space)
+            case {"answers": dict(answers), "files": dict(sent)}:
+                if received.finished:
+                    received.note("more than one set of answers")
+                received.finished = True
+                received.answers = {name: _answer(answers.get(name), received) for name in names}
+                received.files = _files(sent, files, received)
+            case {}:
+                if line:
+                    received.note("a line that is not of the runner")
+            case _:
+                received.note("a line that is not of the runner")
+    return received
+
+
+def _parsed(line: bytes) -> Any:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(line, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_index(index: int, cells: Sequence[int]) -> bool:
+    return type(index) is int and index in cells
+
+
+# ---- outputs -------------------------------------------------------------------------------------
+
+
+def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[dict[str, Any]]:
+    if len(outputs) > MAX_OUTPUTS:
+        received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
+    found = []
+    for each in outputs[:MAX_OUTPUTS]:
+        output = _output(each)
+        if output is None:
+            received.note("an output that is not of the runner")
+            continue
+        space[0] -= sum(map(len, _texts(output)))
+        if space[0] < 0:
+            received.note(f"more than {MAX_OUTPUT_IN_ALL} characters of outputs")
+            break
+        found.append(output)
+    return found
+
+
+def _texts(output: Mapping[str, Any]) -> list[str]:
+    """The texts that are in an output."""
+    data = output.get("data", {})
+    own = [output.get(key, "") for key in ("text", "ename", "evalue")]
+    return [*own, *data.values(), *output.get("traceback", [])]
+
+
+def _output(output: Any) -> dict[str, Any] | None:
+    match output:
+        case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
+            return {"output_type": "stream", "name": name, "text": _shown(text)}
+        case {"output_type": "display_data", "data": dict(data)}:
+            found = {kind: _displayed(kind, data.get(kind)) for kind in KEPT_TYPES}
+            kept = {kind: value for kind, value in found.items() if value is not None}
+            return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
+        case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
+            lines = rest.get("traceback")
+            shown = [each for each in lines if isinstance(each, str)] if type(lines) is list else []
+            return {
+                "output_type": "error",
+                "ename": one_line(name, MAX_NAME),
+                "evalue": _shown(value, MAX_MESSAGE),
+                "traceback": [_shown(line) for line in shown[-MAX_LINES:]],
+            }
+    return None
+
+
+def _displayed(kind: str, value: Any) -> str | None:
+    if kind == "text/plain":
+        return _shown(value, MAX_DISPLAYED) if isinstance(value, str) else None
+    return picture(kind, value) if isinstance(value, str) and len(value) <= MAX_DISPLAYED else None
+
+
+def _shown(text: str, most: int = MAX_OUTPUT) -> str:
+    """A text without halves of characters, colours and cursor movements."""
+    return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def _answer(value: Any, received: Received) -> Any:
+    items = [0]
+    try:
+        return _plain(value, 0, items)
+    except _UnfitError:
+        received.note("an answer that is not of the runner")
+        return None
+
+
+class _UnfitError(Exception):
+    """A value that the runner cannot have sent."""
+
+
+def _plain(value: Any, depth: int, items: list[int]) -> Any:
+    """The value copied, as the runner's own `plain` would have made it."""
+    items[0] += 1
+    if items[0] > 2 * MAX_ITEMS or depth > MAX_DEPTH + 1:
+        raise _UnfitError
+    match value:
+        case None | bool():
+            return value
+        case int() if abs(value) < 1 << 63:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case str() if len(value) <= MAX_TEXT:
+            return whole(value)
+        case list():
+            return [_plain(each, depth + 1, items) for each in value]
+        case dict():
+            return {
+                whole(key[:MAX_NAME]): _plain(each, depth + 1, items) for key, each in value.items()
+            }
+    raise _UnfitError
+
+
+def _files(sent: Mapping[str, Any], wanted: Sequence[str], received: Received) -> dict[str, bytes]:
+    found = {}
+    for name, text in sent.items():
+        try:
+            if name not in wanted or len(text) > 2 * MAX_FILE_BYTES:
+                raise ValueError(name)
+            found[name] = base64.b64decode(text, validate=True)
+        except (ValueError, TypeError, binascii.Error):
+            received.note("a file that is not of the runner")
+    return found

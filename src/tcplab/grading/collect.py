@@ -1,0 +1,352 @@
+"""`tcplab collect`: makes submissions of what an LMS hands out, one archive after the other.
+
+A learner hands in one archive, LOGIN.zip. The LMS puts words of its own before that name, or a
+folder around it, and all of them into one archive or folder. The login is read from the archive's
+name and from nothing inside it; each archive is unpacked apart, with limits, and a bad one costs
+nobody but its owner.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from tcplab.errors import ParameterError, StepError
+from tcplab.grading.apart import StepLimits, apart
+from tcplab.grading.batch import scratch_folder
+from tcplab.grading.course import load_course
+from tcplab.grading.neutral import one_line, unfit_id
+from tcplab.grading.staging import MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, content_key
+
+#: Members of one learner's archive, and their bytes in all.
+MAX_MEMBERS: Final = 5000
+MAX_BYTES: Final = 256 << 20
+#: A learner's archive in the LMS's.
+MAX_ARCHIVE_BYTES: Final = 512 << 20
+_LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
+
+#: Canvas: name, perhaps LATE, two numbers, the file.
+_CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
+#: And what it puts behind a file that was handed in again.
+_HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
+#: Moodle: name, a number, the plugin, the file.
+_MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
+_MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
+#: A browser's, of a second download.
+_AGAIN: Final = re.compile(r" \(\d+\)$")
+_SKIPPED: Final = ("__MACOSX", ".DS_Store", "Thumbs.db", ".ipynb_checkpoints", "__pycache__")
+_OTHER_FORMATS: Final = {
+    b"Rar!": "RAR",
+    b"7z\xbc\xaf": "7-Zip",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+}
+#: The errors of a member that cannot be unpacked.
+_UNREADABLE: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A learner's archive."""
+
+    name: str  #: as the LMS wrote it, with its folder
+    path: Path  #: the file that it is, or the LMS's archive that it is in
+    member: int | None = None  #: its number in the LMS's archive
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The sender of an archive: by its own name, and by what the LMS wrote before that."""
+
+    login: str
+    name: str = ""  #: as the LMS writes it, "" where it does not
+    number: str = ""  #: the LMS's
+
+
+@dataclass(slots=True)
+class Collected:
+    """The outcome of collecting."""
+
+    #: login -> "new", "unchanged", "replaced" or why it is neither, and notes
+    done: dict[str, str] = field(default_factory=dict)
+    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> who the LMS says it is of
+    refused: dict[str, str] = field(default_factory=dict)  #: archive -> why nothing came of it
+
+
+def collect(
+    assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
+) -> Collected:
+    """Unpacks all archives into submitted/LOGIN/ASSIGNMENT.
+
+    Args:
+        assignment: its name, such as "ps5".
+        downloads: each the LMS's one archive of the learners' archives, or a folder with them.
+        course: the folder with nbgrader_config.py.
+        replace: submissions that are there already and differ.
+
+    Raises:
+        ParameterError: no such course, assignment or download.
+    """
+    course = course.resolve()
+    _, folders = load_course(course)
+    source = Path(folders.format_path(folders.source_directory, ".", assignment))
+    if not source.is_dir():
+        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
+    for download in downloads:
+        if not download.exists():
+            raise ParameterError(f"{download}: no such file or folder")
+    collected = Collected()
+    wanted = _senders(_archives(downloads, collected), _known(folders), collected)
+    with scratch_folder(course / "reports" / assignment) as scratch:
+        for login, (sender, archive) in sorted(wanted.items()):
+            target = Path(folders.format_path(folders.submitted_directory, login, assignment))
+            try:
+                collected.done[login] = _take(archive, target, scratch, replace)
+                collected.senders[login] = sender
+            except (StepError, OSError) as error:
+                collected.refused[archive.name] = one_line(error)
+    return collected
+
+
+# ---- finding -------------------------------------------------------------------------------------
+
+
+def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archive]:
+    for download in downloads:
+        if download.is_dir():
+            for folder, _folders, names in os.walk(download):
+                for name in sorted(names):
+                    path = Path(folder, name)
+                    yield Archive(str(path.relative_to(download)), path)
+            continue
+        try:
+            members = apart(archive_members, str(download), limits=_LIMITS)
+        except StepError as error:
+            collected.refused[download.name] = str(error)
+            continue
+        if not any(name.casefold().endswith(".zip") for _, name in members):
+            collected.refused[download.name] = (
+                "has no archive LOGIN.zip in it; if it is one learner's, put it into a folder"
+            )
+            continue
+        yield from (Archive(name, download, number) for number, name in members)
+
+
+def archive_members(path: str) -> list[tuple[int, str]]:
+    """Number and name of each file in the LMS's archive; a step to be made apart."""
+    with _open(Path(path)) as archive:
+        return [
+            (number, info.filename)
+            for number, info in enumerate(archive.infolist())
+            if not info.is_dir()
+        ]
+
+
+def sender_of(name: str, known: Collection[str] = ()) -> Sender:
+    """Reads from an archive's name whose it is.
+
+    Args:
+        name: with the folder that it is in.
+        known: logins, by which "ada-1" is told from "ada", handed in again on Canvas.
+
+    Raises:
+        ParameterError: it says no login.
+    """
+    path = PurePosixPath(unicodedata.normalize("NFC", name))
+    if path.suffix.casefold() != ".zip":
+        raise ParameterError("is no archive LOGIN.zip")
+    stem = _AGAIN.sub("", path.stem)
+    found = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
+    login = _AGAIN.sub("", found["own"]) if found else stem
+    again = _HANDED_IN_AGAIN.fullmatch(login)
+    if found and again and login not in known and again["login"] in known:
+        login = again["login"]
+    if reason := unfit_id(login):
+        raise ParameterError(f"gives a login that {reason}")
+    about = found or _MOODLES_FOLDER.fullmatch(path.parent.name)
+    return Sender(login, about["name"], about["number"]) if about else Sender(login)
+
+
+def _senders(
+    archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
+) -> dict[str, tuple[Sender, Archive]]:
+    """login -> the archive of that learner. Of two neither is taken: one may be somebody else's."""
+    found: dict[str, list[tuple[Sender, Archive]]] = {}
+    for archive in archives:
+        try:
+            sender = sender_of(archive.name, known)
+        except ParameterError as error:
+            collected.refused[archive.name] = str(error)
+            continue
+        number = known.get(sender.login)
+        if number and sender.number and number != sender.number:
+            collected.refused[archive.name] = (
+                f"is of the LMS's user {sender.number}, and {sender.login} is its user {number}"
+            )
+            continue
+        found.setdefault(sender.login, []).append((sender, archive))
+    for login, several in found.items():
+        if len(several) > 1:
+            names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
+            for _, archive in several:
+                collected.refused[archive.name] = f"is one of several of {login}: {names}"
+    return {login: several[0] for login, several in found.items() if len(several) == 1}
+
+
+def _known(folders: Any) -> dict[str, str]:
+    """login -> the LMS's number (lms_user_id), "" without one; of all in the gradebook."""
+    from nbgrader.api import Gradebook
+
+    if folders.db_url.startswith("sqlite:///"):
+        path = folders.db_url.removeprefix("sqlite:///")
+        if not Path(path).is_file():
+            return {}
+    with Gradebook(folders.db_url, folders.course_id) as gradebook:
+        return {each.id: str(each.lms_user_id or "") for each in gradebook.students}
+
+
+# ---- unpacking -----------------------------------------------------------------------------------
+
+
+def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
+    """Unpacks one archive and puts what is in it into its place; returns what was done."""
+    fresh, packed = scratch / "unpacked", scratch / "archive.zip"
+    shutil.rmtree(fresh, ignore_errors=True)
+    path = archive.path
+    if archive.member is not None:
+        apart(take_member, str(path), archive.member, str(packed), limits=_LIMITS)
+        path = packed
+    notes = apart(unpack, str(path), str(fresh), limits=_LIMITS)
+    told = "".join(f"; {note}" for note in notes)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(fresh, target)
+        return f"new{told}"
+    if apart(content_key, fresh) == apart(content_key, target):
+        return f"unchanged{told}"
+    if not replace:
+        return f"kept as it was: there is another one already (--replace takes this one){told}"
+    before, after = (target.with_name(f".{target.name}.{which}") for which in ("old", "new"))
+    for left in (before, after):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.move(fresh, after)
+    target.rename(before)
+    after.rename(target)
+    shutil.rmtree(before)
+    return f"replaced{told}"
+
+
+def take_member(path: str, number: int, target: str) -> None:
+    """Copies a learner's archive out of the LMS's; a step to be made apart."""
+    with _open(Path(path)) as archive, Path(target).open("wb") as file:
+        info = archive.infolist()[number]
+        if info.file_size > MAX_ARCHIVE_BYTES:
+            raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
+        with archive.open(info) as member:
+            shutil.copyfileobj(member, file)
+
+
+def unpack(path: str, target: str) -> list[str]:
+    """Unpacks a learner's archive; a step to be made apart.
+
+    Args:
+        path: of the archive.
+        target: the folder for its files; made anew. A folder around all of them is left out.
+
+    Returns:
+        Notes on what was left out.
+
+    Raises:
+        StepError: nothing is taken of it.
+    """
+    notes: list[str] = []
+    with _open(Path(path)) as archive:
+        files = _files(archive, notes)
+        if not files:
+            raise StepError("has no file in it")
+        while len({parts[0] for parts in files}) == 1 and all(len(parts) > 1 for parts in files):
+            files = {parts[1:]: info for parts, info in files.items()}
+        space, taken = MAX_BYTES, 0
+        for parts, info in files.items():
+            shown = f"'{one_line('/'.join(parts), 80)}'"
+            is_notebook = parts[-1].casefold().endswith(".ipynb")
+            most = min(space, MAX_NOTEBOOK_BYTES if is_notebook else MAX_FILE_BYTES)
+            if info.file_size > most:
+                notes.append(f"left out: {shown}, {info.file_size / 1e6:.0f} MB")
+                continue
+            try:
+                space -= _extract(archive, info, Path(target, *parts), most)
+                taken += 1
+            except (
+                OSError,
+                zipfile.BadZipFile,
+                zlib.error,
+                EOFError,
+                NotImplementedError,
+            ) as error:
+                notes.append(f"left out: {shown} ({one_line(error, 80)})")
+    if not taken:
+        raise StepError("; ".join(notes))
+    return notes
+
+
+def _open(path: Path) -> zipfile.ZipFile:
+    with path.open("rb") as file:
+        begins = file.read(8)
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
+        what = f"of the format {known[0]}" if known else one_line(error)
+        raise StepError(f"is no zip archive that can be read ({what})") from None
+
+
+def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
+    """The members that are files of the learner's, by the parts of their names."""
+    members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise StepError(f"has {len(members)} members, more than {MAX_MEMBERS}")
+    found: dict[tuple[str, ...], zipfile.ZipInfo] = {}
+    for info in members:
+        name = info.filename.replace("\\", "/")
+        parts = PurePosixPath(name).parts
+        shown = f"'{one_line(name, 80)}'"
+        if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name):
+            raise StepError(f"has a member that leads out of its folder: {shown}")
+        if info.flag_bits & 1:
+            raise StepError("has a password")
+        if info.is_dir() or not parts or any(part in _SKIPPED for part in parts):
+            continue
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            notes.append(f"left out: {shown} is a link, or no plain file")
+            continue
+        if parts in found:
+            notes.append(f"twice: {shown}; the second is taken")
+        found[parts] = info
+    return found
+
+
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, most: int) -> int:
+    """Writes one file, with rights of our own; returns its size."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size = 0
+    try:
+        with archive.open(info) as member, target.open("xb") as file:
+            while data := member.read(1 << 20):
+                if (size := size + len(data)) > most:
+                    raise OSError("more bytes than it says")
+                file.write(data)
+    except Exception:
+        target.unlink(missing_ok=True)
+        raise
+    return size
