@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -44,14 +45,15 @@ CHAINS = (
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    turn = own.integer("turn", 0, len(CHAINS) - 1)
-    copy_s, rest_s = own.integer("copy", 40, 90, 2) / 1000, own.integer("rest", 50, 90, 5) / 1000
+    chains = list(CHAINS)
     return {
-        "rate_mbit": own.pick("rate_mbit", [100, 200, 400, 1000, 2500, 5000]),
-        "mtu_bytes": own.pick("mtu_bytes", [1200, 1280, 1320, 1400, 1420, 1480]),
-        "chains": [CHAINS[(turn + 3 * step) % len(CHAINS)] for step in range(4)],
-        "dd_netcat_s_per_gb": round(rest_s + 5 * copy_s, 3),
-        "netcat_file_s_per_gb": round(rest_s + 3 * copy_s, 3),
+        "rate_mbit": own.integer("rate_mbit", 100, 990),
+        "mtu_bytes": own.integer("mtu_bytes", 1200, 1490),
+        "chains": [
+            chains.pop(own.integer(f"chain {turn}", 0, len(chains) - 1)) for turn in range(4)
+        ],
+        "dd_netcat_s_per_gb": own.integer("dd_netcat", 440, 549) / 1000,
+        "netcat_file_s_per_gb": own.integer("netcat_file", 330, 399) / 1000,
         "capture": own.captures()[0],
         "file_bytes": own.integer("file_bytes", 70_000, 90_000, 7),
         "answer_bytes": own.integer("answer_bytes", 150_000, 250_000, 11),
@@ -60,6 +62,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -104,13 +110,32 @@ def check_q3(submission: Submission) -> Verdict:
     return Verdict(1, "Plausible. Check it: do your price and rest give both measured numbers?")
 
 
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number, and no more than was sent."""
+    most = _bounds(submission).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Does it count each of them once?")
+
+
 def check_q5(submission: Submission) -> Verdict:
     """A time and one of the reasons."""
-    stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms")
+    most = _bounds(submission).lasts_ms
+    stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms", above=0, most=most)
     if isinstance(stall, Verdict):
         return stall
     then = "A time and a reason. What in the capture speaks against the other two?"
     return one_of(submission.answers["q5_reason"], REASONS, name="q5_reason", then=then)
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """A whole number, and no more than was sent."""
+    most = _bounds(submission).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q6"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Which segment is the client's FIN?")
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tcplab.errors import LabError
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -36,21 +37,24 @@ CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     kernel_bytes = own.pick("kernel_bytes", [768, 1280, 2304])
-    kept = own.integer("kept", 60, 240)
     return {
-        "rate_mbit": own.pick("rate_mbit", [10, 25, 50, 100, 500, 1000]),
-        "block_bytes": own.integer("block_bytes", 100, 600, 20),
-        "rcvbuf_bytes": kept * kernel_bytes // 2 + own.integer("more", 20, 300),
+        "rate_mbit": own.integer("rate_mbit", 10, 990),
+        "block_bytes": own.integer("block_bytes", 100, 600),
+        "rcvbuf_bytes": own.integer("rcvbuf", 30_000, 120_000),
         "kernel_bytes": kernel_bytes,
-        "burst": own.integer("burst", 400, 1200, 25),
-        "blocks": own.integer("blocks", 2000, 9000, 100),
-        "small_bytes": own.pick("small_bytes", [300, 480, 1000, 1200, 1440]),
-        "loopback_mtu": own.pick("loopback_mtu", [8192, 16384, 32768]),
+        "burst": own.integer("burst", 400, 1200),
+        "blocks": own.integer("blocks", 2000, 9000),
+        "small_bytes": own.integer("small_bytes", 300, 1440),
+        "loopback_mtu": own.integer("loopback_mtu", 8000, 33_000),
         "capture": own.captures()[0],
     }
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -89,9 +93,28 @@ def check_q3(submission: Submission) -> Verdict:
     return Verdict(1, "Three counts. Is the last packet of each way a full one?")
 
 
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number."""
+    most = 10 * _bounds(submission).segments
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of datagrams. Where was this recorded?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """Two whole numbers, and no more than datagrams."""
+    most = _bounds(submission).segments
+    given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two counts. Is one that came twice among those that came late?")
+
+
 def check_q6(submission: Submission) -> Verdict:
     """A count and one of the cures."""
-    lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0)
+    most = _bounds(submission).segments
+    lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0, most=most)
     if isinstance(lost, Verdict):
         return lost
     then = "A count and a cure. Where did most of the datagrams get lost?"

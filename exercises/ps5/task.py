@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -28,31 +29,44 @@ FILES = ["records.c"]
 
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
+PATTERNS = 6
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    small, large = own.integer("small", 20, 90, 10), own.integer("large", 100, 400, 20)
-    patterns = [
-        (large,),
-        (small, large),
-        (MSS_BYTES, large),
-        (2 * MSS_BYTES, small),
-        (MSS_BYTES - 8, large),
-    ]
-    turn = own.integer("turn", 0, 4)
     return {
-        "rtt_ms": own.pick("rtt_ms", [10, 16, 24, 30, 50, 60, 80]),
+        "rtt_ms": own.integer("rtt_ms", 101, 999) / 10,
         "writes": own.integer("writes", 3, 12),
-        "write_bytes": own.pick("write_bytes", [1, 2, 4, 6, 10, 14, 22]),
-        "patterns": patterns[turn:] + patterns[:turn],
+        "write_bytes": own.integer("write_bytes", 1, 99),
+        "patterns": _patterns(own),
         "capture": own.captures()[0],
         "records": own.integer("records", 24, 32),
         "record_rtt_ms": own.pick("record_rtt_ms", [60, 70, 80]),
     }
 
 
+def _patterns(own: Numbers) -> list[tuple[int, ...]]:
+    """The writes of some messages: nothing, full segments, or something else before the last."""
+    kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
+    kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
+    found = []
+    for turn in range(PATTERNS):
+        first = kinds.pop(own.integer(f"place {turn}", 0, len(kinds) - 1))
+        found.append((*first, own.integer(f"last {turn}", 20, 400, 4)))
+    return found
+
+
+def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
+    some = own.integer(f"some {turn}", 20, MSS_BYTES - 8, 4)
+    full = MSS_BYTES * own.integer(f"more {turn}", 1, 3)
+    return own.pick(f"kind {turn}", [(), (full, full), (some,), (full, some), (full + some,)])
+
+
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -65,7 +79,7 @@ def check_q1(submission: Submission) -> Verdict:
         return Verdict(0, "With TCP_NODELAY nothing waits. Can that be the slower one?")
     if fast < submission.numbers["rtt_ms"]:
         return Verdict(0, "A reply cannot be there before one round trip is over.")
-    return Verdict(1, "The order is right. Count the round trips once more before you hand in.")
+    return Verdict(1, "Count the round trips once more before you hand in.")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -92,6 +106,24 @@ def check_q3(submission: Submission) -> Verdict:
     if max(indices) > most:
         return Verdict(0, f"q3_waits: the last pattern has the index {most}.")
     return Verdict(1, "A list of patterns. Have you tried one of them in a lab?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number, and no more than there are segments."""
+    most = _bounds(submission).segments
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A count. Of the client, and of segments with data?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time, and no longer than the capture."""
+    most = _bounds(submission).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
 
 
 def check_q6(submission: Submission) -> Verdict:
@@ -143,8 +175,8 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
         return Verdict(1, "Every segment ends where a record ends.")
     return Verdict(
         0,
-        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} of them end"
-        " in the middle of one. TCP saw parts of records: write each record at once, or cork.",
+        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} end in"
+        " the middle of one. When your program calls write(), how much of a record does TCP get?",
     )
 
 

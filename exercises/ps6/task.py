@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
@@ -37,13 +38,13 @@ TRAILER = b"end of answer"
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    trailer, rest = own.integer("trailer", 8, 60, 2), own.integer("rest", 60, 900, 20)
+    trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
     full = own.integer("full", 1, 4)
     return {
-        "pieces_bytes": (own.integer("header", 120, 420, 10), full * MSS_BYTES + rest, trailer),
-        "pieces": own.integer("pieces", 6, 40),
-        "piece_bytes": own.pick("piece_bytes", [12, 16, 20, 24, 30, 34]),
-        "rtt_ms": own.pick("rtt_ms", [140, 160, 180, 220, 250, 300]),
+        "pieces_bytes": (own.integer("header", 120, 720), full * MSS_BYTES + rest, trailer),
+        "pieces": own.integer("pieces", 8, 230),
+        "piece_bytes": own.integer("piece_bytes", 2, 6),
+        "rtt_ms": own.integer("rtt_ms", 110, 399),
         "capture": own.captures()[0],
         "answers": own.integer("answers", 18, 24),
         "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
@@ -51,6 +52,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -70,12 +75,14 @@ def check_q2(submission: Submission) -> Verdict:
         return given
     if given[1] > given[0]:
         return Verdict(0, "More calls with writev() than with a cork?")
+    if max(given) > 1000 * submission.numbers["pieces"]:
+        return Verdict(0, "More than a thousand per piece? Look at the units.")
     return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
 
 
 def check_q3(submission: Submission) -> Verdict:
     """Two times."""
-    given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms")
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms", most=60_000)
     if isinstance(given, Verdict):
         return given
     if min(given) <= submission.numbers["rtt_ms"]:
@@ -85,7 +92,9 @@ def check_q3(submission: Submission) -> Verdict:
 
 def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
-    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(
+        submission.answers, ANSWERS["q4"], least=1, most=_bounds(submission).payload_bytes
+    )
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "Two counts. Of the client, and of segments with data?")
@@ -93,11 +102,10 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms")
+    most = _bounds(submission).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    if given[0] <= 0:
-        return Verdict(0, "Nothing leaves before it was written.")
     return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -22,7 +23,7 @@ from tcplab.grading.submission import LabRun, Submission
 ANSWERS = {
     "q1": ["q1_maxseg_bytes", "q1_data_bytes"],
     "q2": ["q2_data_percent"],
-    "q3": ["q3_most_bytes", "q3_fragments"],
+    "q3": ["q3_again_bytes", "q3_segments"],
     "q4": ["q4_full_bytes"],
     "q5": ["q5_again"],
     "q6": ["q6_reason"],
@@ -36,10 +37,11 @@ REASONS = ("application-idle", "black-hole", "segment-lost")
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     return {
-        "tunnel_bytes": own.integer("tunnel", 24, 148, 4),
-        "mtu_bytes": own.pick("mtu", [576, 1006, 1280, 2002, 3000, 4352, 8166, 9000]),
-        "datagram_bytes": own.integer("datagram", 3000, 8900, 17),
-        "datagram_mtu_bytes": own.pick("datagram_mtu", [1280, 1354, 1400, 1420, 1454, 1476]),
+        "tunnel_bytes": own.integer("tunnel", 20, 220),
+        "mtu_bytes": own.integer("mtu", 576, 2200),
+        "wide_mtu_bytes": own.integer("wide", 3000, 9000),
+        "flight_segments": own.integer("flight", 3, 10),
+        "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
         "capture": own.captures()[0],
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
         "interface_mtu_bytes": own.integer("interface", 1300, 1460, 4),
@@ -48,6 +50,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -76,21 +82,22 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A size below the MTU, and some fragments."""
+    """A size and a number of segments that can carry it."""
     given = numbers_in(submission.answers, ANSWERS["q3"], least=1)
     if isinstance(given, Verdict):
         return given
-    most, fragments = given
-    if most >= submission.numbers["datagram_mtu_bytes"]:
-        return Verdict(0, "q3_most_bytes: and where do the headers of IP and UDP go?")
-    if fragments * submission.numbers["datagram_mtu_bytes"] < submission.numbers["datagram_bytes"]:
-        return Verdict(0, "q3_fragments: so few packets cannot carry the datagram.")
-    return Verdict(1, "Plausible. Which headers has the first fragment, and which the second?")
+    again, segments = given
+    n = submission.numbers
+    if again > n["flight_segments"] * n["wide_mtu_bytes"]:
+        return Verdict(0, "q3_again_bytes: that is more than was sent, headers and all.")
+    if segments * n["narrow_mtu_bytes"] < again:
+        return Verdict(0, "q3_segments: the narrow link lets less through in so few packets.")
+    return Verdict(1, "Possible. What stands around the data of each segment?")
 
 
 def check_q4(submission: Submission) -> Verdict:
     """A whole number."""
-    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number. Have you looked at both SYNs?")
@@ -98,7 +105,8 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A whole number."""
-    given = numbers_in(submission.answers, ANSWERS["q5"], least=0)
+    most = _bounds(submission).segments
+    given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number. Does it count only segments with data?")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -19,7 +20,7 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_mbit"],
     "q2": ["q2_granted"],
-    "q3": ["q3_window_bytes", "q3_scale"],
+    "q3": ["q3_window_percent", "q3_scale"],
     "q4": ["q4_window_bytes"],
     "q5": ["q5_in_flight_bytes"],
     "q6": ["q6_reason"],
@@ -43,11 +44,11 @@ ENOUGH = 0.9
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    rmem_max = own.pick("rmem_max", [131_072, 212_992, 262_144, 425_984])
+    rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
     return {
-        "rtt_ms": own.pick("rtt_ms", [30, 36, 44, 50, 64, 70, 80, 120]),
-        "rate_mbit": own.pick("rate_mbit", [40, 50, 60, 80, 90, 150, 200]),
-        "window_bytes": own.pick("window_bytes", [16_384, 20_480, 24_576, 32_768, 40_960, 49_152]),
+        "rtt_ms": own.integer("rtt_ms", 30, 129),
+        "rate_mbit": own.integer("rate_mbit", 40, 200),
+        "window_bytes": own.integer("window_bytes", 16_000, 50_000, 10),
         "rmem_max_bytes": rmem_max,
         "requests": [
             own.integer("request", 20_000, 90_000, 1000),
@@ -55,8 +56,8 @@ def numbers(own: Numbers) -> dict[str, Any]:
             own.integer("tiny", 300, 1100, 100),
             own.integer("odd", 5001, 15_001, 1111),
         ],
-        "scale": own.integer("scale", 0, 1),
-        "late_request": own.pick("late_request", [500_000, 600_000, 800_000, 1_000_000]),
+        "scale": own.integer("scale", 0, 2),
+        "late_request": own.integer("late_request", 400_000, 1_000_000, 1000),
         "capture": own.captures()[0],
         "short_path": list(own.pick("short_path", SHORT_PATHS)),
         "long_path": list(own.pick("long_path", LONG_PATHS)),
@@ -64,6 +65,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -95,21 +100,20 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A window and an exponent."""
-    given = numbers_in(submission.answers, ANSWERS["q3"], least=0)
-    if isinstance(given, Verdict):
-        return given
-    window, scale = given
-    if scale > 14:
-        return Verdict(0, "q3_scale: RFC 7323 allows exponents from 0 to 14.")
-    if window > 65_535 << 14:
-        return Verdict(0, "q3_window_bytes: no window of TCP can be as large as that.")
-    return Verdict(1, "A window and a scale. How many bits has the window field?")
+    """A share and an exponent."""
+    percent = numbers_in(submission.answers, ["q3_window_percent"], above=0, most=100)
+    scale = numbers_in(submission.answers, ["q3_scale"], least=0)
+    for given in (percent, scale):
+        if isinstance(given, Verdict):
+            return given
+        if given is scale and given[0] > 14:
+            return Verdict(0, "q3_scale: RFC 7323 allows exponents from 0 to 14.")
+    return Verdict(1, "A share and a scale. How many bits has the window field?")
 
 
 def check_q4(submission: Submission) -> Verdict:
     """A number of bytes."""
-    given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes")
+    given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes", above=0, most=65_535 << 14)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number of bytes. Is it of the right direction?")
@@ -117,7 +121,8 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A number of bytes."""
-    given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes")
+    most = _bounds(submission).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "A number of bytes. Is it of the right direction?")

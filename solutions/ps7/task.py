@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
@@ -30,8 +31,6 @@ FILES = ["sendrange.c"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: sendfile(2): no call transfers more than this.
-MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 #: What sendrange.c writes before the bytes of the file: their offset and how many follow.
 HEADER = struct.Struct(">QQ")
 #: These segments leave before the first ACK can be there (RFC 6928): nothing merges them later.
@@ -40,18 +39,18 @@ FIRST_FLIGHT_SEGMENTS = 10
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    blocks, rest = own.integer("blocks", 1_600_000, 2_900_000, 1000), own.integer("rest", 1, 4000)
+    blocks, rest = own.integer("blocks", 3_000_000, 40_000_000, 1000), own.integer("rest", 1, 4000)
     file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
     offset = own.integer("range_offset", 3_001, 9_999)
     return {
-        "size_mb": own.pick("size_mb", [40, 80, 150, 240, 300, 400]),
-        "slow_mbit": own.pick("slow_mbit", [50, 100, 200]),
-        "fast_mbit": 10_000,
-        "read_send_cpu_s_per_gb": own.pick("cpu_a", [1.3, 1.5, 1.7, 1.9, 2.1]),
-        "sendfile_cpu_s_per_gb": own.pick("cpu_b", [0.2, 0.25, 0.35, 0.4]),
+        "size_mb": own.integer("size_mb", 40, 400),
+        "slow_mbit": own.integer("slow_mbit", 50, 250),
+        "fast_mbit": own.integer("fast_mbit", 8000, 12_000, 50),
+        "read_send_cpu_s_per_gb": own.integer("cpu_a", 130, 240) / 100,
+        "sendfile_cpu_s_per_gb": own.integer("cpu_b", 20, 45) / 100,
         "large_file_bytes": 4096 * blocks + rest,
-        "header_bytes": own.integer("header", 90, 330, 10),
-        "small_file_bytes": own.integer("small_file", 5_900, 8_600, 100) + 7,
+        "header_bytes": own.integer("header", 90, 330),
+        "small_file_bytes": own.integer("small_file", 3_000, 12_900),
         "capture": own.captures()[0],
         "range_file_bytes": file_bytes,
         "range_offset": offset,
@@ -61,6 +60,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> Bounds:
+    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -99,7 +102,9 @@ def check_q3(submission: Submission) -> Verdict:
 
 def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
-    given = numbers_in(submission.answers, ANSWERS["q4"], least=1)
+    given = numbers_in(
+        submission.answers, ANSWERS["q4"], least=1, most=_bounds(submission).payload_bytes
+    )
     if isinstance(given, Verdict):
         return given
     if given[0] > given[1]:
@@ -109,11 +114,10 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms")
+    most = _bounds(submission).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    if given[0] <= 0:
-        return Verdict(0, "A pause lasts longer than nothing.")
     return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tcplab.experiments.diagnosis import Backup, Requests
 from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import (
     as_number,
     combine,
@@ -67,12 +68,12 @@ def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     rate_mbit, rtt_ms = own.pick("backup_link", _LINKS)
     return {
-        "rate_mbit": own.pick("rate_mbit", [100, 150, 200, 300, 400, 500]),
-        "rtt_ms": own.pick("rtt_ms", [15, 25, 35, 45, 60, 75, 90]),
-        "rcvbuf_bytes": own.pick("rcvbuf_bytes", [8192, 12288, 16384, 24576, 32768, 49152]),
-        "backup_mb": own.integer("backup_mb", 100, 900, 25),
-        "line_bytes": own.integer("line_bytes", 28, 48, 2),
-        "ticker_rtt_ms": own.pick("ticker_rtt_ms", [8, 10, 16, 20, 25]),
+        "rate_mbit": own.integer("rate_mbit", 100, 500),
+        "rtt_ms": own.integer("rtt_ms", 15, 99),
+        "rcvbuf_bytes": own.integer("rcvbuf_bytes", 8000, 48_000, 16),
+        "backup_mb": own.integer("backup_mb", 100, 900),
+        "line_bytes": own.integer("line_bytes", 24, 48),
+        "ticker_rtt_ms": own.integer("ticker_rtt_ms", 5, 29),
         "captures": own.captures(3),
         "requests": own.integer("requests", 15, 20),
         "lines": own.integer("lines", 120, 170, 10),
@@ -82,6 +83,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> list[Bounds]:
+    return [bounds_of(submission.folder / name) for name in submission.numbers["captures"]]
 
 
 def _each_is_one_of(
@@ -155,7 +160,8 @@ def check_q4(submission: Submission) -> Verdict:
 def check_q5(submission: Submission) -> Verdict:
     """Three whole numbers."""
     name, length = "q5_data_segments", len(submission.numbers["captures"])
-    given = counts_in(submission.answers[name], length, name=name, least=1)
+    most = max(bounds.segments for bounds in _bounds(submission))
+    given = counts_in(submission.answers[name], length, name=name, least=1, most=most)
     if isinstance(given, Verdict):
         return given
     return Verdict(1, "Three counts. Are the handshake and the ACKs among them?")
@@ -167,8 +173,11 @@ def check_q6(submission: Submission) -> Verdict:
     pauses = list_in(submission.answers[name], length, name=name, of="times in ms")
     if isinstance(pauses, Verdict):
         return pauses
-    if any((as_number(each) or 0) <= 0 for each in pauses):
-        return Verdict(0, "q6_pauses_ms: each must be a number of ms.")
+    for pause, bounds in zip(pauses, _bounds(submission), strict=True):
+        if not 0 < (as_number(pause) or 0) <= bounds.lasts_ms:
+            return Verdict(
+                0, f"q6_pauses_ms: {describe(pause)} is no time in ms that a capture has room for."
+            )
     then = "Times and ends. What had the one who ended the pause been waiting for?"
     return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
 

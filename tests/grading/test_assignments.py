@@ -243,7 +243,7 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     assert "not yet" in repr(assignment.check("q1", names))
     names = {"q1_default_ms": 7 * rtt_ms, "q1_nodelay_ms": rtt_ms}
     shown = repr(assignment.check("q1", names))
-    assert "looks good" in shown
+    assert "recorded, not judged" in shown
     assert str(2 * rtt_ms + 40) not in shown
     shown = repr(assignment.check("q7"))
     assert "not yet" in shown
@@ -303,7 +303,46 @@ def test_numbers_of_numpy_are_numbers_in_both_checks() -> None:
 
     assignment = open_assignment("ps3", "ada", ROOT / "exercises" / "ps3")
     for value in (np.int64(1448), np.float64(1448), np.array(1448), 1448):
-        assert "looks good" in repr(assignment.check("q4", {"q4_full_bytes": value}))
+        assert "recorded, not judged" in repr(assignment.check("q4", {"q4_full_bytes": value}))
+
+
+#: Numbers that cannot be, of the kinds that are asked for.
+IMPOSSIBLE = [-3, -3.5, 10**10]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_checks_refuse_what_cannot_be(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    numbers = task.numbers("ada")
+    for question, asked in each(task.answers.items()):
+        check = task.public_check(question)
+        if not any(one.endswith(("_ms", "_segments", "_bytes", "_percent")) for one in asked):
+            continue
+        assert check is not None, question
+        for value in IMPOSSIBLE:
+            answers: dict[str, Any] = dict.fromkeys(task.names)
+            for one in asked:
+                answers[one] = [value] * 3 if name == "ps8" and question in ("q5", "q6") else value
+            with Submission("ada", numbers, answers, {}, folder=source) as work:
+                assert check(work).share == 0, (question, value)
+
+
+#: Of what a judge computes with: not in what learners get.
+ANSWERS_IN_TASKS = {
+    "ps1": ("5 * copy", "chain_cost"),
+    "ps2": ('"kept"', "receive_buffer_grant"),
+    "ps5": ("write each record at once", "or cork"),
+    "ps7": ("0x7FFFF000", "2147479552"),
+    "ps8": ("_PAIRS",),
+}
+
+
+@pytest.mark.parametrize("name", list(ANSWERS_IN_TASKS))
+def test_what_learners_get_holds_no_answer(name: str) -> None:
+    released = (ROOT / "exercises" / name / "task.py").read_text().replace("_", "")
+    for words in ANSWERS_IN_TASKS[name]:
+        assert words.replace("_", "") not in released
 
 
 def test_faulty_programs_are_those_of_the_lesson() -> None:

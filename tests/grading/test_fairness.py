@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -235,3 +236,90 @@ def test_log_alone_tells_nothing(name: str) -> None:
             right += guess == cause_of(mine)
         # There are 48 captures, so that chance alone makes the share differ from a third.
         assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature
+
+
+# ---- the answers of others -----------------------------------------------------------------------
+
+
+def most_common(values: Sequence[Any]) -> Any:
+    """The value that occurs most often; of numbers that all differ, the one in the middle."""
+    keys = [json.dumps(value, default=float) for value in values]
+    word, times = Counter(keys).most_common(1)[0]
+    if times == 1 and all(isinstance(value, int | float) for value in values):
+        return statistics.median_low(values)
+    return values[keys.index(word)]
+
+
+def distance(one: Any, other: Any) -> float:
+    """How unlike two numbers, lists or words of an exercise are, from 0 on."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) / (abs(one) + abs(other) + 1e-9)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        return sum(map(distance, one, other)) / (len(one) or 1)
+    return float(one != other)
+
+
+def attacks(numbers: Mapping[str, Any]) -> list[str]:
+    """The most common answer, that of the most similar student, and by each number for itself."""
+    return ["most common", "most similar", *numbers]
+
+
+def copied(
+    attack: str,
+    numbers: Mapping[str, Any],
+    known: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    name: str,
+) -> Any:
+    """The answer `name` that an attack copies from the known students."""
+    values = [answers[name] for _, answers in known]
+    if attack == "most common":
+        return most_common(values)
+    keys = numbers if attack == "most similar" else [attack]
+    far = [sum(distance(numbers[key], theirs[key]) for key in keys) for theirs, _ in known]
+    return values[far.index(min(far))]
+
+
+#: Students attacked: half of them to find the best attack on each question, half to measure it.
+TRIALS = 200
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_answers_of_ten_others_are_worth_little(name: str) -> None:
+    """Per question the attack that works best."""
+    own = assessed(name)
+    rng = random.Random(name)
+    earned: dict[str, dict[str, list[float]]] = {question: {} for question in own.points}
+    for trial in range(TRIALS):
+        students = [f"student-{trial}-{rng.random()}" for _ in range(KNOWN + 1)]
+        victim = students[0]
+        numbers = own.task.numbers(victim)
+        known = [(own.task.numbers(who), own.answers(who)) for who in students[1:]]
+        for attack in attacks(numbers):
+            answers = {
+                answer: copied(attack, numbers, known, answer)
+                for question in own.points
+                for answer in own.task.answers[question]
+            }
+            for question, points in own.earned(victim, answers).items():
+                earned[question].setdefault(attack, []).append(points)
+    half, found = TRIALS // 2, {}
+    for question, by_attack in earned.items():
+        best = max(by_attack, key=lambda attack: sum(by_attack[attack][:half]))
+        found[question] = round(statistics.mean(by_attack[best][half:]), 2), best
+    share = sum(points for points, _ in found.values()) / sum(own.points.values())
+    assert share <= MOST_EARNED, found
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_answers_of_the_public_course_are_worth_little(name: str) -> None:
+    """Those that the same id has in a course with another secret."""
+    own = assessed(name)
+    task = Task(own.source / "task.py", name)
+    task._course = Course(course_key(b"another course's", name), len(own.captures))
+    shares = []
+    for number in range(50):
+        student = f"student-{number}"
+        assert own.earned(student, own.answers(student)) == own.points
+        points = own.earned(student, own.answers_for(task.numbers(student)))
+        shares.append(sum(points.values()) / sum(own.points.values()))
+    assert statistics.mean(shares) <= MOST_EARNED

@@ -87,7 +87,7 @@ def q2(submission: Submission) -> Verdict:
         submission.answers["q2_kept"],
         granted // each,
         name="q2_kept",
-        within=0.02,
+        within=0.005,
         hints=[Hint(asked // each, "the kernel grants something else than what is asked.", 0.5)],
         wrong="How much is granted, and how much of it does one datagram take?",
     )
@@ -97,6 +97,7 @@ def q2(submission: Submission) -> Verdict:
         least,
         name="q2_ask_bytes",
         unit="bytes",
+        within=0.002,
         hints=[
             Hint(2 * least, "it is enough, and more than is needed: what is granted?", 0.5),
             Hint(4 * least, "it is enough; but the kernel doubles, you need not.", 0.25),

@@ -21,6 +21,8 @@ ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
+#: Of a datagram: what it takes of a receive buffer, and of the wire.
+KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,19 @@ def draw(rng: random.Random, cause: str) -> Scene:
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
     ]
-    full = cause == "larger-receive-buffer"
+    # So many come while the receiver is asleep, and for so many of them there is room.
+    while_asleep = rng.randrange(34, 40)
+    room = while_asleep + 5 - rng.randrange(1, 7)
+    if cause == "larger-receive-buffer":
+        room -= rng.randrange(14, 19)
+    wire_mbit = 10 if cause == "slower-sender" else 4
     return Scene(
         count,
         10 if cause == "slower-sender" else 0,
         rng.randrange(14, 18) if cause == "slower-sender" else 4,
         tuple(rules),
-        rng.randrange(14_000, 21_000, 500) if full else 200_000,
-        rng.randrange(20, 70) / 1000,
+        room * KERNEL_BYTES // 2,
+        while_asleep * ON_THE_WIRE_BITS / (wire_mbit * 1e6),
     )
 
 

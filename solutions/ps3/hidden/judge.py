@@ -1,7 +1,7 @@
 """The hidden judge of problem set 3. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models of the course, from the rules of IP, from the capture
-that was handed out, from the wire.
+What is right is computed: from the models of the course, from the capture that was handed out, from
+the wire.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tcplab.models import announced_mss_bytes, header_share, mss_bytes
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_for_the_judge")
 
 ETHERNET_MTU = 1500
-IP_HEADER, UDP_HEADER = 20, 8
 TIMESTAMPS_OPTION = 12
 
 
@@ -57,7 +56,7 @@ def q2(submission: Submission) -> Verdict:
         100 - 100 * header_share(data, mtu),
         name="q2_data_percent",
         unit="percent",
-        within=0.0005,
+        within=0.00015,
         hints=[
             Hint(
                 1 - header_share(data, mtu), "this is a fraction of 1; percent were asked for.", 0.5
@@ -74,46 +73,38 @@ def q2(submission: Submission) -> Verdict:
     )
 
 
-def fragments_of(data_bytes: int, mtu: int) -> int:
-    """RFC 791: all but the last fragment carry a multiple of 8 bytes."""
-    left, each, made = data_bytes + UDP_HEADER, (mtu - IP_HEADER) // 8 * 8, 1
-    while left > mtu - IP_HEADER:
-        left -= each
-        made += 1
-    return made
-
-
 def q3(submission: Submission) -> Verdict:
-    """The longest datagram that stays whole, and into how many parts a longer one falls."""
-    mtu, size = submission.numbers["datagram_mtu_bytes"], submission.numbers["datagram_bytes"]
-    longest = mtu - IP_HEADER - UDP_HEADER
-    expected = fragments_of(size, mtu)
-    most = count(
-        submission.answers["q3_most_bytes"],
-        longest,
-        name="q3_most_bytes",
+    """A flight that is too long for the path is sent again, in segments that fit."""
+    n = submission.numbers
+    wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
+    data = flight * mss_bytes(wide)
+    expected = -(-data // mss_bytes(narrow))
+    again = count(
+        submission.answers["q3_again_bytes"],
+        data,
+        name="q3_again_bytes",
         hints=[
-            Hint(mtu - IP_HEADER, "UDP has a header of its own.", 0.5),
-            Hint(mtu - 40, "this is TCP's header; how long is UDP's?", 0.5),
+            Hint(flight * announced_mss_bytes(wide), "time stamps are in every segment.", 0.5),
+            Hint(flight * wide, "headers are made anew; how much of it is data?", 0.25),
+            Hint(mss_bytes(wide), "this is one of them; all were dropped.", 0.25),
         ],
-        wrong="A whole datagram is one IP packet, with the headers of IP and UDP.",
+        wrong="The data of one full segment, as often as it was sent.",
     )
-    hints = []
-    for wrong, why in (
-        (-(-size // mtu), "each fragment has an IP header again."),
-        (expected - 1, "one too few: the UDP header is a part of what is cut."),
-        (expected + 1, "one too many: only the first fragment has a UDP header."),
+    hints = [Hint(flight, "the same segments would be dropped again.")]
+    for each, why, share in (
+        (announced_mss_bytes(narrow), "time stamps are in every segment.", 0.5),
+        (narrow, "each of them has headers again.", 0.25),
     ):
-        if wrong != expected:
-            hints.append(Hint(wrong, why))
+        if (wrong := -(-data // each)) != expected:
+            hints.append(Hint(wrong, why, share))
     cut = count(
-        submission.answers["q3_fragments"],
+        submission.answers["q3_segments"],
         expected,
-        name="q3_fragments",
+        name="q3_segments",
         hints=hints,
-        wrong="Cut the datagram with its UDP header; each part gets an IP header.",
+        wrong="All that data, in segments that fill a packet of the narrow link.",
     )
-    return combine([(0.5, most), (0.5, cut)])
+    return combine([(0.5, again), (0.5, cut)])
 
 
 @lru_cache(maxsize=16)

@@ -34,13 +34,13 @@ MUTANTS = {
             "q2-answer": 'q2_data_percent = 100 * (n["mtu_bytes"] - 52) / (n["mtu_bytes"] + 14)'
         },
     ),
-    "one-header-for-all-fragments": Mutant(
-        16.5,
+    "sends-the-same-packets-again": Mutant(
+        16.25,
         answers={
             "q3-answer": "\n".join(
                 [
-                    'q3_most_bytes = n["datagram_mtu_bytes"] - 20',
-                    "q3_fragments = 1",
+                    'q3_again_bytes = n["flight_segments"] * n["wide_mtu_bytes"]',
+                    'q3_segments = n["flight_segments"]',
                 ]
             )
         },

@@ -1,8 +1,8 @@
 """Scenes of problem set 3: three causes of the longest pause of a transfer (see `tcplab draw`).
 
 A client sends a file over a wire of 10 ms. The black holes take some seconds each: that is how long
-Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent again; the
-path may be narrow and say so, and the server may announce a small MSS.
+Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent again;
+the path may be narrow and say so, and the server announces a smaller MSS than its interface has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Scene:
     """The ingredients of one capture."""
 
     file_bytes: int  #: that the client sends
-    server_maxseg: int  #: TCP_MAXSEG of the server; 0 for what its interface says
+    server_maxseg: int  #: TCP_MAXSEG of the server
     path_mtu: int  #: of the wire; 0 for that of the interfaces
     icmp: bool  #: whether the path says so when it drops what is too long
     writer_naps_s: float  #: in the middle of the file
@@ -35,9 +35,9 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
-    maxseg = rng.choice([0, rng.randrange(1100, 1440), rng.randrange(1100, 1440)])
+    maxseg = rng.randrange(1100, 1440)
     size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(12_000, 19_000)
-    last = -(-size // ((maxseg or 1460) - 12))
+    last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
         "black-hole": "",
@@ -48,7 +48,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     return Scene(
         size,
         maxseg,
-        rng.randrange(1000, (maxseg or 1460) - 40, 4) if narrow else 0,
+        rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
         cause != "black-hole",
         rng.randrange(260, 420) / 1000
         if cause == "application-idle"
@@ -60,7 +60,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 def send(connection: socket.socket, scene: Scene) -> None:
     """The file, in two halves, and our end."""
     file = bytes(scene.file_bytes)
-    mss = (scene.server_maxseg or 1460) - 12
+    mss = scene.server_maxseg - 12
     half = scene.file_bytes // 2 // mss * mss  # full segments
     connection.sendall(file[:half])
     time.sleep(scene.writer_naps_s)
@@ -80,8 +80,7 @@ def record(path: Path, scene: Scene) -> None:
     def prepare(listener: socket.socket, connection: socket.socket) -> None:
         for end in (listener, connection):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-        if scene.server_maxseg:
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
 
     with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
         if scene.path_mtu:

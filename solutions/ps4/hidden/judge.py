@@ -21,6 +21,8 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_fo
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535
+#: Of what is calculated from given numbers.
+EXACT = 0.005
 
 
 def q1(submission: Submission) -> Verdict:
@@ -34,6 +36,7 @@ def q1(submission: Submission) -> Verdict:
         held,
         name="q1_bdp_bytes",
         unit="bytes",
+        within=EXACT,
         hints=[
             Hint(held * 8, "these are bits; bytes were asked for.", 0.5),
             Hint(held / 2, "this is one way only: the ACK has to come back.", 0.5),
@@ -47,6 +50,7 @@ def q1(submission: Submission) -> Verdict:
         limit,
         name="q1_mbit",
         unit="Mbit/s",
+        within=EXACT,
         hints=[
             Hint(limit / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
             Hint(limit * 2, "one window for each round trip, not for each way.", 0.5),
@@ -89,23 +93,27 @@ def q3(submission: Submission) -> Verdict:
     needed = 0
     while MOST_UNSCALED_BYTES << needed < held:
         needed += 1
+    granted = receive_buffer_grant(
+        submission.numbers["late_request"], 2 * submission.numbers["late_request"]
+    )
+    percent = 100 * largest / granted
     window = number(
-        submission.answers["q3_window_bytes"],
-        largest,
-        name="q3_window_bytes",
-        unit="bytes",
-        within=0.001,
+        submission.answers["q3_window_percent"],
+        percent,
+        name="q3_window_percent",
+        unit="percent",
+        within=0.002,
         hints=[
+            Hint(2 * percent, "of what getsockopt() returns, not of what was asked for.", 0.5),
+            Hint(percent / 100, "this is a fraction of 1; percent were asked for.", 0.5),
             Hint(
-                1.25 * submission.numbers["late_request"],
-                "the buffer has room for it, but can the server say so?",
+                100 * MOST_UNSCALED_BYTES / granted,
+                "which number of the SYN-ACK multiplies each window that is told later?",
+                0.5,
             ),
-            Hint(
-                2 * submission.numbers["late_request"],
-                "this is the buffer. How is the window told to the other side?",
-            ),
+            Hint(100, "the buffer has room for it, but can the server say so?"),
         ],
-        wrong="Which number of the SYN-ACK multiplies each window that is told later?",
+        wrong="How is the window told to the other side, and what multiplies it?",
     )
     exponent = count(
         submission.answers["q3_scale"],
@@ -117,7 +125,7 @@ def q3(submission: Submission) -> Verdict:
         ],
         wrong="Which power of two times 65 535 reaches what the path of q1 holds?",
     )
-    return combine([(0.5, window), (0.5, exponent)])
+    return combine([(0.7, window), (0.3, exponent)])
 
 
 @lru_cache(maxsize=16)

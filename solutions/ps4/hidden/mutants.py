@@ -17,7 +17,7 @@ MUTANTS = {
             ),
             "q3-answer": "\n".join(
                 [
-                    'q3_window_bytes = 65_535 << n["scale"]',
+                    'q3_window_percent = 100 * (65_535 << n["scale"]) / (2 * n["late_request"])',
                     "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)",
                 ]
             ),
@@ -49,7 +49,7 @@ MUTANTS = {
         answers={
             "q3-answer": "\n".join(
                 [
-                    'q3_window_bytes = 2 * n["late_request"]',
+                    "q3_window_percent = 100",
                     "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes)",
                 ]
             )
@@ -60,7 +60,7 @@ MUTANTS = {
         answers={
             "q3-answer": "\n".join(
                 [
-                    'q3_window_bytes = 65_535 << n["scale"]',
+                    'q3_window_percent = 100 * (65_535 << n["scale"]) / (2 * n["late_request"])',
                     "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)",
                 ]
             )

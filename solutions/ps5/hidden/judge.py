@@ -18,6 +18,8 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_fo
 DELAYED_ACK_MS = 40
 #: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
+#: Of what is calculated from given numbers.
+EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
@@ -28,6 +30,7 @@ def q1(submission: Submission) -> Verdict:
         2 * rtt_ms + DELAYED_ACK_MS,
         name="q1_default_ms",
         unit="ms",
+        within=EXACT,
         hints=[
             Hint(
                 rtt_ms + DELAYED_ACK_MS,
@@ -45,6 +48,7 @@ def q1(submission: Submission) -> Verdict:
         rtt_ms,
         name="q1_nodelay_ms",
         unit="ms",
+        within=EXACT,
         hints=[Hint(rtt_ms / 2, "this is one way only; the reply has to come back.", 0.5)],
         wrong="Nothing waits for an ACK here: only the way there and back is left.",
     )
@@ -59,6 +63,7 @@ def q2(submission: Submission) -> Verdict:
         100 * size / (size + HEADER_BYTES),
         name="q2_payload_percent",
         unit="percent",
+        within=EXACT,
         hints=[
             Hint(
                 size / (size + HEADER_BYTES),

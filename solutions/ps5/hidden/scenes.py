@@ -42,7 +42,7 @@ def draw(rng: random.Random, cause: str) -> list[str]:
         harmless[1] = f"{small()} {long} {small()}"
     special = [*harmless, corked, *(str(small()) for _ in range(rng.randrange(1, 5)))]
     rng.shuffle(special)
-    quick = [str(small()) for _ in range(QUICK_FIRST + rng.randrange(3))]
+    quick = [str(small()) for _ in range(QUICK_FIRST + rng.randrange(7))]
     return [f"{nap() if rng.random() < 0.4 else ''} {each}" for each in [*quick, *special]]
 
 

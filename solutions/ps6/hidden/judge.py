@@ -20,8 +20,8 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_fo
 HEADER_BYTES = 66
 #: TCP_RTO_MIN of Linux.
 RTO_MIN_MS = 200
-#: Such a timer may ring 32 ms late (the kernel's timer wheel): measured answers count, too.
-TIMER_TOLERANCE = 0.08
+#: Of what is calculated from given numbers.
+EXACT = 0.005
 
 
 def _sizes(pieces: tuple[int, ...], option: str) -> list[int]:
@@ -36,6 +36,7 @@ def q1(submission: Submission) -> Verdict:
         submission.answers["q1_default_sizes"],
         sizes["default"],
         name="q1_default_sizes",
+        partial=False,
         hints=[
             Hint(sizes["no_delay"], "does the last small piece leave before any ACK is there?"),
             Hint(sizes["cork"], "when the header is written, nothing tells TCP to hold it."),
@@ -46,6 +47,7 @@ def q1(submission: Submission) -> Verdict:
         submission.answers["q1_nodelay_sizes"],
         sizes["no_delay"],
         name="q1_nodelay_sizes",
+        partial=False,
         hints=[Hint(sizes["default"], "here nothing waits, so nothing can be joined.")],
         wrong="Each write leaves at once. How is one cut that is longer than the MSS?",
     )
@@ -53,6 +55,7 @@ def q1(submission: Submission) -> Verdict:
         submission.answers["q1_cork_sizes"],
         sizes["cork"],
         name="q1_cork_sizes",
+        partial=False,
         hints=[Hint(sizes["default"], "the cork holds the header, too, until a segment is full.")],
         wrong="Full segments leave, and the rest when the cork is pulled.",
     )
@@ -91,7 +94,7 @@ def q2(submission: Submission) -> Verdict:
         ],
         wrong="How many segments fewer, and how many bytes of headers has each of them?",
     )
-    return combine([(0.25, calls), (0.25, one), (0.5, less)])
+    return combine([(0.4, calls), (0.1, one), (0.5, less)])
 
 
 def q3(submission: Submission) -> Verdict:
@@ -105,7 +108,7 @@ def q3(submission: Submission) -> Verdict:
         young_ms,
         name="q3_young_ms",
         unit="ms",
-        within=TIMER_TOLERANCE,
+        within=EXACT,
         hints=[
             manual,
             Hint(old_ms, "after one measurement TCP does not yet trust it that far.", 0.5),
@@ -117,7 +120,7 @@ def q3(submission: Submission) -> Verdict:
         old_ms,
         name="q3_old_ms",
         unit="ms",
-        within=TIMER_TOLERANCE,
+        within=EXACT,
         hints=[
             manual,
             Hint(young_ms, "this is so as long as TCP has measured only once.", 0.5),
@@ -163,6 +166,7 @@ def q5(submission: Submission) -> Verdict:
         waited_ms,
         name="q5_waited_ms",
         unit="ms",
+        within=EXACT,
         hints=[
             Hint(waited_ms / 1e3, "this is in seconds.", 0.5),
             Hint(pause_ms, "this is between two segments; the log has the write.", 0.5),

@@ -25,7 +25,7 @@ def draw(rng: random.Random, cause: str) -> list[str]:
         return rng.randrange(15, 400)
 
     def quick() -> str:
-        pieces = " ".join(str(small()) for _ in range(rng.randrange(2, 4)))
+        pieces = " ".join(str(small()) for _ in range(rng.randrange(2, 6)))
         return f"cork=1 {pieces} cork=0"
 
     # The first part leaves when the cork is pulled, and is not yet acknowledged when the second is
@@ -38,7 +38,7 @@ def draw(rng: random.Random, cause: str) -> list[str]:
         naps[rng.randrange(2)] = f"sleep={rng.randrange(90, 165) / 1000}"
     elif cause == "timer-before-the-pull":
         naps[1] = f"sleep={rng.randrange(440, 520) / 1000}"
-    before = [like_the_last, full_then_nap, *(quick() for _ in range(rng.randrange(3, 6)))]
+    before = [like_the_last, full_then_nap, *(quick() for _ in range(rng.randrange(3, 10)))]
     rng.shuffle(before)
     return [*before, twice.format(small(), small(), naps[0], small(), naps[1])]
 

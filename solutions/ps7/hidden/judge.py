@@ -16,6 +16,8 @@ from tcplab.models import goodput_mbyte_s, segment_sizes
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
 
 BLOCK_BYTES = 4096
+#: sendfile(2): no call transfers more than this.
+MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 
 
 def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
@@ -36,7 +38,7 @@ def q1(submission: Submission) -> Verdict:
         slow_s,
         name="q1_slow_s",
         unit="s",
-        within=0.015,
+        within=0.005,
         hints=[
             Hint(size_mb * 8 / slow, "the wire carries headers, too: 1448 of 1538 bytes.", 0.5),
             Hint(size_mb * 8 * 1518 / 1448 / slow, "preamble and gap take time, too.", 0.5),
@@ -56,14 +58,14 @@ def q1(submission: Submission) -> Verdict:
         submission.answers["q1_fast_times"],
         on_fast,
         name="q1_fast_times",
-        within=0.03,
+        within=0.006,
         hints=[
             Hint(way_a / way_b, "B would be as fast as that if there were no wire.", 0.5),
             Hint(1, "is the wire still slower than A's CPU?"),
         ],
         wrong="Compute for A and for B who is the slower, the CPU or the wire.",
     )
-    return combine([(1 / 3, first), (1 / 3, times), (1 / 3, fast_times)])
+    return combine([(0.45, first), (0.1, times), (0.45, fast_times)])
 
 
 def _calls(size_bytes: int, most_bytes: int) -> int:
@@ -73,7 +75,7 @@ def _calls(size_bytes: int, most_bytes: int) -> int:
 def q2(submission: Submission) -> Verdict:
     """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
     size = submission.numbers["large_file_bytes"]
-    blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, task.MOST_IN_ONE_CALL_BYTES)
+    blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, MOST_IN_ONE_CALL_BYTES)
     copying = count(
         submission.answers["q2_calls_read_send"],
         2 * blocks,
@@ -110,6 +112,7 @@ def q3(submission: Submission) -> Verdict:
         submission.answers["q3_plain_sizes"],
         plain,
         name="q3_plain_sizes",
+        partial=False,
         hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
         wrong="Does the header wait for anything? Where does the file's first segment end?",
     )
@@ -117,6 +120,7 @@ def q3(submission: Submission) -> Verdict:
         submission.answers["q3_corked_sizes"],
         corked,
         name="q3_corked_sizes",
+        partial=False,
         hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
         wrong="A cork lets full segments go and holds the rest until it is pulled.",
     )

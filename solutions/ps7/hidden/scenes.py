@@ -42,7 +42,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     full = cause == "window-closed"
     return Scene(
         rng.randrange(40, 240),
-        rng.randrange(19_000, 27_000) if full else rng.randrange(5_000, 9_000),
+        rng.randrange(18_000, 34_000) if full else rng.randrange(4_000, 13_000),
         f"{header.format(first)} cork=1 sendfile {last} cork=0",
         rng.randrange(9_000, 11_000) if full else 200_000,
         rng.randrange(110, 190) / 1000 if full else rng.randrange(1, 12) / 1000,

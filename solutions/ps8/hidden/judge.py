@@ -27,6 +27,12 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
 
 
+#: Of what is calculated from given numbers.
+EXACT = 0.005
+#: The kernel takes the share of a packet that is data for 160/256; the question says 1448/2304.
+ROUNDED = 0.008
+
+
 def window_bytes(rcvbuf_bytes: int) -> int:
     """The window of a buffer that setsockopt was asked for: doubled, and of that the payload's."""
     return window_from_buffer(2 * rcvbuf_bytes)
@@ -42,6 +48,7 @@ def q1(submission: Submission) -> Verdict:
         right,
         name="q1_bdp_bytes",
         unit="bytes",
+        within=EXACT,
         hints=[
             Hint(8 * right, "these are bits.", 0.5),
             Hint(right / 2, "what is under way one way is not all: until the ACK is back.", 0.5),
@@ -56,6 +63,7 @@ def q1(submission: Submission) -> Verdict:
         window,
         name="q1_window_bytes",
         unit="bytes",
+        within=ROUNDED,
         hints=[
             Hint(window / 2, "what does Linux do with the number that setsockopt is given?", 0.5),
             Hint(2 * asked, "this is the buffer; not all of a buffer is data.", 0.5),
@@ -86,7 +94,7 @@ def q2(submission: Submission) -> Verdict:
         right,
         name="q2_now_mbit",
         unit="Mbit/s",
-        within=0.03,
+        within=ROUNDED,
         hints=hints,
         wrong="How much may be sent in each round trip?",
     )
@@ -96,7 +104,7 @@ def q2(submission: Submission) -> Verdict:
         seconds,
         name="q2_mended_s",
         unit="s",
-        within=0.02,
+        within=EXACT,
         hints=[
             Hint(megabytes * 8 / rate, "a packet carries headers too.", 0.5),
             Hint(seconds / 8, "MB and Mbit are not the same."),
@@ -113,6 +121,7 @@ def q3(submission: Submission) -> Verdict:
         submission.answers["q3_segments_per_s"],
         1000 / rtt,
         name="q3_segments_per_s",
+        within=EXACT,
         hints=[
             Hint(1000, "so it would be if no line waited."),
             Hint(1000 * line, "so it is today, with TCP_NODELAY."),
@@ -125,6 +134,7 @@ def q3(submission: Submission) -> Verdict:
         line * rtt,
         name="q3_segment_bytes",
         unit="bytes",
+        within=EXACT,
         hints=[
             Hint(line, "this is one line; how many are written while one ACK is awaited?"),
             Hint(1, "this is today's; Nagle's algorithm collects."),
@@ -211,7 +221,7 @@ def q6(submission: Submission) -> Verdict:
             pause_ms,
             name=f"q6_pauses_ms[{i}]",
             unit="ms",
-            within=0.05,
+            within=EXACT,
             hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
             wrong="Between two packets in a row, whoever sent them, from the first data to the"
             " last.",

@@ -175,12 +175,17 @@ class CheckResult(NamedTuple):
 
     question: str
     verdict: Verdict
+    #: Whether the check tried what was handed in, as it does with programs. Of an answer it only
+    #: says that something is missing or impossible.
+    judged: bool
 
     def __repr__(self) -> str:
         if self.verdict.share is None:
             head = "could not be checked here"
+        elif not self.verdict.passed:
+            head = "not yet"
         else:
-            head = "looks good" if self.verdict.passed else "not yet"
+            head = "works here" if self.judged else "recorded, not judged"
         return f"{self.question}: {head}. {self.verdict.message}"
 
 
@@ -242,7 +247,7 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        result = CheckResult(question, verdict)
+        result = CheckResult(question, verdict, judged=not self._task.answers[question])
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
             raise AssertionError(repr(result))
         return result
@@ -253,7 +258,7 @@ def _answered(names: Sequence[str], found: Mapping[str, Any]) -> Verdict:
     if missing:
         return Verdict(0, f"no answer yet: {', '.join(missing)}.")
     given = ", ".join(f"{name} = {describe(found[name])}" for name in names)
-    return Verdict(1, f"answered: {given}. Whether it is right you learn from the grading.")
+    return Verdict(1, f"{given}.")
 
 
 def open_assignment(

@@ -104,6 +104,29 @@ def facts_of(capture: Path) -> Facts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits that no answer about a capture exceeds, for public checks."""
+
+    segments: int  #: all that are in it
+    payload_bytes: int  #: of all of them
+    lasts_ms: float  #: from the first to the last
+
+
+@lru_cache(maxsize=256)
+def bounds_of(capture: Path) -> Bounds:
+    """The limits of a capture.
+
+    Raises:
+        CaptureError: no such file, or it is not a capture.
+    """
+    from tcplab.segments import from_file
+
+    rows = from_file(capture)
+    lasts_ns = int(rows["time_ns"][-1] - rows["time_ns"][0])
+    return Bounds(len(rows), int(rows["payload_bytes"].sum()), lasts_ns / 1e6)
+
+
 def pauses_ms(rows: SegmentArray) -> list[float]:
     """The times between segments that follow each other, in ms: one less than there are rows."""
     between = rows["time_ns"][1:] - rows["time_ns"][:-1]
@@ -148,7 +171,7 @@ def longest_pause(value: object, facts: Facts, *, name: str, hints: Sequence[Hin
         facts.longest_pause_ms,
         name=name,
         unit="ms",
-        within=0.05,
+        within=0.005,
         hints=[
             Hint(facts.longest_pause_ms / 1e3, "this is in seconds.", 0.5),
             Hint(facts.first_to_last_ms, "this is from the first data segment to the last.", 0.5),

@@ -167,11 +167,26 @@ def count(
 
 
 def counts(
-    value: Any, expected: Sequence[int], *, name: str, hints: Sequence[Hint] = (), wrong: str = ""
+    value: Any,
+    expected: Sequence[int],
+    *,
+    name: str,
+    hints: Sequence[Hint] = (),
+    wrong: str = "",
+    partial: bool = True,
 ) -> Verdict:
-    """A list of whole numbers in order: full marks for all, and the share of those at their place.
+    """A list of whole numbers in order: full marks for all.
 
     The message gives the index of the first difference.
+
+    Args:
+        value: the learner's answer, of any type.
+        expected: the right list.
+        name: how the learner calls it.
+        hints: wrong lists that are known to occur.
+        wrong: added to the message for any other list.
+        partial: give half of the share of the elements that are right. Not where everybody's lists
+            have most elements in common, such as full segments.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -186,7 +201,7 @@ def counts(
         more = "too many" if len(value) > len(expected) else "too few"
         return Verdict(0, f"{name} has {len(value)} elements, {more}. {wrong}".strip())
     equal = [a == b for a, b in zip(value, expected, strict=True)]
-    share = round(sum(equal) / len(equal) / 2, _DIGITS)
+    share = round(sum(equal) / len(equal) / 2, _DIGITS) if partial else 0.0
     return Verdict(
         share, f"{name}: the first difference is at index {equal.index(False)}. {wrong}".strip()
     )
@@ -241,7 +256,13 @@ def choice(
 
 
 def numbers_in(
-    answers: Mapping[str, Any], names: Sequence[str], *, unit: str = "", least: int | None = None
+    answers: Mapping[str, Any],
+    names: Sequence[str],
+    *,
+    unit: str = "",
+    least: int | None = None,
+    above: float | None = None,
+    most: float | None = None,
 ) -> list[float] | Verdict:
     """The answers of these names if all are numbers.
 
@@ -250,6 +271,8 @@ def numbers_in(
         names: of those that are asked for.
         unit: asked for, such as "ms".
         least: only whole numbers from here on; any number unless given.
+        above: every number has to be larger.
+        most: no number can be larger.
     """
     given = {name: as_number(answers[name]) for name in names}
     found = [value for value in given.values() if value is not None]
@@ -258,10 +281,23 @@ def numbers_in(
         what = "a plain number" if len(given) == 1 else "plain numbers"
         kind = "" if unit == "" else f", in {unit}"
         return Verdict(0, f"{shown}: give {what}{kind}; float() and int() make them.")
-    for name, value in given.items():
-        if least is not None and value is not None and (value != int(value) or value < least):
-            return Verdict(0, f"{name} is {value:g}; it is counted in whole numbers from {least}.")
+    for name, number in zip(given, found, strict=True):
+        if impossible := _out_of_range(number, least, above, most):
+            return Verdict(0, f"{name} is {number:g}; {impossible}.")
     return found
+
+
+def _out_of_range(
+    value: float, least: int | None, above: float | None, most: float | None
+) -> str | None:
+    """Why a number cannot be the answer, None when it may be."""
+    if least is not None and (value != int(value) or value < least):
+        return f"it is counted in whole numbers from {least}"
+    if above is not None and value <= above:
+        return f"it must be more than {above:g}"
+    if most is not None and value > most:
+        return f"there are no more than {most:g} here"
+    return None
 
 
 def list_in(
@@ -284,9 +320,15 @@ def list_in(
 
 
 def counts_in(
-    value: Any, length: int | None = None, *, name: str, of: str = "whole numbers", least: int = 0
+    value: Any,
+    length: int | None = None,
+    *,
+    name: str,
+    of: str = "whole numbers",
+    least: int = 0,
+    most: int | None = None,
 ) -> list[int] | Verdict:
-    """The same for a list of whole numbers, none of them below `least`."""
+    """The same for a list of whole numbers, none of them below `least` or above `most`."""
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given
@@ -296,6 +338,8 @@ def counts_in(
             return Verdict(
                 0, f"{name}[{index}] is {describe(each)}; it must be a whole number from {least}."
             )
+        if most is not None and one > most:
+            return Verdict(0, f"{name}[{index}] is {one:g}; there are no more than {most} here.")
     return [int(each) for each in given]
 
 
