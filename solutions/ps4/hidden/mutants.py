@@ -45,7 +45,7 @@ MUTANTS = {
         },
     ),
     "the-buffer-is-the-window": Mutant(
-        17.0,
+        16.6,
         answers={
             "q3-answer": "\n".join(
                 [
@@ -56,7 +56,7 @@ MUTANTS = {
         },
     ),
     "one-scale-too-few": Mutant(
-        17.25,
+        17.55,
         answers={
             "q3-answer": "\n".join(
                 [

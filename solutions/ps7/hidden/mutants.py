@@ -5,7 +5,7 @@ from tcplab.grading.trial import Mutant
 MUTANTS = {
     # What the seed of the lesson expected: less work is less time.
     "work-is-time": Mutant(
-        16.5,
+        17.02,
         answers={
             "q1-answer": "\n".join(
                 [
@@ -18,7 +18,7 @@ MUTANTS = {
         },
     ),
     "wire-without-headers": Mutant(
-        17.5,
+        17.33,
         answers={
             "q1-answer": "\n".join(
                 [
