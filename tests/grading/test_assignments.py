@@ -343,10 +343,3 @@ def test_what_learners_get_holds_no_answer(name: str) -> None:
     released = (ROOT / "exercises" / name / "task.py").read_text().replace("_", "")
     for words in ANSWERS_IN_TASKS[name]:
         assert words.replace("_", "") not in released
-
-
-def test_faulty_programs_are_those_of_the_lesson() -> None:
-    released = sorted((ROOT / "exercises/ps8").glob("faulty_*.c"))
-    assert len(released) == 3
-    for path in released:
-        assert path.read_text() == (ROOT / "src/programs" / path.name).read_text(), path.name

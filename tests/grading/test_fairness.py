@@ -251,7 +251,7 @@ def most_common(values: Sequence[Any]) -> Any:
 
 
 def distance(one: Any, other: Any) -> float:
-    """How unlike two numbers, lists or words of an exercise are, from 0 on."""
+    """The distance of two numbers, lists or words of an exercise, from 0 on."""
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) / (abs(one) + abs(other) + 1e-9)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):

@@ -5,7 +5,7 @@ from tcplab.grading.trial import Mutant
 MUTANTS = {
     # What the seed of the lesson expected: less work is less time.
     "work-is-time": Mutant(
-        17.02,
+        17.03,
         answers={
             "q1-answer": "\n".join(
                 [
