@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.experiments import every
@@ -241,3 +242,40 @@ def test_doctor_reports_versions(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "jupyterlab" in out
     assert "asked for" in out
+
+
+def test_tables_are_folded_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    main(["doctor", "--versions"])
+    folded = capsys.readouterr().out
+    assert max(map(len, folded.splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", "400")
+    main(["doctor", "--versions"])
+    assert capsys.readouterr().out.splitlines()[0].split() == [
+        "package",
+        "asked",
+        "for",
+        "here",
+        "fits",
+    ]
+
+
+def test_characters_that_the_output_cannot_hold_lose_no_result() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "tcplab.cli", "doctor", "--versions"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert b"codec" not in done.stderr
+    assert b"numpy" in done.stdout
+
+
+def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^ {4}([a-z-]+) ", capsys.readouterr().out, re.MULTILINE)
+    assert len(commands) > 8
+    for command in each(commands):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"example: tcplab {command}" in " ".join(capsys.readouterr().out.split())

@@ -24,6 +24,8 @@ def test_html_is_escaped_and_carries_the_caption() -> None:
     html = TABLE._repr_html_()
     assert "<caption>Times &lt;here&gt;</caption>" in html
     assert "a&lt;b" in html
+    assert '<td style="text-align: left;">' in html
+    assert "<td>" not in html
 
 
 def test_markdown() -> None:

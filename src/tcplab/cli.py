@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tcplab import explain, ready
 from tcplab.errors import TcplabError
@@ -22,10 +23,28 @@ from tcplab.grading.command import add_commands as add_grading
 from tcplab.segments import command as segments
 from tcplab.segments.left_out import in_words as left_out_in_words
 
+#: At the end of each command's help.
+_EXAMPLES: Final = {
+    "doctor": "--versions",
+    "ready": "",
+    "run": "small-writes",
+    "explain": "file capture.pcapng --log calls.log",
+    "segments": "capture.pcapng --summary",
+    "demo": "small-writes",
+    "grade": "ps5 --jobs 4",
+    "draw": "ps5 --new-secret",
+    "handout": "ps5 --students class.txt --into ps5.zip",
+    "try-assignment": "ps5 reference",
+    "new-assignment": "ps9",
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # no result is lost for a character
+            stream.reconfigure(errors="replace")
     arguments = _parser(experiments=words[:1] == ["run"]).parse_args(words)
     warnings.showwarning = _one_line_warning
     try:
@@ -84,10 +103,13 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
         own.add_argument("--json", action="store_true", help="rows and provenance as JSON")
         add_options(own, each)
         own.set_defaults(action=_run, experiment=each)
+        own.epilog = f"example: tcplab run {each.name} --json"
     _add_explain(commands)
     _add_segments(commands)
     _add_demo(commands)
     add_grading(commands)
+    for name, example in _EXAMPLES.items():
+        commands.choices[name].epilog = f"example: tcplab {name} {example}".rstrip()
     return parser
 
 
@@ -145,7 +167,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(as_json(result))
         return status
-    print(table(result))
+    print(table(result).for_terminal())
     print(
         f"\n{origin['network']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']}"
         f" cores · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
@@ -169,15 +191,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     if arguments.versions:
         versions = version_table()
-        print(versions)
+        print(versions.for_terminal())
         return 0 if all(row["fits"] == "yes" for row in versions.rows) else 1
     found = capabilities()
-    print(capability_table(found))
+    print(capability_table(found).for_terminal())
     for each in found:
         if each.advice:
             print(f"\n{each.name}: {each.finding}\n  → {each.advice}")
     print()
-    print(lesson_table())
+    print(lesson_table().for_terminal())
     return 0 if all(each.ok is not False for each in found) else 1
 
 

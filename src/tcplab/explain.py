@@ -10,6 +10,9 @@ import argparse
 import dataclasses
 import inspect
 import json
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -270,12 +273,13 @@ def report(timeline: Timeline, *, recorded: bool = False) -> str:
         timeline: what to say.
         recorded: name the options of `tcplab explain file` that supply missing evidence.
     """
-    lines = [_heading(timeline), ""]
+    lines = [*_folded(_heading(timeline), 0), ""]
     sentences = timeline.sentences()
     start = timeline.start_ns
     for segment, sentence in zip(timeline.segments, sentences, strict=False):
-        lines.append(f"{(segment.time_ns - start) / 1e6:12.3f} ms  {sentence}")
-    lines += [f"{'':15}  {sentence}" for sentence in sentences[len(timeline.segments) :]]
+        lines += _folded(f"{(segment.time_ns - start) / 1e6:12.3f} ms  {sentence}", 17)
+    for sentence in sentences[len(timeline.segments) :]:
+        lines += _folded(f"{'':17}{sentence}", 17)
     if not sentences:
         lines.append("no data segment of this sender is in the capture")
     for title, items in (
@@ -283,8 +287,18 @@ def report(timeline: Timeline, *, recorded: bool = False) -> str:
         ("Not told by the record:", _missing(timeline, recorded)),
     ):
         if items:
-            lines += ["", title, *(f"  {item}" for item in items)]
+            lines += ["", title]
+            for item in items:
+                lines += _folded(f"  {item}", 4)
     return "\n".join(lines)
+
+
+def _folded(line: str, indent: int) -> list[str]:
+    """A line in as many lines as the terminal needs; in a pipe as it is."""
+    width = shutil.get_terminal_size((sys.maxsize, 24)).columns
+    if len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _missing(timeline: Timeline, recorded: bool) -> list[str]:

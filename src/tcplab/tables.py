@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,6 +111,12 @@ class Table:
                 break
         return "\n\n".join(parts)
 
+    def for_terminal(self) -> str:
+        """The caption and the table, no wider than the terminal; in a pipe as wide as it is."""
+        width = shutil.get_terminal_size((sys.maxsize, 24)).columns
+        text = self.narrow(width)
+        return f"{textwrap.fill(self.caption, min(width, 100))}\n\n{text}" if self.caption else text
+
     def _shown(self) -> list[Column]:
         return [
             each
@@ -129,6 +137,9 @@ class Table:
         caption = (
             f"<table>\n<caption>{escape(self.caption)}</caption>" if self.caption else "<table>"
         )
+        # JupyterLab aligns cells right, the book left, unless the cell says.
+        for tag in ("th", "td"):
+            html = html.replace(f"<{tag}>", f'<{tag} style="text-align: left;">')
         return html.replace("<table>", caption, 1)
 
     def _repr_markdown_(self) -> str:
