@@ -37,8 +37,7 @@ def test_the_lines_of_a_set_see_what_the_segments_tell(name: str) -> None:
         seen["n"] = {"capture": str(capture), "captures": [str(capture)]}
         exec(shown_lines(name), seen)
         rows = from_file(capture)
-        end = "server" if name == "ps4" else "client"
-        told = rows.sent_by(end)
+        told = rows.sent_by("server") if name == "ps4" else rows.sent_by("client")
         assert len(seen["sent"]) == len(told)
         if "sizes" in seen:
             assert seen["sizes"] == told["payload_bytes"].tolist()
