@@ -44,8 +44,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
         "capture": own.captures()[0],
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
-        "interface_mtu_bytes": own.integer("interface", 1300, 1460, 4),
-        "path_mtu_bytes": own.integer("path", 900, 1150, 2),
     }
 
 

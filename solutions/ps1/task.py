@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -178,8 +179,9 @@ def _run(submission: Submission, file: bytes, mode: list[str]) -> LabRun:
 
 
 def _look_at_answer(submission: Submission, file_bytes: int, answer_bytes: int) -> Verdict:
-    file, answer = made_bytes(file_bytes, file_bytes), made_bytes(answer_bytes, answer_bytes)
-    run = _run(submission, file, ["answer", str(answer_bytes), str(answer_bytes)])
+    seed = secrets.randbelow(1 << 31)  # so that only who reads the answer knows it
+    file, answer = made_bytes(file_bytes, file_bytes), made_bytes(seed, answer_bytes)
+    run = _run(submission, file, ["answer", str(seed), str(answer_bytes)])
     seen = run.peer
     if seen is None:
         return _nobody_came(run)

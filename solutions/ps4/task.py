@@ -5,6 +5,7 @@ Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,7 +142,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 # ---- sink.c --------------------------------------------------------------------------------------
 
-WRITES, WRITE_BYTES = 40, 14_480
+WRITES, WRITE_BYTES = range(41, 51), 14_480
 
 
 @compiled("sink.c")
@@ -149,21 +150,22 @@ def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verd
     """The same program on each path, of so many ms and Mbit/s."""
     verdicts = []
     for rtt_ms, rate_mbit in paths:
-        run = run_sink(submission, rtt_ms, rate_mbit)
-        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit))
+        writes = secrets.choice(WRITES)  # so that only who counts knows how much there is
+        run = run_sink(submission, rtt_ms, rate_mbit, writes)
+        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
         if not run.answered or run.outcome.stopped_by:  # the others would end like this one
             return Verdict(0, verdicts[0].message)
     return equal_parts(verdicts)
 
 
-def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int) -> LabRun:
+def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -> LabRun:
     """The learner's program on the server, tcpsource on the client."""
     command = ["tcpsource", "--json", "-b", "auto", "--port", "{port}"]
     return submission.run_in_lab(
         submission.compile("sink.c"),
         ["{port}", str(rtt_ms), str(rate_mbit)],
         role="server",
-        peer=[*command, "-s", str(WRITE_BYTES), "-c", str(WRITES), "10.0.0.2"],
+        peer=[*command, "-s", str(WRITE_BYTES), "-c", str(writes), "10.0.0.2"],
         lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
         limits=Limits(wall_s=15, cpu_s=8, processes=8),
     )
@@ -174,10 +176,10 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
     return throughput_mbit(window_bytes, rtt_ms, rate_mbit) / (goodput_mbyte_s(rate_mbit) * 8)
 
 
-def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int) -> Verdict:
+def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
     """Signs of the buffer in the capture: the scale in the SYN-ACK, and the largest window."""
     path = f"On a path of {rtt_ms} ms and {rate_mbit} Mbit/s"
-    total = WRITES * WRITE_BYTES
+    total = writes * WRITE_BYTES
     if not run.answered:
         return Verdict(0, f"{path}: nobody listened; {how_it_ended(run, 'sink')}.")
     if run.peer is None or not run.outcome.ok:

@@ -5,7 +5,7 @@ Learners get this file. The hidden judge uses `look_at_answers` too, with other 
 
 from __future__ import annotations
 
-import random
+import secrets
 import struct
 from itertools import accumulate
 from typing import Any
@@ -141,10 +141,10 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
 @compiled("respond.c")
 def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
     """The learner's program against sendfile_server: first the bytes, then how."""
-    file = random.Random(answers).randbytes(sum(map(_part_bytes, range(answers))))
+    file = secrets.token_bytes(sum(map(_part_bytes, range(answers))))
     run, received = run_into_file(
         submission,
-        "respond.c",
+        submission.compile("respond.c"),
         ["10.0.0.2", "{port}", "file", str(answers)],
         lab={"rtt_ms": rtt_ms},
         files={"file": file},

@@ -6,16 +6,19 @@ Learners get this file. The hidden judge uses `look_at_range` too, with other pa
 from __future__ import annotations
 
 import random
+import secrets
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tcplab.errors import LabError, SandboxError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.submission import Built, LabRun, Submission
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.programs.compile import Built
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -143,11 +146,13 @@ class Request:
     offset: int
     count: int
     rtt_ms: float
+    #: of the file, so that only who has the file knows what is in it
+    seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property
     def file(self) -> bytes:
         """A file in which no two places look alike."""
-        return random.Random(self.file_bytes).randbytes(self.file_bytes)
+        return random.Random(self.seed).randbytes(self.file_bytes)
 
     @property
     def wanted(self) -> bytes:
@@ -158,18 +163,31 @@ class Request:
     def past_the_end(self) -> Request:
         """Another request for the same file: its last bytes, and more than there are."""
         last = 30_000 + self.offset
-        return Request(self.file_bytes, self.file_bytes - last, last + 50_000, self.rtt_ms)
+        return replace(self, offset=self.file_bytes - last, count=last + 50_000)
+
+    def beginning(self) -> Request:
+        """Another request for the same file: some of its first bytes."""
+        return replace(self, count=min(self.count, 50_000))
 
 
-def send_range(submission: Submission, request: Request, wall_s: int) -> tuple[LabRun, bytes]:
-    """The learner's program against sendfile_server; and what that received."""
+def send_range(
+    submission: Submission, request: Request, wall_s: int, *, built: Built | None = None
+) -> tuple[LabRun, bytes]:
+    """The learner's program against sendfile_server; and what that received.
+
+    Args:
+        submission: with the C file.
+        request: the part.
+        wall_s: time that the program has.
+        built: another executable than usual, which may not read the file.
+    """
     return run_into_file(
         submission,
-        "sendrange.c",
+        built or submission.compile("sendrange.c"),
         ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
         lab={"rtt_ms": request.rtt_ms},
         files={"file": request.file},
-        limits=Limits(wall_s=wall_s, cpu_s=6, processes=8),
+        limits=Limits(wall_s=wall_s, cpu_s=6, processes=8, no_file_reads=built is not None),
     )
 
 
@@ -183,7 +201,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
         [
             (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
             (0.2, _look_at_the_end(submission, request.past_the_end())),
-            (0.2, _look_at_the_copies(submission.compile("sendrange.c"))),
+            (0.2, _look_at_the_copies(submission, request.beginning())),
             (0.15, _look_at_the_header(run)),
             (0.15, _look_at_the_pieces(run)),
         ]
@@ -230,20 +248,33 @@ def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
     return Verdict(1, "Past the end of the file it stops where the file does.")
 
 
-#: Names of functions that bring bytes of a file into a program's memory.
-_COPYING = {b"read", b"pread", b"pread64", b"readv", b"preadv", b"mmap", b"mmap64", b"fread"}
-_COPYING |= {b"fgetc", b"getc", b"fgets", b"getline", b"__read_chk", b"__pread_chk", b"__fread_chk"}
+def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
+    """Whether the file arrives when each call that brings bytes of it into memory ends the program.
 
-
-def _look_at_the_copies(built: Built) -> Verdict:
-    """The names of the library's functions that a program calls stand in it, in plain text."""
-    names = set((built.binary or b"").split(b"\0"))
-    found = sorted(name.decode() for name in names & _COPYING)
-    if found:
-        return Verdict(0, f"It calls {', '.join(found)}: the bytes of the file enter the program.")
-    if not names & {b"sendfile", b"sendfile64"}:
-        return Verdict(0, "It does not call sendfile().")
-    return Verdict(1, "It calls sendfile(), and no byte of the file enters the program.")
+    Only the call itself tells: a name in the executable may stand there for nothing, and a call
+    needs none. It is linked statically, since a program that is not reads its libraries.
+    """
+    built = submission.compile("sendrange.c", flags=["-static"])
+    if built.binary is None:
+        raise LabError(
+            "sendrange.c cannot be linked statically here: apt install libc6-dev, or dnf install"
+            f" glibc-static ({built.first_error})"
+        )
+    try:
+        run, received = send_range(submission, request, wall_s=8, built=built)
+    except SandboxError as error:
+        if not submission.unsafe:
+            raise
+        return Verdict(1, f"Whether the file enters the program cannot be seen here ({error}).")
+    if run.outcome.signal == "SIGSYS":
+        return Verdict(
+            0,
+            "The bytes of the file enter the program, by read(), mmap() or another call of their"
+            " kind. Which call sends them without?",
+        )
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"Where no call may bring the file into the program: {damage}")
+    return Verdict(1, "No byte of the file enters the program.")
 
 
 def _look_at_the_header(run: LabRun) -> Verdict:

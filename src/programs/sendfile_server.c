@@ -8,7 +8,8 @@
  * disk and so measured that, too: without -o the bytes go to /dev/null, and with --discard not even
  * to this program (MSG_TRUNC in tcp(7)).
  *
- * With -j N, N connections are taken and written to FILE.1 ... FILE.N at the same time.
+ * With -j N, N connections are taken and written to FILE.1 ... FILE.N at the same time. --most
+ * BYTES is for senders that are not trusted: what sends more is given up.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -22,7 +23,7 @@
 enum { READ_BYTES = 131072, MAX_CONNECTIONS = 256 };
 
 static const char *port = "9000", *output;
-static int64_t connections = 1, header_bytes;
+static int64_t connections = 1, header_bytes, most_bytes = INT64_MAX;
 static bool discard;
 
 static const struct program_option options[MAX_OPTIONS] = {
@@ -31,6 +32,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = MAX_CONNECTIONS},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
+    {"most", 0, "BYTES", "give up when more comes", .number = &most_bytes, .min = 1, .max = 0x1p53},
     {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
      .max = 1 << 20},
 };
@@ -95,6 +97,8 @@ static void *receive_file(void *argument) {
     for (size_t got; (got = receive(t->fd, buffer, READ_BYTES, discard ? MSG_TRUNC : 0));) {
         t->reads++;
         t->bytes += (int64_t)got;
+        if (t->bytes > most_bytes)
+            fail_because("more than the %lld bytes of --most came", (long long)most_bytes);
         if (!discard)
             write_out(t, buffer, got);
     }

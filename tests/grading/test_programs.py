@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from tcplab.grading.checks import Verdict
-from tcplab.grading.programs import Departure, compiled, departures, how_it_ended, run_into_file
+from tcplab.grading.programs import (
+    MOST_BESIDE_BYTES,
+    Departure,
+    compiled,
+    departures,
+    how_it_ended,
+    run_into_file,
+)
 from tcplab.grading.sandbox import Limits, Outcome
-from tcplab.grading.submission import LabRun, Submission
+from tcplab.grading.submission import _PATIENCE_S, LabRun, Submission
 from tcplab.segments import DTYPE, SegmentArray
 
 COPY_C = b"""
@@ -122,7 +131,7 @@ def test_received_file_is_returned() -> None:
     with Submission("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
         run, received = run_into_file(
             work,
-            "copy.c",
+            work.compile("copy.c"),
             ["10.0.0.2", "{port}", "data"],
             lab={"rtt_ms": 2},
             files={"data": data},
@@ -131,3 +140,84 @@ def test_received_file_is_returned() -> None:
     assert run.outcome.ok
     assert received == data
     assert departures(run)[-1].end_bytes == len(data)
+
+
+DECOYS_C = b"""
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
+    inet_pton(AF_INET, "10.0.0.2", &server.sin_addr);
+    for (int i = 0; i < 4; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&server, sizeof server) < 0 ||
+            send(fd, "decoys", i + 1, 0) != i + 1)
+            return 1;
+    }
+    usleep(100000);
+    return 0;
+}
+"""
+
+
+@pytest.mark.needs_lab
+def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
+    with Submission("ada", {}, {}, {"decoys.c": DECOYS_C}) as work:
+        built = work.compile("decoys.c")
+        peer = ["tcpsink", "--json", "--port", "0"]
+        run = work.run_in_lab(built, ["{port}"], peer=peer, lab={"rtt_ms": 2})
+        assert run.outcome.ok, run.outcome
+        assert run.peer is not None, run.peer_error
+        assert [each.end_bytes for each in departures(run)] == [run.peer["bytes"]] == [1]
+        assert len(set(run.server_segments["connection"])) == 1
+        assert work.flags == ["other-connections: decoys.c made 3 beside the one"]
+
+
+@pytest.mark.needs_lab
+def test_nobody_is_waited_for_when_the_program_has_ended_without_connecting() -> None:
+    with Submission("ada", {}, {}, {"idle.c": b"int main(void) { return 0; }"}) as work:
+        built = work.compile("idle.c")
+        began_s = time.monotonic()
+        run = work.run_in_lab(built, [], peer=["tcpsink", "--json", "--port", "0"])
+        assert run.peer is None
+        assert time.monotonic() - began_s < _PATIENCE_S
+
+
+TALKATIVE_C = b"""
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
+    inet_pton(AF_INET, "10.0.0.2", &server.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    static char block[1 << 20];
+    if (connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
+        return 1;
+    while (send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
+        ;
+    return 0;
+}
+"""
+
+
+@pytest.mark.needs_lab
+def test_a_receipt_without_end_is_given_up() -> None:
+    with Submission("ada", {}, {}, {"talkative.c": TALKATIVE_C}) as work:
+        run, received = run_into_file(
+            work,
+            work.compile("talkative.c"),
+            ["{port}"],
+            lab={"rtt_ms": 2},
+            files={"data": b"x" * 1000},
+            limits=Limits(wall_s=20, cpu_s=10, processes=8),
+        )
+    assert run.outcome.ok
+    assert len(received) <= 2000 + MOST_BESIDE_BYTES
+    assert "more than the" in str(run.peer_error)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,10 @@ def test_sources_beside_the_package_are_not_visible() -> None:
     assert not seen & {"solutions", "exercises", "tests", ".git", "gradebook.db", "submitted"}
 
 
-def run_python(script: str, **limits: int) -> sandbox.Outcome:
-    return sandbox.run(["/usr/bin/env", "python3", "-c", script], limits=Limits(**limits))
+def run_python(script: str, **limits: Any) -> sandbox.Outcome:
+    return sandbox.run(
+        ["/usr/bin/env", "python3", "-c", script], limits=replace(Limits(), **limits)
+    )
 
 
 def test_limits() -> None:

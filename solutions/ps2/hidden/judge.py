@@ -226,7 +226,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """tally.c with a run that no learner has seen, the same for a student each time."""
-    stream = task.make_stream(random.Random(f"the judge's run for {submission.student.casefold()}"))
+    """tally.c with a run that nobody has seen, since it is drawn now."""
+    stream = task.make_stream(random.SystemRandom())
     verdict: Verdict = task.look_at_tally(submission, stream)
     return verdict

@@ -6,6 +6,7 @@ the wire.
 
 from __future__ import annotations
 
+import secrets
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_fo
 
 ETHERNET_MTU = 1500
 TIMESTAMPS_OPTION = 12
+#: Of the paths over which slices.c sends.
+INTERFACE_MTUS, PATH_MTUS = range(1300, 1461, 4), range(900, 1151, 2)
 
 
 def q1(submission: Submission) -> Verdict:
@@ -178,9 +181,9 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """slices.c with the student's own sizes."""
-    own = submission.numbers
+    """slices.c with paths that are drawn now: only who asks the kernel knows their MTUs."""
+    interface_mtu, path_mtu = secrets.choice(INTERFACE_MTUS), secrets.choice(PATH_MTUS)
     verdict: Verdict = task.judge_slices(
-        submission, own["file_bytes"], own["interface_mtu_bytes"], own["path_mtu_bytes"]
+        submission, submission.numbers["file_bytes"], interface_mtu, path_mtu
     )
     return verdict

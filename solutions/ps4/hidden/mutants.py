@@ -104,6 +104,9 @@ MUTANTS = {
     # One size for all paths: right on the short one, too little for the long one.
     "one-size-for-all": Mutant(15.5, files={"sink.c": [(_SOLUTION, "return 90000;")]}),
     "counts-wrong": Mutant(13.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
+    "says-a-number-it-was-told": Mutant(
+        13.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+    ),
     "does-not-compile": Mutant(13.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
         13.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}

@@ -2,6 +2,16 @@
 
 from tcplab.grading.trial import Mutant
 
+#: Segments that leave at once, on connections that nobody accepts.
+_DECOYS = """
+    for (int decoy = 0; decoy < 4; decoy++) {
+        int other = open_connection(argv[1], argv[2]), at_once = 1;
+        setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+        for (uint32_t i = 0; i < 9; i++)
+            send_record(other, (uint16_t)(20 + 7 * i % 81), i);
+    }
+"""
+
 MUTANTS = {
     # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
     "forgets-that-the-ack-travels": Mutant(
@@ -51,6 +61,15 @@ MUTANTS = {
         },
     ),
     "one-write-but-nagle": Mutant(15.5, files={"records.c": [("int on = 1;", "int on = 0;")]}),
+    "nagle-behind-decoys": Mutant(
+        15.5,
+        files={
+            "records.c": [
+                ("int on = 1;", "int on = 0;"),
+                ("    const struct timespec pause", f"{_DECOYS}    const struct timespec pause"),
+            ]
+        },
+    ),
     "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
     "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),
     "never-ends": Mutant(

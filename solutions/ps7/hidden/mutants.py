@@ -137,6 +137,47 @@ MUTANTS = {
             ]
         },
     ),
+    # No name of a call is in the executable, but that of one which is not made.
+    "copies-under-another-name": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("#include <unistd.h>", "#include <sys/syscall.h>\n#include <unistd.h>"),
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            'static const char talk[] = "\\0sendfile";',
+                            "static char block[65536];",
+                            "size_t next = left < 65536 ? (size_t)left : 65536;",
+                            "ssize_t sent = syscall(SYS_pread64, file, block, next, offset);",
+                            "sent = send(fd, block, next, sent < left + talk[0] ? MSG_MORE : 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                ),
+            ]
+        },
+    ),
+    "maps-and-sends": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("#include <sys/stat.h>", "#include <sys/mman.h>\n#include <sys/stat.h>"),
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            "size_t size = (size_t)status.st_size;",
+                            "char *all = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);",
+                            "ssize_t sent = send(fd, all + offset, (size_t)left, 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                ),
+            ]
+        },
+    ),
     "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
     "never-ends": Mutant(
         13.0, files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -253,6 +254,12 @@ static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
     SYS_chroot,  SYS_open_tree, SYS_move_mount, SYS_mount_setattr,
 };
+/* Calls that bring bytes of a file into a program's memory, or of a socket that they were sent to.
+ */
+static const int file_reads[] = {
+    SYS_read,       SYS_readv,  SYS_pread64, SYS_preadv,   SYS_preadv2,  SYS_vmsplice,
+    SYS_socketpair, SYS_listen, SYS_recvmsg, SYS_recvmmsg, SYS_io_setup,
+};
 /* Calls whose first argument is a process, which must not be the watch. */
 static const int refused_of_the_watch[] = {
     SYS_prlimit64,      SYS_sched_setaffinity, SYS_sched_setscheduler,
@@ -320,6 +327,18 @@ static void refuse_new_file_systems(void) {
     load(offsetof(struct seccomp_data, nr));
 }
 
+/* What calls one of them ends by SIGSYS, so that it is seen. A program that is linked dynamically
+   would not even start. */
+static void end_by_file_reads(void) {
+    for (size_t i = 0; i < COUNT(file_reads); i++)
+        answer_if_equal((unsigned)file_reads[i], SECCOMP_RET_KILL_PROCESS);
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4));
+    load(offsetof(struct seccomp_data, args[3]));
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0));
+    answer(SECCOMP_RET_KILL_PROCESS);
+    load(offsetof(struct seccomp_data, nr));
+}
+
 /* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. */
 static void refuse_odd_sockets(void) {
     const unsigned usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
@@ -332,7 +351,7 @@ static void refuse_odd_sockets(void) {
     answer(error(EAFNOSUPPORT));
 }
 
-void refuse_system_calls(bool no_lab) {
+void refuse_system_calls(bool no_lab, bool no_file_reads) {
 #ifdef THIS_ARCHITECTURE
     load(offsetof(struct seccomp_data, arch));
     emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
@@ -347,12 +366,16 @@ void refuse_system_calls(bool no_lab) {
         refuse_new_namespaces();
     else
         refuse_new_file_systems();
+    if (no_file_reads)
+        end_by_file_reads();
     refuse_odd_sockets();
     answer(SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = code_length, .filter = code};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
         fail("the seccomp filter");
 #else
+    if (no_file_reads)
+        fail_because("--no-file-reads is not known on this architecture");
     (void)no_lab;
 #endif
 }

@@ -85,7 +85,7 @@
 enum { NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };
 
 static int control;
-static bool keep_network, no_lab;
+static bool keep_network, no_lab, no_file_reads;
 static struct root root = {.folder_bytes = 256 << 20};
 static struct limits limits = {
     .memory_bytes = (int64_t)2 << 30,
@@ -101,6 +101,7 @@ static const struct program_option options[] = {
     {"given", 0, "PATH", "show it as /given, and copy it to /submission", .text = &root.given},
     {"keep-network", 0, NULL, "stay in this network namespace", .flag = &keep_network},
     {"no-lab", 0, NULL, "forbid further namespaces", .flag = &no_lab},
+    {"no-file-reads", 0, NULL, "end it by SIGSYS when it reads a file", .flag = &no_file_reads},
     {"folder-bytes", 0, "B", "to be written", .number = &root.folder_bytes, .min = 1 << 20,
      .max = 0x1p40},
     {"memory-bytes", 0, "B", "resident, of all", .number = &limits.memory_bytes, .min = 1 << 20,
@@ -187,7 +188,7 @@ static _Noreturn void run_command(char **command, bool real_root) {
     drop_capabilities();
     if (root.given)
         copy_given();
-    refuse_system_calls(no_lab);
+    refuse_system_calls(no_lab, no_file_reads);
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);

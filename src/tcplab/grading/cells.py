@@ -26,6 +26,8 @@ Cells = Sequence[tuple[int, str]]
 
 #: After a cell that ended its process the rest is run without it, this often.
 MAX_RESTARTS: Final = 3
+#: Of the time that is left, for a run whose cells can be interrupted.
+_SHARE: Final = 0.75
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ def run_cells(
             "files": list(files),
             "cell_timeout_s": cell_timeout_s,
             "cell_output_bytes": 20_000,
+            "time_s": _SHARE * limits.wall_s,
         }
         outcome = _run_inside(request, folder, student, limits, unsafe)
         killer = _take_over(ran, left, names, files, outcome)

@@ -28,8 +28,8 @@ from tcplab.grading.submission import Submission
 MAX_MESSAGE: Final = 2000
 #: Time by the clock for the cells of a submission, those run once more included, and for its cells
 #: and questions together. An honest one takes some seconds.
-CELLS_S: Final = 80.0
-JUDGING_S: Final = 120.0
+CELLS_S: Final = 40.0
+JUDGING_S: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -126,6 +126,7 @@ class Judge:
         _look(submission, cells, ran)
         with submission:
             verdicts = {question: self._ask(question, submission) for question in questions}
+            ran.flags += submission.flags
             if submission.is_late:
                 ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
         return ran, verdicts
@@ -141,6 +142,8 @@ class Judge:
             try:
                 verdict = ask(submission)
             except LabError:  # lost packets, say: once more
+                if submission.is_late:
+                    raise
                 time.sleep(0.5)
                 verdict = ask(submission)
         except Exception as error:

@@ -23,6 +23,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 from tcplab.grading.checks import Verdict
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
+from tcplab.programs.compile import Built
 from tcplab.segments import FROM_CLIENT, FROM_SERVER
 
 _P = ParamSpec("_P")
@@ -30,6 +31,8 @@ _Check = Callable[Concatenate[Submission, _P], Verdict]
 
 #: Length to which a message cuts the program's last line.
 _MOST_WORDS = 120
+#: What a program may send beside its files.
+MOST_BESIDE_BYTES = 1 << 20
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
@@ -62,7 +65,7 @@ def how_it_ended(run: LabRun, name: str) -> str:
 
 def run_into_file(
     submission: Submission,
-    name: str,
+    built: Built,
     arguments: Sequence[str],
     *,
     lab: Mapping[str, Any],
@@ -73,25 +76,28 @@ def run_into_file(
 
     Args:
         submission: with the C file.
-        name: of the C file, which compiles.
+        built: the program, which was compiled.
         arguments: as in Submission.run_in_lab, which takes the others, too.
         lab: parameters of the Lab.
         files: put beside the program.
         limits: for the learner's program.
 
     Returns:
-        The run, and the bytes that arrived: none when nobody connected.
+        The run, and the bytes that arrived: none when nobody connected, and no more than twice what
+        the files hold and MOST_BESIDE_BYTES, whatever was sent.
 
     Raises:
         ValueError: the program does not compile.
         LabError: no laboratory or sandbox can be made here.
     """
+    most_bytes = 2 * sum(map(len, files.values())) + MOST_BESIDE_BYTES
     with tempfile.TemporaryDirectory(prefix="tcplab-received-") as folder:
         received = Path(folder) / "received"
+        peer = ["sendfile_server", "--json", "--port", "0", "--most", str(most_bytes)]
         run = submission.run_in_lab(
-            submission.compile(name),
+            built,
             arguments,
-            peer=["sendfile_server", "--json", "--port", "0", "-o", str(received)],
+            peer=[*peer, "-o", str(received)],
             lab=lab,
             files=files,
             limits=limits,

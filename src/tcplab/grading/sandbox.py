@@ -29,6 +29,7 @@ from typing import IO, Any, Final, Self
 from tcplab.errors import LabError, SandboxError
 from tcplab.lab import Host, program_path
 from tcplab.listings import source_folder
+from tcplab.programs.pair import long_options
 
 MIB: Final = 1 << 20
 
@@ -51,11 +52,18 @@ class Limits:
     file_bytes: int = 64 * MIB  #: the largest file
     output_bytes: int = 1 * MIB  #: on standard output, and as many on standard error
     result_bytes: int = 8 * MIB  #: on the result channel
+    #: a call that brings bytes of a file into memory ends it by SIGSYS, so link it statically
+    no_file_reads: bool = False
 
     def options(self) -> list[str]:
         """Of sandbox_run."""
-        names = [each.name for each in fields(self) if each.name not in _KEPT_HERE]
-        return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in names]
+        return long_options(
+            **{
+                each.name: getattr(self, each.name)
+                for each in fields(self)
+                if each.name not in _KEPT_HERE
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,17 +24,19 @@ from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
 from tcplab.programs.compile import Built, compile_here, compile_program
-from tcplab.programs.pair import Running, await_listener
+from tcplab.programs.pair import LISTEN, Running, await_listener, tcp_states
 
 if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
+    from tcplab.segments import Connection, SegmentArray
 
-_COMPILE_LIMITS: Final = Limits(wall_s=60, cpu_s=60, processes=32, output_bytes=8 << 20)
+_COMPILE_LIMITS: Final = Limits(wall_s=20, cpu_s=20, processes=32, output_bytes=8 << 20)
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
 #: A server has nothing left to do when its peer has gone.
 _GRACE_S: Final = 2.0
+#: What a client has sent may take this long to reach its peer.
+_PATIENCE_S: Final = 10.0
 NOBODY_LISTENED: Final = "nobody listened"
 
 
@@ -61,7 +63,8 @@ class LabRun:
         outcome: how the learner's program ended, and what it printed.
         peer: what the grader's program reports (its JSON), None when it failed.
         peer_error: why it failed: often a consequence of what the learner's did.
-        client_segments, server_segments: what each host's interface saw.
+        client_segments, server_segments: what each host's interface saw: of TCP the connection
+            alone that the grader's program accepted, or made.
     """
 
     outcome: Outcome
@@ -87,6 +90,9 @@ class Submission:
         unsafe: compile and run without walls: for a learner's own machine.
         folder: the assignment's folder, with what was handed out (captures, headers).
         deadline_s: of time.monotonic(): no program of the learner's runs longer.
+
+    Attributes:
+        flags: what a person should look at, as checks find it.
     """
 
     def __init__(
@@ -107,9 +113,10 @@ class Submission:
         self.unsafe = unsafe
         self.folder = folder or Path()
         self._deadline_s = deadline_s
+        self.flags: list[str] = []
         self._stack = ExitStack()
         self._labs: dict[str, Lab] = {}
-        self._built: dict[str, Built] = {}
+        self._built: dict[tuple[str, ...], Built] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -139,11 +146,12 @@ class Submission:
         """
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
-        if name not in self._built:
+        if (name, *flags) not in self._built:
             compiler = compile_here if self.unsafe else _compile_in_sandbox
             source = self.files[name]
-            self._built[name] = compile_program(name, source, flags=flags, compiler=compiler)
-        return self._built[name]
+            built = compile_program(name, source, flags=flags, compiler=compiler)
+            self._built[(name, *flags)] = built
+        return self._built[(name, *flags)]
 
     # -- running --
 
@@ -165,14 +173,15 @@ class Submission:
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
+        limits = self._in_time(limits or _RUN_LIMITS)
         with (
             _folder({"program": built.binary, **(files or {})}) as folder,
             sandbox.start(
                 ["./program", *arguments],
                 given=folder,
-                limits=self._in_time(limits or _RUN_LIMITS),
+                limits=limits,
                 host=host,
-                unsafe=self.unsafe,
+                unsafe=self.unsafe and not limits.no_file_reads,
             ) as started,
         ):
             yield started
@@ -226,41 +235,84 @@ class Submission:
             network.server.capture(snaplen=snaplen) as server_capture,
         ):
             if role == "client":
-                ends = _as_client(start, network, arguments, peer)
+                ends, port = _as_client(start, network, arguments, peer)
             else:
                 ends = _as_server(start, network, arguments, peer, port)
         with client_capture, server_capture:
             if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
                 raise LabError(f"the recorders lost {drops} packets; grade again")
-            return LabRun(*ends, client_capture.segments, server_capture.segments)
+            first, others = _connections(server_capture.segments, port)
+            if others:
+                self.flags.append(f"other-connections: {built.name} made {others} beside the one")
+            seen = [_of(each.segments, first) for each in (client_capture, server_capture)]
+            return LabRun(*ends, *seen)
 
 
 _Start = Callable[..., AbstractContextManager[Started]]
 _Ends = tuple[Outcome, Mapping[str, Any] | None, str | None]
 
 
-def _as_client(start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str]) -> _Ends:
+def _as_client(
+    start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str]
+) -> tuple[_Ends, int]:
     with Running(network.server, peer) as listener:
-        words = _with_port(arguments, listener.port())
-        with start(words, host=network.client) as started:
+        port = listener.port()
+        with start(_with_port(arguments, str(port)), host=network.client) as started:
             outcome = started.finish()
-        return outcome, *_report(listener, timeout_s=10.0)
+        return (outcome, *_report(listener, _patience_s(network.server, port, listener))), port
+
+
+def _patience_s(host: Host, port: int, peer: Running) -> float:
+    """How long to wait for the peer's report, when the program that it talks to has ended.
+
+    What is still on its way takes its time; but when nobody is connected nobody will come. (A UDP
+    socket tells neither.)
+    """
+    end_s = time.monotonic() + _PATIENCE_S
+    states = tcp_states(host, port)
+    while not peer.ended() and states and time.monotonic() < end_s:
+        if states == {LISTEN}:
+            return _GRACE_S
+        time.sleep(0.02)
+        states = tcp_states(host, port)
+    return max(_GRACE_S, end_s - time.monotonic())
+
+
+def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
+    """The TCP connection to that port that was made first, which is the one that is accepted first.
+
+    Returns:
+        Its ends, and how many more connections of TCP there were; none and 0 for a peer of UDP.
+    """
+    tcp = [number for number, each in enumerate(rows.connections) if each.protocol == "tcp"]
+    made = rows[rows.from_client & ~rows.is_syn]["connection"]
+    to_port = [n for n in dict.fromkeys(map(int, made)) if rows.connections[n].server[1] == port]
+    first = next((n for n in to_port if n in tcp), None)
+    return (None, 0) if first is None else (rows.connections[first], len(tcp) - 1)
+
+
+def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
+    """The rows of that connection alone; all, where there is none."""
+    if connection is None:
+        return rows
+    numbers = [number for number, each in enumerate(rows.connections) if each == connection]
+    return rows.of(numbers[0] if numbers else -1)
 
 
 def _as_server(
     start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
 ) -> _Ends:
-    with start(_with_port(arguments, port), host=network.server) as started:
+    with start(_with_port(arguments, str(port)), host=network.server) as started:
         ended = started.process.poll
         if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
             return started.finish(_GRACE_S), None, NOBODY_LISTENED
-        with Running(network.client, _with_port(peer, port)) as connector:
+        with Running(network.client, _with_port(peer, str(port))) as connector:
             report = _report(connector, timeout_s=float(started.limits.wall_s))
         return started.finish(_GRACE_S), *report
 
 
-def _with_port(words: Sequence[str], port: int) -> list[str]:
-    return [str(port) if word == "{port}" else word for word in words]
+def _with_port(words: Sequence[str], port: str) -> list[str]:
+    return [port if word == "{port}" else word for word in words]
 
 
 def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, str | None]:

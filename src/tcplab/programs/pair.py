@@ -25,6 +25,8 @@ DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
 #: Time in which a program that has just lost its peer says so itself.
 _GRACE_S: Final = 0.5
+#: A state of TCP in /proc/net/tcp: include/net/tcp_states.h.
+LISTEN: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +219,19 @@ def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: f
         Whether something listens.
     """
     end = time.monotonic() + within_s
-    while not _listens(host, port):
+    while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
             return False
         time.sleep(0.005)
     return True
 
 
-def _listens(host: Host, port: int) -> bool:
-    """Source: Documentation/networking/proc_net_tcp.rst; 0A is TCP_LISTEN."""
+def tcp_states(host: Host, port: int) -> set[str]:
+    """The states of the TCP sockets that have this port on a host, as the kernel writes them.
+
+    Source: Documentation/networking/proc_net_tcp.rst.
+    """
+    found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = host.read(table).splitlines()[1:]
@@ -233,9 +239,9 @@ def _listens(host: Host, port: int) -> bool:
             continue
         for line in lines:
             _slot, local, _remote, state, *_rest = line.split()
-            if state == "0A" and local.endswith(f":{port:04X}"):
-                return True
-    return False
+            if local.endswith(f":{port:04X}"):
+                found.add(state)
+    return found
 
 
 def last_object(text: str) -> dict[str, Any]:
