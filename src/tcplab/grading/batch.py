@@ -8,6 +8,7 @@ commands work on the same folders before, between and after.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -102,7 +103,8 @@ def grade(
         _insist_on_a_sandbox()
     batch = Batch()
     wanted = _submissions(folders, assignment, students, batch.failed)
-    _release(config, folders, assignment)
+    with _alone_in(course):
+        _release(config, folders, assignment)
     reports = course / "reports" / assignment
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
     marks = marks_by_hand(folders, assignment)
@@ -173,6 +175,17 @@ def _submissions(
     if not everybody and not failed:
         raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
     return [student for student in everybody if not students or student in students]
+
+
+@contextmanager
+def _alone_in(course: Path) -> Iterator[None]:
+    """One process at a time: the first of two graders makes what the other then finds."""
+    folder = os.open(course, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 #: Where a hand-out goes unless told: a file that an LMS can give to one student.
 INTO: Final = "handout/{assignment}/{student}.zip"
 
+from tcplab.errors import LabError
+
 
 def add_commands(commands: Any) -> None:
     """Adds the instructor's commands to those of `tcplab`."""
@@ -119,18 +121,25 @@ def _add_new(commands: Any) -> None:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
+    from sqlalchemy.exc import OperationalError
+
     from tcplab.grading.batch import grade
     from tcplab.grading.neutral import one_line
 
-    run = grade(
-        arguments.assignment,
-        course=arguments.course,
-        jobs=arguments.jobs,
-        students=[*arguments.students, *(arguments.again or ())],
-        again=arguments.again is not None,
-        feedback=not arguments.no_feedback,
-        unsafe_no_sandbox=arguments.unsafe_no_sandbox,
-    )
+    try:
+        run = grade(
+            arguments.assignment,
+            course=arguments.course,
+            jobs=arguments.jobs,
+            students=[*arguments.students, *(arguments.again or ())],
+            again=arguments.again is not None,
+            feedback=not arguments.no_feedback,
+            unsafe_no_sandbox=arguments.unsafe_no_sandbox,
+        )
+    except OperationalError as failure:  # locked by another program, say, or on a full disk
+        raise LabError(
+            f"the gradebook cannot be used ({failure.orig}); when it can, the same command goes on"
+        ) from None
     for what, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
         for student, reason in reasons.items():
             print(f"tcplab: {one_line(student)}: no {what}: {one_line(reason)}", file=sys.stderr)

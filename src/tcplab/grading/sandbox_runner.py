@@ -156,7 +156,10 @@ def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[
 
     shell.tracebacks.clear()
     with capture_output() as captured:
-        shell.run_cell(source, store_history=False)
+        result = shell.run_cell(source, store_history=False)
+    error = result.error_before_exec or result.error_in_exec
+    if error is not None and not shell.tracebacks:  # the cell switched them off
+        shell.tracebacks.append((type(error).__name__, str(error)[:2000], []))
     outputs: list[dict[str, Any]] = []
     for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)):
         if text:
