@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.errors import LabError
+
 #: Where a hand-out goes unless told: a file that an LMS can give to one student.
 INTO: Final = "handout/{assignment}/{student}.zip"
-
-from tcplab.errors import LabError
 
 
 def add_commands(commands: Any) -> None:

@@ -263,7 +263,7 @@ def _as_client(
 
 
 def _patience_s(host: Host, port: int, peer: Running) -> float:
-    """How long to wait for the peer's report, when the program that it talks to has ended.
+    """The time to wait for the peer's report, when the program that it talks to has ended.
 
     What is still on its way takes its time; but when nobody is connected nobody will come. (A UDP
     socket tells neither.)
