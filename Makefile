@@ -24,7 +24,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises fuzz recordings book release test-class test-hub test-verdicts
+	bench exercises fuzz recordings claims book release test-class test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -88,6 +88,10 @@ fuzz: setup-dev ## look for input that breaks the parsers: make fuzz SECONDS_EAC
 
 recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos
 	tools/record-lessons $(ARGS)
+	tools/make-claims
+
+claims: setup-dev ## put the recordings' numbers into docs/claims.md, and check that they bear the verdicts
+	tools/make-claims
 
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book
 	tools/make-book

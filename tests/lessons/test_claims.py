@@ -1,26 +1,37 @@
-"""docs/claims.md: every claim has a verdict, a command that exists, and a section that exists."""
+"""docs/claims.md: every claim has a verdict, a command that exists, and a section that exists.
+
+Its numbers come from the shipped recordings, and are within the bounds of what the words say.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
+import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.nonempty import each
 
 from tcplab import cli
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/claims.md").read_text()
+TOOL = runpy.run_path(str(ROOT / "tools/make-claims"))
+DATA = tomllib.loads((ROOT / "docs/claims.toml").read_text())
 
 
 def claims() -> list[list[str]]:
-    """The cells of each row of the lessons' tables: text, claim, verdict, evidence, reason."""
+    """Cells of the lessons' tables: text, claim, verdict, evidence, reason, date and kernel."""
     _start, _mark, tables = PAGE.partition("## Lesson 00")
     lines = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [row for row in rows if row[0] != "text"]
+    return [row for row in rows if row[0] not in ("text", "---")]
 
 
 def commands() -> list[str]:
@@ -36,12 +47,63 @@ def sections() -> list[tuple[str, str]]:
 
 
 def test_every_claim_has_a_verdict_evidence_and_a_reason() -> None:
-    assert len(claims()) >= 40
-    for row in claims():
-        assert len(row) == 5, row
+    assert len(claims()) == len(DATA["claim"])
+    for row in each(claims()):
+        assert len(row) == 6, row
         assert all(row), row
-        assert re.match(r"holds|refuted|not testable", row[2]), row
+        assert row[2] in ("holds", "holds with limits", "refuted", "not testable here"), row
         assert "`tcplab run " in row[3], row
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d.*, Linux \d+\.\d+.*", row[5]), row
+
+
+def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when a recording or a claim has changed: make claims."""
+    monkeypatch.setattr(sys, "argv", ["make-claims", "--check"])
+    assert TOOL["main"]() == 0
+
+
+def damaged(edit: Callable[[dict[str, Any]], object]) -> str:
+    """Complaint about a claim that was edited; it is that of the goodput of a Gigabit Ethernet."""
+    claim = json.loads(json.dumps(DATA["claim"][0]))
+    edit(claim)
+    results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in ("goodput", "pipes")}
+    with pytest.raises(TOOL["ClaimsError"]) as caught:
+        TOOL["reason"](claim, results)
+    return str(caught.value)
+
+
+def test_number_that_a_recording_does_not_bear_is_refused() -> None:
+    def narrow(claim: dict[str, Any]) -> None:
+        claim["numbers"]["gbit"][2:4] = [118, 119]
+
+    assert "is not within 118 and 119, as the reason and the verdict want it" in damaged(narrow)
+
+
+def test_number_without_origin_is_refused() -> None:
+    complaint = damaged(lambda claim: claim.update(reason=claim["reason"] + " and 42 more"))
+    assert "numbers without origin, or origins without number: ['42']" in complaint
+
+
+def test_wrong_arithmetic_is_refused() -> None:
+    def wrong(claim: dict[str, Any]) -> None:
+        claim["given"]["1538"] = "= 1500 + 37"
+
+    assert "1538 is 1537" in damaged(wrong)
+
+
+def test_spread_of_several_runs_is_shown() -> None:
+    assert TOOL["shown"]([3.0, 1.0, 2.04], ".1f") == "2.0 (1.0–3.0 in 3 runs)"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [({"verdict": "holds mostly"}, "is none of holds"), ({}, "claimed twice")],
+)
+def test_unknown_verdicts_and_second_rows_are_refused(
+    change: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(TOOL["ClaimsError"], match=complaint):
+        TOOL["check_claims"]([*DATA["claim"], DATA["claim"][0] | change])
 
 
 def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
