@@ -1,6 +1,6 @@
 """The peer of the three programs of problem set 8: one connection, then a report.
 
-    python peer.py answer                    reads requests of 104 bytes, answers each with 2 bytes
+    python peer.py answer                    reads questions of 34 bytes, answers each with 2 bytes
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
@@ -17,7 +17,7 @@ import socket
 import sys
 
 SERVER = "10.0.0.2"
-REQUEST_BYTES = 104
+QUESTION_BYTES = 34
 ANSWER = b"ok"
 BLOCK_BYTES = 65536
 PATIENCE_S = 8.0
@@ -39,7 +39,7 @@ def listen(answers: bool) -> dict[str, object]:
     while block := connection.recv(BLOCK_BYTES):
         digest.update(block)
         before, received = received, received + len(block)
-        complete = received // REQUEST_BYTES - before // REQUEST_BYTES
+        complete = received // QUESTION_BYTES - before // QUESTION_BYTES
         if answers and complete:
             connection.sendall(complete * ANSWER)
     connection.close()

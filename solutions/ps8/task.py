@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from tcplab.experiments.diagnosis import Backup, Requests
+from tcplab.experiments.diagnosis import Backup
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import (
@@ -48,7 +48,7 @@ ANSWERS = {
     "q8": [],
     "q9": [],
 }
-FILES = ["faulty_request.c", "faulty_backup.c", "faulty_ticker.c"]
+FILES = ["lookup.c", "mirror.c", "journal.c"]
 
 CAUSES = (
     "cork-not-pulled",
@@ -66,7 +66,7 @@ _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), 
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
-    rate_mbit, rtt_ms = own.pick("backup_link", _LINKS)
+    rate_mbit, rtt_ms = own.pick("mirror_link", _LINKS)
     return {
         "rate_mbit": own.integer("rate_mbit", 100, 500),
         "rtt_ms": own.integer("rtt_ms", 15, 99),
@@ -75,10 +75,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "line_bytes": own.integer("line_bytes", 24, 48),
         "ticker_rtt_ms": own.integer("ticker_rtt_ms", 5, 29),
         "captures": own.captures(3),
-        "requests": own.integer("requests", 15, 20),
+        "questions": own.integer("questions", 15, 20),
         "lines": own.integer("lines", 120, 170, 10),
-        "backup_rate_mbit": rate_mbit,
-        "backup_rtt_ms": rtt_ms,
+        "mirror_rate_mbit": rate_mbit,
+        "mirror_rtt_ms": rtt_ms,
     }
 
 
@@ -183,18 +183,18 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles faulty_request.c and has it ask 14 times over a wire of 40 ms."""
-    return look_at_request(submission, requests=14)
+    """Compiles lookup.c and has it ask 14 times over a wire of 40 ms."""
+    return look_at_lookup(submission, questions=14)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Compiles faulty_backup.c and sends it 2 MB over a wire that holds 125 kB."""
-    return look_at_backup(submission, rate_mbit=50, rtt_ms=20)
+    """Compiles mirror.c and sends it 2 MB over a wire that holds 125 kB."""
+    return look_at_mirror(submission, rate_mbit=50, rtt_ms=20)
 
 
 def check_q9(submission: Submission) -> Verdict:
-    """Compiles faulty_ticker.c and has it send 100 lines over a wire of 8 ms."""
-    return look_at_ticker(submission, lines=100)
+    """Compiles journal.c and has it send 100 lines over a wire of 8 ms."""
+    return look_at_journal(submission, lines=100)
 
 
 # ---- the three programs --------------------------------------------------------------------------
@@ -204,28 +204,27 @@ LIMITS = Limits(wall_s=15, cpu_s=10, processes=8)
 SERVER = "10.0.0.2"
 PORT = 9000
 
-REQUEST_BYTES, ANSWER_BYTES, REQUEST_RTT_MS = 104, 2, 40
-BACKUP_BYTES = 2_000_000
+QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
+MIRROR_BYTES = 2_000_000
 #: So that some lines are always under way, and fewer than the first congestion window holds.
-TICKER_RTT_MS = 8
+JOURNAL_RTT_MS = 8
 
 
-def request_bytes(requests: int) -> bytes:
-    """The stream of faulty_request: a header that tells the length, and the body."""
-    return b"".join(b"0100" + b"request %-92d" % number for number in range(requests))
+def question_bytes(questions: int) -> bytes:
+    """The stream of lookup."""
+    return b"".join(b"lookup %012d\r\nversion 1\r\n\r\n" % number for number in range(questions))
 
 
-def line_sizes(lines: int) -> list[int]:
-    """The sizes of the lines that faulty_ticker sends."""
-    return [len(_line(number)) for number in range(lines)]
-
-
-def _line(number: int) -> bytes:
-    return b"tick %08d price %010d EUR/kg.\n" % (number, number * 7919 % 1_000_000)
+def journal_lines(lines: int) -> list[bytes]:
+    """The lines that journal sends."""
+    levels = (b"info", b"warning", b"error")
+    return [
+        b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)
+    ]
 
 
 def checksum(data: bytes) -> int:
-    """sum = sum * 31 + byte, modulo 2^32, as in faulty_backup.c."""
+    """sum = sum * 31 + byte, modulo 2^32, as in mirror.c."""
     total = 0
     for byte in data:
         total = (total * 31 + byte) & 0xFFFFFFFF
@@ -252,49 +251,49 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
     return None
 
 
-# -- faulty_request.c --
+# -- lookup.c --
 
 
-@compiled("faulty_request.c")
-def look_at_request(submission: Submission, requests: int) -> Verdict:
-    """One segment per request, at once, and not before the answer to the one before."""
+@compiled("lookup.c")
+def look_at_lookup(submission: Submission, questions: int) -> Verdict:
+    """One segment per question, at once, and not before the answer to the one before."""
     run = submission.run_in_lab(
-        submission.compile("faulty_request.c"),
-        ["--json", "-c", str(requests), "-p", "{port}", SERVER],
+        submission.compile("lookup.c"),
+        [SERVER, "{port}", str(questions)],
         peer=[sys.executable, PEER, "answer"],
-        lab={"rtt_ms": REQUEST_RTT_MS},
+        lab={"rtt_ms": QUESTION_RTT_MS},
         limits=LIMITS,
     )
-    wrong = _not_the_bytes(run, "faulty_request", request_bytes(requests))
+    wrong = _not_the_bytes(run, "lookup", question_bytes(questions))
     if wrong is not None:
         return wrong
     if _asks_too_early(run):
         return Verdict(
             0,
-            "A request left before the answer to the one before had come. The protocol is one"
+            "A question left before the answer to the one before had come. The protocol is one"
             " question at a time, and that must stay.",
         )
-    sent = len(departures(run))
-    if sent > 1.1 * requests:
-        held = Requests("faulty_request.c", {}, {}, _recorded(run), {}).held_requests
-        if held > requests / 4:
+    sent = departures(run)
+    if len(sent) > 1.1 * questions:
+        held = sum(not each.is_ahead and each.start_bytes % QUESTION_BYTES > 0 for each in sent)
+        if held > questions / 4:
             return Verdict(
                 0,
-                f"{sent} segments for {requests} requests, and in {held} of them the rest left only"
-                " after the server had acknowledged the beginning.",
+                f"{len(sent)} segments for {questions} questions, and in {held} of them the rest"
+                " left only after the server had acknowledged the beginning.",
             )
         return Verdict(
             0.5,
-            f"Nothing waits for an ACK any more, but {requests} requests are {sent} segments. How"
-            " does the kernel learn that the beginning is not all?",
+            f"Nothing waits for an ACK any more, but {questions} questions are {len(sent)}"
+            " segments. How does the kernel learn that the beginning is not all?",
         )
     if _lies_about(run):
         return Verdict(
             0.25,
-            "One segment per request, but each left more than two round trips after the answer"
+            "One segment per question, but each left more than two round trips after the answer"
             " before, though nothing was under way: what still holds it, and until when?",
         )
-    return Verdict(1, f"{sent} segments for {requests} requests, each at once.")
+    return Verdict(1, f"{len(sent)} segments for {questions} questions, each at once.")
 
 
 def _asks_too_early(run: LabRun) -> bool:
@@ -305,13 +304,13 @@ def _asks_too_early(run: LabRun) -> bool:
             answered += int(row["payload_bytes"])
         else:
             sent += int(row["payload_bytes"])
-            if sent > REQUEST_BYTES * (answered // ANSWER_BYTES + 1):
+            if sent > QUESTION_BYTES * (answered // ANSWER_BYTES + 1):
                 return True
     return False
 
 
 def _lies_about(run: LabRun) -> bool:
-    """Whether requests leave late: against the quickest answer of the same run."""
+    """Whether questions leave late: against the quickest answer of the same run."""
     rows = run.client_segments
     answers: list[int] = []
     pauses: list[int] = []
@@ -324,17 +323,17 @@ def _lies_about(run: LabRun) -> bool:
     return bool(answers and pauses) and statistics.median(pauses) > 2 * min(answers)
 
 
-# -- faulty_backup.c --
+# -- mirror.c --
 
 
-@compiled("faulty_backup.c")
-def look_at_backup(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
+@compiled("mirror.c")
+def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
     """Every byte read, and a window that the wire does not exceed."""
     seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
     run = submission.run_in_lab(
-        submission.compile("faulty_backup.c"),
-        ["--json", "-p", "{port}"],
-        peer=[sys.executable, PEER, "send", "{port}", str(seed), str(BACKUP_BYTES)],
+        submission.compile("mirror.c"),
+        ["{port}"],
+        peer=[sys.executable, PEER, "send", "{port}", str(seed), str(MIRROR_BYTES)],
         role="server",
         port=PORT,
         lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
@@ -342,18 +341,18 @@ def look_at_backup(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     )
     if not run.answered:
         return Verdict(0, f"Nobody listened on port {PORT}.")
-    data = random.Random(seed).randbytes(BACKUP_BYTES)  # as in peer.py
-    wrong = _not_the_bytes(run, "faulty_backup", data)
+    data = random.Random(seed).randbytes(MIRROR_BYTES)  # as in peer.py
+    wrong = _not_the_bytes(run, "mirror", data)
     if wrong is not None:
         return wrong
     said = _last_json(run.outcome.output)
     if said.get("bytes") != len(data) or said.get("checksum") != checksum(data):
         return Verdict(
             0,
-            f"The backup is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
+            f"What mirror took is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
             f" {describe(said.get('checksum'))}. Every byte has to be read and added to the sum.",
         )
-    seen = Backup("faulty_backup.c", {}, {}, _recorded(run), {})
+    seen = Backup("mirror.c", {}, {}, _recorded(run), {})
     window, wire_holds = seen.window_bytes, bdp_bytes(rate_mbit, rtt_ms)
     if window < wire_holds:
         return Verdict(
@@ -373,29 +372,29 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-# -- faulty_ticker.c --
+# -- journal.c --
 
 
-@compiled("faulty_ticker.c")
-def look_at_ticker(submission: Submission, lines: int) -> Verdict:
+@compiled("journal.c")
+def look_at_journal(submission: Submission, lines: int) -> Verdict:
     """Whole lines, and none that waits for another."""
     run = submission.run_in_lab(
-        submission.compile("faulty_ticker.c"),
-        ["--json", "-c", str(lines), "-p", "{port}", SERVER],
+        submission.compile("journal.c"),
+        [SERVER, "{port}", str(lines)],
         peer=[sys.executable, PEER, "read"],
-        lab={"rtt_ms": TICKER_RTT_MS},
+        lab={"rtt_ms": JOURNAL_RTT_MS},
         limits=LIMITS,
     )
-    wrong = _not_the_bytes(run, "faulty_ticker", b"".join(map(_line, range(lines))))
+    wrong = _not_the_bytes(run, "journal", b"".join(journal_lines(lines)))
     if wrong is not None:
         return wrong
-    ends = set(accumulate(line_sizes(lines)))
+    ends = set(accumulate(map(len, journal_lines(lines))))
     sent = departures(run)
     torn = sum(each.end_bytes not in ends for each in sent)
     if torn:
         return Verdict(
             0,
-            f"{len(sent)} segments for {lines} lines, and {torn} of them end in the middle of a"
+            f"{len(sent)} segments for {lines} lines; the ends of {torn} are in the middle of a"
             " line: TCP was given pieces.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")

@@ -238,19 +238,19 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """faulty_request.c with the student's own number of requests."""
-    verdict: Verdict = task.look_at_request(submission, submission.numbers["requests"])
+    """lookup.c with the student's own number of questions."""
+    verdict: Verdict = task.look_at_lookup(submission, submission.numbers["questions"])
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """faulty_backup.c over the student's own wire."""
-    link = {name: submission.numbers[f"backup_{name}"] for name in ("rate_mbit", "rtt_ms")}
-    verdict: Verdict = task.look_at_backup(submission, **link)
+    """mirror.c over the student's own wire."""
+    link = {name: submission.numbers[f"mirror_{name}"] for name in ("rate_mbit", "rtt_ms")}
+    verdict: Verdict = task.look_at_mirror(submission, **link)
     return verdict
 
 
 def q9(submission: Submission) -> Verdict:
-    """faulty_ticker.c with the student's own number of lines."""
-    verdict: Verdict = task.look_at_ticker(submission, submission.numbers["lines"])
+    """journal.c with the student's own number of lines."""
+    verdict: Verdict = task.look_at_journal(submission, submission.numbers["lines"])
     return verdict

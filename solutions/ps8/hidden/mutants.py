@@ -15,6 +15,22 @@ _CAPTURES = "\n".join(
     ]
 )
 
+NODELAY = """    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+"""
+ALL_LATER = [
+    (
+        "    fclose(out);\n",
+        (
+            "    for (int number = 0; number < atoi(argv[3]); number++)\n"
+            "        await_answer(fd);\n    fclose(out);\n"
+        ),
+    )
+]
+
+LAST_OPTION = "    {IPPROTO_TCP, TCP_NODELAY, 1},\n"
+BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
+
 MUTANTS = {
     # Costs its half of q1 in part, and nothing in q2: that follows from it.
     "forgets-that-linux-doubles": Mutant(
@@ -66,98 +82,56 @@ MUTANTS = {
         },
     ),
     # One file each: the other two are mended.
-    "request-nodelay-and-two-writes": Mutant(
+    "lookup-nodelay-and-three-flushes": Mutant(
         17.0,
         files={
-            "faulty_request.c": [
-                (
-                    "    send_bytes(fd, request, HEADER_BYTES + BODY_BYTES);\n",
-                    (
-                        '    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");\n'
-                        "    send_bytes(fd, request, HEADER_BYTES);\n"
-                        "    send_bytes(fd, request + HEADER_BYTES, BODY_BYTES);\n"
-                    ),
-                )
+            "lookup.c": [
+                ('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n'),
+                ("    return fd;\n", NODELAY + "    return fd;\n"),
             ]
         },
     ),
-    "request-cork-not-pulled": Mutant(
+    "lookup-still-flushes-in-between": Mutant(
+        16.0, files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]}
+    ),
+    "lookup-cork-not-pulled": Mutant(
         16.5,
         files={
-            "faulty_request.c": [
+            "lookup.c": [
+                ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
+            ]
+        },
+    ),
+    "lookup-all-at-once": Mutant(
+        16.0, files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]}
+    ),
+    "lookup-another-text": Mutant(16.0, files={"lookup.c": [("%012d", "%12d")]}),
+    "mirror-buffer-is-only-doubled": Mutant(
+        16.0,
+        files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
+    ),
+    "mirror-other-option-taken-out": Mutant(
+        16.0, files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]}
+    ),
+    "mirror-skips-the-sum": Mutant(16.0, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}),
+    "journal-lines-but-nagle": Mutant(17.0, files={"journal.c": [("int on = 1;", "int on = 0;")]}),
+    "journal-nodelay-and-more": Mutant(
+        16.0, files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]}
+    ),
+    "journal-in-two-pieces": Mutant(
+        16.0,
+        files={
+            "journal.c": [
                 (
-                    "    send_bytes(fd, request, HEADER_BYTES + BODY_BYTES);\n",
-                    (
-                        '    set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");\n'
-                        "    send_bytes(fd, request, HEADER_BYTES + BODY_BYTES);\n"
-                    ),
+                    "    put(fd, line, 0);\n",
+                    "    send(fd, line, 9, 0);\n    put(fd, line + 9, 0);\n",
                 )
             ]
         },
     ),
-    "request-all-at-once": Mutant(
-        16.0,
-        files={
-            "faulty_request.c": [
-                ("        await_answer(fd, number);\n    }\n", "    }\n"),
-                (
-                    "}\n\n/* ---- the result ---- */",
-                    (
-                        "    for (int64_t number = 0; number < count; number++)\n"
-                        "        await_answer(fd, number);\n}\n\n/* ---- the result ---- */"
-                    ),
-                ),
-            ]
-        },
-    ),
-    "request-another-text": Mutant(16.0, files={"faulty_request.c": [("%-92lld", "%92lld")]}),
-    "backup-buffer-still-too-small": Mutant(
-        16.0,
-        files={
-            "faulty_backup.c": [
-                (
-                    "    (void)fd;\n",
-                    '    set_option(fd, SOL_SOCKET, SO_RCVBUF, 2 * BLOCK_BYTES, "SO_RCVBUF");\n',
-                )
-            ]
-        },
-    ),
-    "backup-skips-the-sum": Mutant(
-        16.0, files={"faulty_backup.c": [("i < size; i++", "i < size; i += 2")]}
-    ),
-    "ticker-lines-but-nagle": Mutant(
-        17.0,
-        files={"faulty_ticker.c": [('TCP_NODELAY, 1, "TCP', 'TCP_NODELAY, 0, "TCP')]},
-    ),
-    "ticker-pieces-and-nagle": Mutant(
-        16.0,
-        files={
-            "faulty_ticker.c": [
-                ('TCP_NODELAY, 1, "TCP', 'TCP_NODELAY, 0, "TCP'),
-                ("if (character != '\\n' && length < sizeof line)", "if (length < 1)"),
-            ]
-        },
-    ),
-    "ticker-ten-lines-at-a-time": Mutant(
-        17.0,
-        files={
-            "faulty_ticker.c": [
-                ("static char line[128];", "static char line[1024];\nstatic int held;"),
-                (
-                    "if (character != '\\n' && length < sizeof line)\n        return;\n",
-                    (
-                        "held += character == '\\n';\n"
-                        "    if (held < 10)\n        return;\n    held = 0;\n"
-                    ),
-                ),
-            ]
-        },
-    ),
-    "does-not-compile": Mutant(
-        16.0, files={"faulty_ticker.c": [("static size_t length;", "static size_t length")]}
-    ),
+    "does-not-compile": Mutant(16.0, files={"journal.c": [("int on = 1;", "int on = 1")]}),
     "never-ends": Mutant(
         16.0,
-        files={"faulty_ticker.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
+        files={"journal.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }
