@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
+
+#: Lateness of single calls, each drawn so often; the same draws every time.
+_DRAWS: Final = 12
+_LEAST_LATE_MS: Final = 0.01
 
 
 def outcomes(
@@ -45,8 +51,24 @@ def outcomes(
         replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
         replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
     )
+    played = [(calls, variant) for variant in variants]
+    played += [(late, path) for late in _late(calls, late_ms)]
     found: dict[tuple[int, ...], Simulation] = {}
-    for variant in variants:
-        result = simulate(calls, variant, peer, nodelay=nodelay, cork=cork)
+    for schedule, variant in played:
+        result = simulate(schedule, variant, peer, nodelay=nodelay, cork=cork)
         found.setdefault(result.boundaries, result)
     return tuple(found.values())
+
+
+def _late(calls: Sequence[Call], late_ms: float) -> Iterator[list[Call]]:
+    """The calls, each made a bit earlier or later than planned, by itself."""
+    chance = random.Random(1)
+    for _ in range(_DRAWS):
+        most_ms = _LEAST_LATE_MS * (late_ms / _LEAST_LATE_MS) ** chance.random()
+        due_ms, made_ms, moved = 0.0, 0.0, []
+        for call in calls:
+            due_ms += call.delay_ms
+            at_ms = max(due_ms + chance.uniform(-most_ms, most_ms), made_ms)
+            moved.append(replace(call, delay_ms=at_ms - made_ms))
+            made_ms = at_ms
+        yield moved

@@ -12,7 +12,7 @@ from tcplab.lab import Lab
 from tcplab.models import Call, Clock, NagleSender, Peer, SimulatedSegment
 from tcplab.models.conversation import Kind
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
-from tcplab.segments import SegmentArray
+from tcplab.segments import PSH, SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
@@ -37,6 +37,7 @@ class Sent:
     time_ms: float
     seq: int
     payload_bytes: int
+    push: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class Played:
     @property
     def boundaries(self) -> tuple[int, ...]:
         return tuple(segment.payload_bytes for segment in self.data)
+
+    @property
+    def pushes(self) -> tuple[bool, ...]:
+        return tuple(segment.push for segment in self.data)
 
     @property
     def since_connect(self) -> tuple[Call, ...]:
@@ -100,7 +105,8 @@ def _played(calls: Sequence[Call], result: PatternResult, rows: SegmentArray) ->
     is_data = mine.from_client & mine.carries_data
     sent: dict[bool, list[Sent]] = {False: [], True: []}
     for row, when in zip(mine[is_data], times[is_data], strict=True):
-        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]))
+        push = bool(row["flags"] & PSH)
+        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]), push)
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & ~mine.is_syn
     syn, syn_ack = times[mine.is_syn][:2]
@@ -144,6 +150,10 @@ class Replay:
     @property
     def boundaries(self) -> tuple[int, ...]:
         return tuple(segment.payload_bytes for segment in self.data)
+
+    @property
+    def pushes(self) -> tuple[bool, ...]:
+        return tuple(segment.push for segment in self.data)
 
 
 def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:

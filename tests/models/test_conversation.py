@@ -24,6 +24,7 @@ from tcplab.models import (
     message_cost,
     simulate,
 )
+from tcplab.models.window import OfferedWindow
 
 RED_HAT = [2] * 15
 
@@ -269,3 +270,18 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
         call()  # type: ignore[operator]
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_look_at_a_buffer_more_than_half_full_ends_the_quick_acks() -> None:
+    """__tcp_select_window; the interactive end had kept its quick ACKs until it became quick."""
+    receiver = DelayedAckReceiver(window=OfferedWindow(5840, 20_000, autotuned=False))
+    assert receiver.segment(0, 100, 5.0, push=False) is not None
+    receiver.set_quickack(False, 305.0)
+    receiver.segment(100, 1448, 305.0)
+    last = receiver.segment(1548, 1000, 305.1, push=False)
+    assert last is not None
+    assert last.why == "more than one full segment is unacknowledged"
+    receiver.set_quickack(False, 335.1)
+    receiver.segment(2548, 1000, 335.1)
+    receiver.set_quickack(True, 340.1)
+    assert receiver.segment(3548, 1448, 340.1, push=False) is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 from tests.models.playground import SYSCTLS, Played, kernel_clock, play
 from tests.nonempty import each
@@ -364,3 +366,55 @@ def _measure_messages(
     times = sorted(starts[i + 1] - starts[i] for i in range(WARM_UP, WARM_UP + MEASURED))
     count = sum(begin <= segment.time_ms < end for segment in played.data)
     return times[MEASURED // 2], count / MEASURED
+
+
+# ---- bursts --------------------------------------------------------------------------------------
+
+
+def test_a_burst_is_pushed_at_its_end_even_with_msg_more(lab: Lab) -> None:
+    played, predicted = both(lab, Peer(), Call("more", 2 * 1448), Call("more", 1448))
+    assert played.boundaries == predicted.boundaries == (1448,) * 3
+    assert played.pushes == (False, True, False)
+    assert tuple(s.push for s in predicted.data) == played.pushes
+
+
+def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
+    """The first small segment's ACK is delayed, and so overdue; TCP_NODELAY changes nothing."""
+    played, predicted = both(
+        lab,
+        Peer(quickack="off", reads=False),
+        Call("nodelay", 1),
+        Call("write", 115),
+        Call("write", 10 * 1448, 18),
+    )
+    assert played.boundaries == predicted.boundaries == (115, *(1448,) * 10)
+    new = [s for s in predicted.data if s.reason != Reason.RETRANSMISSION]
+    waited = [s.waited_for for s in new]
+    assert waited == [None] * 9 + [Reason.DEFERRED] * 2
+    assert played.data[8].time_ms - played.data[1].time_ms < 5
+    assert played.data[9].time_ms - played.data[1].time_ms > 9
+
+
+def test_after_a_long_closed_window_ten_segments_go(lab: Lab) -> None:
+    with lab.client.capture() as capture, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 0))
+        listener.listen(1)
+        with lab.client.socket() as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.congestion.encode())
+            client.connect(listener.getsockname())
+            server, _address = listener.accept()
+            with server, ThreadPoolExecutor(1) as pool:
+                sending = pool.submit(client.sendall, bytes(400_000))
+                time.sleep(1.0)  # the window closes, and the timeout (210 ms) passes many times
+                rest = 400_000
+                while rest:
+                    rest -= len(server.recv(1 << 20))
+                sending.result()
+            time.sleep(0.1)
+    rows = capture.segments
+    closed = np.flatnonzero(rows["is_zero_window"])[-1]
+    opened = closed + 1 + int(np.flatnonzero(~rows["is_zero_window"][closed + 1 :])[0])
+    after = rows[opened:]
+    first = after.data("client")
+    before_acks = first[first["time_ns"] < first["time_ns"][0] + 8_000_000]  # RTT 10 ms
+    assert before_acks["gso_count"].sum() == 10

@@ -329,3 +329,58 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
         call()  # type: ignore[operator]
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+# ---- bursts: PSH, deferral, idle windows ---------------------------------------------------------
+
+
+def test_the_last_segment_of_a_burst_is_pushed_even_with_msg_more() -> None:
+    sender = NagleSender()
+    assert [s.push for s in sender.write(2 * MSS, 0.0, more=True)] == [False, True]
+    assert [s.push for s in sender.write(MSS, 0.1, more=True)] == [False]
+
+
+def test_half_a_window_without_a_push_gets_one() -> None:
+    sender = NagleSender(window_bytes=20 * MSS, cwnd_segments=100)
+    pushes = [s.push for n in range(22) for s in sender.write(MSS, n / 10, more=True)]
+    assert [n for n, push in enumerate(pushes) if push] == [10]
+
+
+def test_a_short_burst_is_deferred_while_an_ack_is_due() -> None:
+    """Nine segments are out and the ACK of the first is overdue: the tenth may go, and waits."""
+    sender = NagleSender(nodelay=True, rtt_ms=10.0)
+    sender.write(100, 0.0)
+    left = sender.write(10 * MSS, 18.0)
+    assert len(left) == 8
+    assert sender.state.held_because is Reason.DEFERRED
+    assert "an ACK is due" in sender.state.why
+    released = sender.ack(100 + MSS, 28.0)
+    assert [s.payload_bytes for s in released] == [MSS, MSS]
+    assert {s.waited_for for s in released} == {Reason.DEFERRED}
+
+
+@pytest.mark.parametrize(
+    ("why", "first_ms", "then_ms", "nagle"),
+    [
+        ("the ACK is far away", 0.0, 1.0, "minshall"),
+        ("RFC 896 knows no deferral", 0.0, 18.0, "rfc896"),
+    ],
+)
+def test_a_short_burst_is_not_deferred_when(
+    why: str, first_ms: float, then_ms: float, nagle: str
+) -> None:
+    sender = NagleSender(nodelay=True, rtt_ms=10.0, nagle=nagle)
+    sender.write(100, first_ms)
+    assert len(sender.write(10 * MSS, then_ms)) == 9, why
+
+
+def test_a_window_that_opens_after_long_finds_ten_segments_allowed() -> None:
+    sender = NagleSender(rtt_ms=10.0, window_bytes=1 << 20)
+    sender.write(400 * MSS, 0.0)
+    for now in (10.0, 20.0):
+        sender.ack(sender.next_seq, now)
+    assert sender.state.cwnd_segments == 40
+    sender.ack(sender.next_seq, 30.0, 0)
+    assert sender.state.cwnd_segments == 80
+    assert sender.state.held_because is Reason.WINDOW_LIMITED
+    assert len(sender.ack(sender.next_seq, 3000.0, 1 << 20)) == 10

@@ -83,6 +83,7 @@ HOLD_STYLES: Final = {
     Reason.AUTOCORKED: Style(PURPLE, "--", "held by autocorking"),
     Reason.WINDOW_LIMITED: Style(SKY, "\\\\\\", "held, peer's window full"),
     Reason.CWND_LIMITED: Style(GREEN, "++", "held, congestion window full"),
+    Reason.DEFERRED: Style(GREEN, "o.", "deferred for a longer burst"),
     Reason.SNDBUF_LIMITED: Style(YELLOW, "oo", "not taken, send buffer full"),
     Reason.RETRANSMISSION: Style(BLACK, "||", "sent again after"),
     Reason.RATE_LIMITED: Style(GREY, "---", "queued in the wire"),

@@ -260,7 +260,13 @@ class DelayedAckReceiver:
         return (self._rtt_ms or 0.0) + RTO_MIN_MS if self._rtt_ms is not None else 1000.0
 
     def _may_offer_as_much(self) -> bool:
-        return not self._unread or self._window.would_offer() >= self._window.offered_bytes
+        return not self._unread or self._look_at_window() >= self._window.offered_bytes
+
+    def _look_at_window(self) -> int:
+        """__tcp_select_window: asked while space is short, it ends the quick-ACK mode."""
+        if self._window.is_short_of_space():
+            self._quick = 0
+        return self._window.would_offer()
 
     def _accept_duplicate(self) -> None:
         """Data that came before: a probe, or an ACK was lost. Wake up and say so at once."""

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import choice, number, whole
+from tcplab.models.bursts import Burst, burst_segments
 from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 
 DEFAULT_WINDOW_BYTES: Final = 65160  # a receiver with Linux's default buffer: 45 segments of 1448
 MAX_TIME_MS: Final = 1e9
-#: Largest super-segment that TCP builds, before the headers' room is taken off.
-_GSO_MAX_BYTES: Final = 65536
 #: Slow start is left at this window, in segments: cubic's own growth is not modelled.
 _NO_THRESHOLD: Final = 1 << 30
 
@@ -113,7 +112,8 @@ class NagleSender:
     The rules, in the order in which they are asked, for the bytes at the head of the queue:
 
     1. the congestion window and the peer's window must have room;
-    2. full segments go;
+    2. full segments go; but when the windows take few of them, and an ACK is due any moment, Linux
+       waits for it, to send a longer burst (tcp_tso_should_defer);
     3. a last, small piece goes if TCP_NODELAY was just set or a cork just pulled with it set;
     4. it waits while TCP_CORK is set, or its last write had MSG_MORE (until the next event only:
        an ACK that arrives sends it);
@@ -125,11 +125,13 @@ class NagleSender:
        This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT and 200 ms (and at
        first at least 3 RTT);
     8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, when an ACK is
-       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged.
+       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. Both ends are taken
+       to have permitted SACK, without which Linux sends no such probe.
 
     Left out: loss recovery (a timeout resends the first segment, no more), congestion windows
-    beyond slow start, autocorking (it needs packets that wait in the sender's own interface queue),
-    TSO deferral, the limit of 17 memory fragments for each buffer, urgent data, a full send buffer.
+    beyond slow start, packets that wait in the sender's own interface queue (then autocorking and
+    TCP small queues hold what may go until one of them has left, and what MSG_MORE held goes with
+    it), the limit of 17 memory fragments for each buffer, urgent data, a full send buffer.
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG, less options).
@@ -160,6 +162,7 @@ class NagleSender:
             "cwnd_segments", cwnd_segments, 1, fix="a sender may send at least one segment"
         )
         self._window = whole("window_bytes", window_bytes, 0, fix="give the peer's window")
+        self._largest_window = self._window
         if rtt_ms is not None:
             number("rtt_ms", rtt_ms, 0, 60_000, fix="give the handshake's round trip in ms")
         self.clock = clock or Clock()
@@ -170,6 +173,7 @@ class NagleSender:
         self._in_flight: deque[_InFlight] = deque()
         self._writes: deque[tuple[int, float]] = deque()  # (end of a write, its time), unsent
         self._tail_push = False
+        self._pushed = 0  # end of the last write that set PSH
         self._closed = self._fin_sent = False
         self._held: Reason | None = None
         self._timer: tuple[str, float] | None = None
@@ -191,7 +195,10 @@ class NagleSender:
             self._begin_buffer()
         self._written += size_bytes
         self._writes.append((self._written, at_ms))
-        self._tail_push = not more
+        # tcp_mark_push, also after half a window without one (forced_push).
+        self._tail_push = not more or self._written > self._pushed + self._largest_window // 2
+        if self._tail_push:
+            self._pushed = self._written
         rules = _Rules(cork=True) if more else self._rules()
         cause = Reason.MSG_MORE if more else Reason.SENT_AT_ONCE
         return self._push(cause, rules)
@@ -202,8 +209,11 @@ class NagleSender:
         """An acknowledgement of all bytes before sequence number upto arrives."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
-        if window_bytes is not None:
+        if window_bytes is not None and window_bytes != self._window:
             self._window = whole("window_bytes", window_bytes, 0, fix="give the peer's window")
+            self._largest_window = max(self._largest_window, window_bytes)
+            if self._queued:
+                self._restart_after_idle()
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
@@ -304,6 +314,7 @@ class NagleSender:
             Reason.MSG_MORE: f"{small}, and the last write said MSG_MORE, {until} at most",
             Reason.CWND_LIMITED: f"the congestion window of {self._cwnd} segments is full",
             Reason.WINDOW_LIMITED: f"the peer's window of {self._window} bytes has no room",
+            Reason.DEFERRED: "an ACK is due that allows a longer burst",
         }
         return f"{waiting}: {sentences[self._held]}" if self._held in sentences else waiting
 
@@ -326,6 +337,13 @@ class NagleSender:
     def _begin_buffer(self) -> None:
         """tcp_skb_entail: a new buffer forgets the urge to push, and an idle window shrinks."""
         self._push_all = False
+        self._restart_after_idle()
+
+    def _restart_after_idle(self) -> None:
+        """tcp_slow_start_after_idle_check: the window halves with each timeout without a segment.
+
+        It is asked when a first byte is queued, and when the peer's window changes while some wait.
+        """
         idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
         if not self._in_flight and self._nxt:
             while idle_ms > 0 and self._cwnd > self._initial_cwnd:
@@ -360,7 +378,9 @@ class NagleSender:
         if limit is Reason.CORKED and cause is Reason.MSG_MORE and not self._cork:
             limit = Reason.MSG_MORE
         self._held = limit
+        deferred = self._burst() if limit is Reason.DEFERRED else None
         full = len(self._in_flight) >= self._cwnd
+        full = full or (deferred is not None and deferred.is_cwnd_limited)
         if segments or full:
             self._note_usage(full)
         if segments:
@@ -369,18 +389,20 @@ class NagleSender:
             self._arm("probe", max(self.rtt.rto_ms, RTO_MIN_MS))
         return segments
 
-    def _next_piece(self, rules: _Rules) -> tuple[Reason | None, int]:
+    def _next_piece(self, rules: _Rules, *, probe: bool = False) -> tuple[Reason | None, int]:
         """The reason that stops the head of the queue (or None), and the bytes that may go."""
         queued, mss = self._queued, self.mss_bytes
         if len(self._in_flight) >= self._cwnd:
             return Reason.CWND_LIMITED, 0
-        room = self._una + self._window - self._nxt
+        room = self._room
         if min(queued, mss) > room:
             return Reason.WINDOW_LIMITED, 0
         if queued < mss and not rules.push and (wait := self._must_wait(rules)):
             return wait, 0
         if queued <= mss:
             return None, queued
+        if not probe and self._burst() is not None:
+            return Reason.DEFERRED, 0
         reach = min(queued, room)
         burst = self._burst_segments() * mss
         if burst <= reach:
@@ -391,29 +413,46 @@ class NagleSender:
         return None, reach - small if small and (by_letter or self._must_wait(rules)) else reach
 
     def _burst_segments(self) -> int:
-        """Segments in one super-segment: half the window at most, and about 1 ms at the rate.
-
-        tcp_cwnd_test and tcp_tso_autosize. It matters at the edge of a window only.
-        """
+        """Segments in one super-segment: half the window at most (tcp_cwnd_test)."""
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
-        if self.rtt.srtt_ms is None:
-            return quota
-        rate_per_ms = 2 * self._cwnd * self.mss_bytes / self.rtt.srtt_ms
-        goal = rate_per_ms * 1000 / 1024
-        shift = int(self.rtt.min_rtt_ms * 1000) >> 9
-        goal = min(goal + (_GSO_MAX_BYTES >> min(shift, 32)), _GSO_MAX_BYTES - 321)
-        return min(quota, max(int(goal) // self.mss_bytes, 2))
+        return min(quota, burst_segments(self._cwnd, self.mss_bytes, self.rtt))
+
+    @property
+    def _room(self) -> int:
+        """Bytes that the peer's window takes."""
+        return self._una + self._window - self._nxt
+
+    def _burst(self) -> Burst | None:
+        """The burst that Linux would defer, and the letter of the RFC would not; or None."""
+        if not (self._minshall and self._in_flight):
+            return None
+        burst = Burst(
+            queued_bytes=self._queued,
+            mss_bytes=self.mss_bytes,
+            cwnd_segments=self._cwnd,
+            in_flight=len(self._in_flight),
+            window_bytes=self._window,
+            room_bytes=self._room,
+            largest_window_bytes=self._largest_window,
+            quiet_ms=self._now - self._last_sent_ms,
+            oldest_ms=self._now - self._in_flight[0].sent_ms,
+            closed=self._closed,
+        )
+        return burst if burst.is_deferred(self.rtt) else None
 
     def _send(self, size: int, cause: Reason) -> list[SimulatedSegment]:
         segments = []
+        several = size > self.mss_bytes
         for start in range(0, size, self.mss_bytes):
-            segments.append(self._send_one(min(self.mss_bytes, size - start), cause))
+            piece = min(self.mss_bytes, size - start)
+            # Behind a burst of several the receiver should not wait (__tcp_transmit_skb).
+            segments.append(self._send_one(piece, cause, push=several and start + piece == size))
         if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
             # The timer's own way of sending does not look back at what it sent.
             self._small_end = self._nxt
         return segments
 
-    def _send_one(self, size: int, cause: Reason) -> SimulatedSegment:
+    def _send_one(self, size: int, cause: Reason, *, push: bool) -> SimulatedSegment:
         seq = self._nxt
         since = self._writes[0][1]
         waited_ms = self._now - since
@@ -425,7 +464,7 @@ class NagleSender:
             self._reason(size, cause),
             self._held if waited_ms > 0 else None,
             waited_ms,
-            push=last and (self._tail_push or cause is Reason.CORK_TIMEOUT),
+            push=push or (last and self._tail_push) or cause is Reason.CORK_TIMEOUT,
         )
         self._nxt += size
         while self._writes and self._writes[0][0] <= self._nxt:
@@ -512,7 +551,7 @@ class NagleSender:
         """tcp_write_wakeup: one segment of what waits, as much as the window allows."""
         if self._in_flight or not self._queued:
             return []
-        size = min(self._queued, self.mss_bytes, self._una + self._window - self._nxt)
+        size = min(self._queued, self.mss_bytes, self._room)
         if size <= 0:
             self._backoff += 1
             wait_ms = max(self.rtt.rto_ms, RTO_MIN_MS) * (1 << min(self._backoff, 16))
@@ -533,10 +572,12 @@ class NagleSender:
 
     def _probe(self) -> list[SimulatedSegment]:
         # The probe may exceed the congestion window by one segment, the peer's window never.
-        limit, size = self._next_piece(_Rules(nodelay=True)) if self._queued else (None, 0)
+        limit, size = None, 0
+        if self._queued:
+            limit, size = self._next_piece(_Rules(nodelay=True), probe=True)
         if limit is Reason.CWND_LIMITED:
             size = min(self._queued, self.mss_bytes)
-            if size > self._una + self._window - self._nxt:
+            if size > self._room:
                 size = 0
         if size:
             return self._send(size, Reason.TAIL_LOSS_PROBE)

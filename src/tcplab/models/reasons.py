@@ -24,6 +24,7 @@ class Reason(StrEnum):
     WINDOW_LIMITED = "window-limited"
     CWND_LIMITED = "cwnd-limited"
     SNDBUF_LIMITED = "sndbuf-limited"
+    DEFERRED = "deferred"
     APPLICATION_IDLE = "application-idle"
     RETRANSMISSION = "retransmission"
     RATE_LIMITED = "rate-limited-by-wire"

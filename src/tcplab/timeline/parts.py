@@ -15,6 +15,7 @@ WAITING: Final = (
     Reason.AUTOCORKED,
     Reason.WINDOW_LIMITED,
     Reason.CWND_LIMITED,
+    Reason.DEFERRED,
     Reason.SNDBUF_LIMITED,
     Reason.RETRANSMISSION,
     Reason.RATE_LIMITED,

@@ -1,0 +1,82 @@
+"""How many segments Linux sends together, and when it waits to send more of them.
+
+Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_tso_autosize, tcp_tso_should_defer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.models.kernel import RttEstimator
+
+#: Largest super-segment that TCP builds, before the headers' room is taken off.
+_GSO_MAX_BYTES: Final = 65536
+_HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER and one
+#: A burst is deferred only so soon after the last one, and for an ACK as soon as that.
+_DEFERRAL_MS: Final = 1.0
+_TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
+
+
+def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
+    """The most segments in one burst: about 1 ms at the rate, and more on short paths."""
+    if rtt.srtt_ms is None:
+        return _GSO_MAX_BYTES // mss_bytes
+    rate_per_ms = 2 * cwnd_segments * mss_bytes / rtt.srtt_ms
+    shift = int(rtt.min_rtt_ms * 1000) >> 9
+    goal = rate_per_ms * 1000 / 1024 + (_GSO_MAX_BYTES >> min(shift, 32))
+    return max(int(min(goal, _GSO_MAX_BYTES - _HEADERS_ROOM_BYTES)) // mss_bytes, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """More than one segment that waits while others are unacknowledged."""
+
+    queued_bytes: int
+    mss_bytes: int
+    cwnd_segments: int
+    #: Segments that are unacknowledged.
+    in_flight: int
+    #: The peer's window, and how much of it is free.
+    window_bytes: int
+    room_bytes: int
+    #: The largest that the peer's window has been: a buffer of the queue holds half of it.
+    largest_window_bytes: int
+    #: Since any segment left.
+    quiet_ms: float
+    #: Since the oldest unacknowledged segment left.
+    oldest_ms: float
+    #: No more will be written.
+    closed: bool = False
+
+    @property
+    def cwnd_room_bytes(self) -> int:
+        """Bytes that the congestion window takes."""
+        return (self.cwnd_segments - self.in_flight) * self.mss_bytes
+
+    @property
+    def _buffer_bytes(self) -> int:
+        most = max(self.largest_window_bytes // 2 // self.mss_bytes, 1) * self.mss_bytes
+        return min(self.queued_bytes, most)
+
+    @property
+    def is_cwnd_limited(self) -> bool:
+        """The congestion window, not the peer's, makes the burst short."""
+        return self.cwnd_room_bytes <= min(self._buffer_bytes, self.room_bytes)
+
+    def is_deferred(self, rtt: RttEstimator) -> bool:
+        """True while the windows take few of the segments, and an ACK is due any moment."""
+        if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms > _DEFERRAL_MS:
+            return False
+        limit = min(self.room_bytes, self.cwnd_room_bytes)
+        usable = min(self.window_bytes, self.cwnd_segments * self.mss_bytes)
+        if (
+            limit >= burst_segments(self.cwnd_segments, self.mss_bytes, rtt) * self.mss_bytes
+            or (self._buffer_bytes < self.queued_bytes and limit >= self._buffer_bytes)
+            or limit >= usable // _TSO_WIN_DIVISOR
+        ):
+            return False
+        ack_in_ms = rtt.srtt_ms - self.oldest_ms
+        if ack_in_ms > min(rtt.srtt_ms / 2, _DEFERRAL_MS):
+            return False
+        return limit <= self._buffer_bytes or not self.closed
