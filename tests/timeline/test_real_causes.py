@@ -589,3 +589,21 @@ def _counters(lab: Lab) -> dict[str, int]:
     lines = [line.split() for line in lab.client.read("/proc/net/netstat").splitlines()]
     names, values = next((a, b) for a, b in pairwise(lines) if a[0] == b[0] == "TcpExt:")
     return {name: int(value) for name, value in zip(names[1:], values[1:], strict=True)}
+
+
+def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due(lab: Lab) -> None:
+    """Of 10 segments that the window allows one is out, its ACK delayed: 8 go, and 2 wait."""
+
+    def scenario(talk: Conversation) -> None:
+        talk.become_interactive()
+        talk.write(115)
+        time.sleep(0.018)
+        talk.write(10 * MSS)
+        talk.read_all(115 + 10 * MSS)
+        talk.answer()
+
+    timeline = recorded(lab, scenario, link={"rtt_ms": 10}, nodelay=True).timeline()
+    waited = [each for each in timeline.segments if Reason.DEFERRED in held(each)]
+    assert [each.payload_bytes for each in waited] == [MSS, MSS]
+    assert {each.reason for each in waited} == {Reason.RELEASED_BY_ACK}, timeline.sentences()
+    assert "tcp_tso_should_defer" in waited[0].holds[0].evidence

@@ -50,6 +50,11 @@ class CongestionWindow:
         return self._window if self._exact and self._window else self._most
 
     @property
+    def exact(self) -> int | None:
+        """Its size in segments as long as nothing contradicts the rules of slow start, or None."""
+        return self._window if self._exact and self._window else None
+
+    @property
     def full(self) -> bool:
         """Surely no further segment may leave."""
         return self.limit is not None and self.in_flight >= self.limit

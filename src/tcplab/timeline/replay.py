@@ -36,6 +36,8 @@ IDLE_NS: Final = 1_000_000
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 #: An event that lets several segments go is the reason of all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
+#: Waits that an ACK ends.
+_ENDED_BY_ACK: Final = (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED, Reason.DEFERRED)
 #: What setting TCP_NODELAY overrides.
 _FOR_SMALL_SEGMENTS: Final = (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN)
 
@@ -63,6 +65,7 @@ class _Free:
     room_bytes: int  #: That the peer's window still took
     #: In flight, or 0 if the congestion window may have been in the way after all
     surely_bytes: int
+    deferred: Why | None  #: Why the kernel may rather have waited
 
 
 class Replay:
@@ -145,6 +148,7 @@ class Replay:
                 self._empty_since = moment.time_ns
             return
         self._watch_timer(moment)
+        self._sender.now_ns = moment.time_ns
         why = self._sender.obstacle()
         if why is None:
             self._let_go(moment)
@@ -159,11 +163,19 @@ class Replay:
 
     def _let_go(self, moment: Moment) -> None:
         if self._open and self._open.released_at is None and not self._open.mystery:
-            self._open.released_at = moment
+            # A burst is deferred until an ACK, whatever the application does meanwhile.
+            if self._open.why.reason is not Reason.DEFERRED or moment.kind == "in":
+                self._open.released_at = moment
         if self._free is None:
             cwnd = self._sender.cwnd
             surely_bytes = self._sender.unacked if cwnd.has_room else 0
-            self._free = _Free(moment, cwnd.in_flight, self._sender.room, surely_bytes)
+            self._free = _Free(
+                moment,
+                cwnd.in_flight,
+                self._sender.room,
+                surely_bytes,
+                self._sender.too_short(),
+            )
 
     def _watch_timer(self, moment: Moment) -> None:
         if self._sender.unacked > 0:
@@ -223,8 +235,8 @@ class Replay:
         """The call before has returned: bytes that might have gone and did not, something kept."""
         if self._free is None or self._sender.queued <= 0 or self._open is not None:
             return
-        since = self._free.since
-        self._open = _Open(since, self._seen.mystery(), mystery=True)
+        since, deferred = self._free.since, self._free.deferred
+        self._open = _Open(since, deferred or self._seen.mystery(), mystery=deferred is None)
 
     def _write(self, moment: Moment, size: int, *, more: bool) -> None:
         if self._message_over:
@@ -409,7 +421,7 @@ class Replay:
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
         """The verdict on a segment whose hold is known from TCP_INFO only."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
-        by_window = hold is not None and hold.reason in (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED)
+        by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
             return self._seen.by_ack(ack, packet), hold, ack.number
         return self._sender.why_at_once(packet), hold, None
@@ -421,6 +433,8 @@ class Replay:
             # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
+        if self._free is not None and self._free.deferred is not None:
+            return self._free.deferred
         in_flight = self._free.surely_bytes if self._free else 0
         why = self._seen.blocked_call(moment, in_flight)
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS

@@ -6,10 +6,12 @@ tcp_bound_to_half_wnd) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models import Reason
+from tcplab.models import Reason, RttEstimator
+from tcplab.models.bursts import Burst
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import count_bytes
@@ -41,6 +43,7 @@ class Sender:
         nodelay: TCP_NODELAY, None if not known.
         corked: TCP_CORK.
         more: the last write said MSG_MORE, and no ACK has come since.
+        now_ns: of the event that is replayed.
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -56,6 +59,9 @@ class Sender:
         self._push = False  # all that is queued is to go, whatever the rules for small segments say
         self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
         self._before_ack = (0, 0, 0)  # una, window_end, segments in flight
+        self.now_ns = self._last_sent_ns = 0
+        self._in_flight: deque[tuple[int, int]] = deque()  # end and time of what is not ACKed
+        self._rtt = RttEstimator(None if evidence.rtt_ns is None else evidence.rtt_ns / 1e6)
 
     @property
     def queued(self) -> int:
@@ -128,6 +134,34 @@ class Sender:
             return Why(Reason.UNKNOWN, unacked, NO_OPTIONS)
         return Why(Reason.HELD_BY_NAGLE, unacked)
 
+    def too_short(self) -> Why | None:
+        """tcp_tso_should_defer, where the congestion window is known.
+
+        The kernel asks once for segments that leave together; a record shows them one by one.
+        """
+        cwnd, mss = self.cwnd.exact, self.mss_bytes
+        if cwnd is None or mss is None or self.queued <= mss or not self._in_flight:
+            return None
+        burst = Burst(
+            queued_bytes=self.queued,
+            mss_bytes=mss,
+            cwnd_segments=cwnd,
+            in_flight=self.cwnd.in_flight,
+            window_bytes=self.window_end - self.una,
+            room_bytes=self.room,
+            largest_window_bytes=self._max_window,
+            quiet_ms=(self.now_ns - self._last_sent_ns) / 1e6,
+            oldest_ms=(self.now_ns - self._in_flight[0][1]) / 1e6,
+        )
+        if not burst.is_deferred(self._rtt):
+            return None
+        return Why(
+            Reason.DEFERRED,
+            f"{count_bytes(self.queued)} wait, the windows take"
+            f" {min(burst.cwnd_room_bytes, burst.room_bytes)}, and an ACK is due that allows more"
+            " (tcp_tso_should_defer)",
+        )
+
     @property
     def _small_is_out(self) -> bool:
         """Minshall's question: is a segment shorter than the MSS unacknowledged?"""
@@ -195,15 +229,27 @@ class Sender:
         if packet.ack > self.una:
             self.una = packet.ack
             self.cwnd.acked(packet.ack)
+            self._take_rtt(packet)
         if packet.ack >= self.una:
             self.window_end = packet.ack + packet.window
             self._max_window = max(self._max_window, packet.window)
         self.more = False
 
+    def _take_rtt(self, packet: Packet) -> None:
+        """The time since the oldest that it acknowledges left, as Linux takes it."""
+        oldest_ns = None
+        while self._in_flight and self._in_flight[0][0] <= packet.ack:
+            _end, sent_ns = self._in_flight.popleft()
+            oldest_ns = sent_ns if oldest_ns is None else oldest_ns
+        if oldest_ns is not None:
+            self._rtt.sample((packet.time_ns - oldest_ns) / 1e6, self.una, self.nxt)
+
     def sent(self, packet: Packet, *, by_timer: bool) -> None:
         """New data left; what a timer sends does not count as small (tcp_write_wakeup)."""
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
+        self._last_sent_ns = packet.time_ns
+        self._in_flight.append((packet.end, packet.time_ns))
         mss = self.mss_bytes
         if mss and packet.payload_bytes % mss and not by_timer:
             self._small_end = packet.end
