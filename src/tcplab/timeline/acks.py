@@ -12,9 +12,14 @@ from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
 
-#: An ACK that leaves this long after the data came was delayed on purpose. Linux waits 40 ms or
-#: more, others from 25 ms (RFC 9293, 3.8.6.3: less than 500); one sent at once takes microseconds.
+#: An ACK that leaves the peer this long after the data came was delayed on purpose: one sent at
+#: once takes microseconds.
 DELAYED_NS: Final = 10_000_000
+#: Seen from the sender the path's jitter looks the same, so only a delay as long as a timer's is
+#: told by it: Linux waits 40 ms or more, others from 25 ms.
+LIKE_A_TIMER_NS: Final = 25_000_000
+#: No delayed ACK may take longer (RFC 9293, 3.8.6.3, MUST-40).
+LONGEST_DELAY_NS: Final = 500_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
@@ -98,6 +103,9 @@ class _Inspector:
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_sent_again(una, ack.ack):
             return ack
+        if self._lacks(una, ack.ack):
+            missing = "packets: some of the bytes that it acknowledges are not in the capture"
+            return replace(ack, reason=Reason.UNKNOWN, missing=missing)
         oldest = self._segments[i]
         sent_ns = self._departures.get(key)
         half_rtt = (self._e.rtt_ns or 0) // 2
@@ -110,6 +118,8 @@ class _Inspector:
             missing = "a capture at the peer: it may have waited on the way"
             return replace(ack, reason=Reason.UNKNOWN, missing=missing)
         late = delay_ns >= DELAYED_NS
+        if late and (doubt := self._doubt(oldest, delay_ns)):
+            return replace(ack, sent_ns=sent_ns, reason=Reason.UNKNOWN, missing=doubt)
         return replace(
             ack,
             sent_ns=sent_ns,
@@ -120,6 +130,28 @@ class _Inspector:
 
     def _was_sent_again(self, start: int, end: int) -> bool:
         return any(first < end and start < last for first, last in self._sent_again)
+
+    def _lacks(self, start: int, end: int) -> bool:
+        """Bytes from start to end are not in the capture."""
+        known = start
+        for segment in self._segments[bisect.bisect_right(self._ends, start) :]:
+            if segment.offset > known:
+                break
+            known = segment.end
+            if known >= end:
+                break
+        return known < end
+
+    def _doubt(self, oldest: Segment, delay_ns: int) -> str:
+        """The evidence that would show that so long a delay was meant; "" if it is shown."""
+        if delay_ns > LONGEST_DELAY_NS:
+            return (
+                f"why it came {delay_ns / 1e6:.0f} ms late: a delayed ACK takes less than 500 ms"
+                " (RFC 9293), so the peer stood still, or an earlier ACK was lost"
+            )
+        if oldest.arrived_ns is None and delay_ns < LIKE_A_TIMER_NS:
+            return "a capture at the peer: so short a delay may be the path's jitter"
+        return ""
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
         """Time in ns for which the ACK waited at the peer, and the evidence, or None."""

@@ -29,6 +29,12 @@ _NAMES: Final = (
 #: moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
+#: Two copies of a packet in one capture are at most so far apart.
+COPY_NS: Final = 1_000_000
+#: Shorter round trips do not tell at which end a capture was made: programs take as long.
+HANDSHAKE_NS: Final = 2_000_000
+_FAR: Final = 5
+
 #: tcpi_snd_ssthresh before slow start has been left (TCP_INFINITE_SSTHRESH).
 _NO_THRESHOLD: Final = 0x7FFFFFFF
 
@@ -92,6 +98,9 @@ class Evidence:
     #: By how much the capture ends too early, for the log has the application read what no packet
     #: brought; None if it does not
     cut_ns: int | None
+    copies: int  #: Packets that were recorded twice; the second copies are not in the above
+    #: The handshake shows that the capture was made nearer to the peer than to the sender
+    at_peer: bool
 
     @property
     def stayed_in_slow_start(self) -> bool:
@@ -110,7 +119,7 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
     """
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
-    rows = tcp.of(_choose(tcp, options, connection))
+    rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
     direction = _direction(rows, options, sender)
     log = _renamed(exchange.log, direction)
     out, into = _packets(rows, direction), _packets(rows, 1 - direction)
@@ -121,7 +130,14 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
     for name, packets in (("segments", [*out, *into]), ("peer_segments", peer_into or ())):
         _check_clock(name, packets)
     _check_one_clock(out, peer_into)
+    at_peer = _is_at_peer(rows, direction)
     if log is not None:
+        if at_peer:
+            raise ValueError(
+                "the capture was made beside the receiver (the handshake took the server no time),"
+                " and the log is the sender's: give a capture made beside the sender, and this one"
+                " as the peer's"
+            )
         _check_belongs(log, out, into)
     row = rows[rows["direction"] == direction][0] if len(out) else rows[0]
     syns = rows[rows.is_syn]
@@ -145,7 +161,41 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
         rtt_ns=_smallest_rtt(out, into),
         end_ns=_end(out, into, log),
         cut_ns=cut_ns,
+        copies=copies,
+        at_peer=at_peer,
     )
+
+
+def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
+    """The packets, each once, and how many second copies there were.
+
+    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment: with the
+    same identification, which a retransmission has not. IPv6 has none.
+    """
+    latest: dict[tuple[int, ...], int] = {}
+    first = np.ones(len(rows), np.bool_)
+    keys = ("direction", "ip_id", "seq", "payload_bytes", "ack", "flags", "ts_val")
+    columns = [rows[name].tolist() for name in (*keys, "time_ns")]
+    for i, (*key, time_ns) in enumerate(zip(*columns, strict=True)):
+        seen_ns = latest.get(tuple(key))
+        first[i] = key[1] == 0 or seen_ns is None or time_ns - seen_ns > COPY_NS
+        latest[tuple(key)] = time_ns
+    once: SegmentArray = rows[first]
+    return once, int(len(rows) - len(once))
+
+
+def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
+    """The two gaps of the handshake tell: beside the client the first is the RTT, the second 0."""
+    syns = rows[rows.is_syn]
+    if len(syns) != 2 or syns["direction"].tolist() != [0, 1]:
+        return False
+    later: SegmentArray = rows[(rows["packet"] > syns["packet"][1]) & rows.from_client]
+    if not len(later):
+        return False
+    first_ns = int(syns["time_ns"][1]) - int(syns["time_ns"][0])
+    second_ns = int(later["time_ns"][0]) - int(syns["time_ns"][1])
+    mine, other = (first_ns, second_ns) if direction == 0 else (second_ns, first_ns)
+    return other > HANDSHAKE_NS and mine < other / _FAR
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:

@@ -111,6 +111,16 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         missing.append(NO_OPTIONS)
     if not evidence.saw_syn:
         missing.append("the start of the connection: MSS, window scale, congestion window")
+    if evidence.copies:
+        missing.append(
+            f"{evidence.copies} packets were recorded twice (the same IP ID within 1 ms): the"
+            " second copies are left out"
+        )
+    if evidence.at_peer:
+        missing.append(
+            "the sender's side: by its handshake the capture was made beside the peer, so times"
+            " are those of arrivals"
+        )
     if evidence.cut_ns is not None:
         missing.append(f"packets: the capture ends {evidence.cut_ns / 1e6:.1f} ms before the log")
     if unread := opaque(evidence.exchange.captured.left_out):

@@ -34,6 +34,8 @@ CALL_NS: Final = 20_000_000
 IDLE_NS: Final = 1_000_000
 #: The timer that ends a cork runs for 200 ms or more; kernel ticks make it seem up to 10 ms less.
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
+#: So many duplicate ACKs tell of a loss (RFC 5681).
+_FAST_RETRANSMIT_ACKS: Final = 3
 #: An event that lets several segments go is the reason of all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
 #: Waits that an ACK ends.
@@ -93,7 +95,8 @@ class Replay:
         self._message, self._in_message, self._message_over = 0, 0, True
         self._first_sent: tuple[list[int], list[int]] = ([], [])  # offsets, times; in order
         self._write_at = 0  # index of the first write that is not sent as a whole
-        self._duplicate_acks = 0
+        self._duplicate_acks, self._with_sack = 0, False
+        self._acked_ns: tuple[list[int], list[int]] = ([], [])  # una, since when; in order
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
         self.segments: list[Segment] = []
@@ -162,10 +165,11 @@ class Replay:
         self._open = _Open(moment, why)
 
     def _let_go(self, moment: Moment) -> None:
-        if self._open and self._open.released_at is None and not self._open.mystery:
+        opened = self._open
+        if opened and opened.released_at is None and not opened.mystery:
             # A burst is deferred until an ACK, whatever the application does meanwhile.
-            if self._open.why.reason is not Reason.DEFERRED or moment.kind == "in":
-                self._open.released_at = moment
+            until_ack = opened.why.reason is Reason.DEFERRED and moment.kind != "in"
+            opened.released_at = None if until_ack else moment
         if self._free is None:
             cwnd = self._sender.cwnd
             surely_bytes = self._sender.unacked if cwnd.has_room else 0
@@ -290,12 +294,24 @@ class Replay:
             return
         if packet.ack > self._sender.una:
             self._duplicate_acks = 0
-        elif packet.ack == self._sender.una and packet.sack_blocks:
+            self._with_sack = False
+        elif packet.ack == self._sender.una and self._is_duplicate(packet):
             self._duplicate_acks += 1
-            self._lost()
+            if packet.sack_blocks:
+                self._with_sack = True
+                self._lost()
         self._seen.acknowledged(moment, packet)
+        if packet.ack > self._sender.una:
+            self._acked_ns[0].append(packet.ack)
+            self._acked_ns[1].append(packet.time_ns)
         self._sender.acknowledged(packet)
         self._judge(moment)
+
+    def _is_duplicate(self, packet: Packet) -> bool:
+        """As RFC 5681, 2, defines it; with SACK blocks it is one in any case."""
+        same_window = packet.ack + packet.window == self._sender.window_end
+        plain = not (packet.payload_bytes or packet.syn or packet.fin)
+        return bool(packet.sack_blocks) or (plain and same_window and self._sender.unacked > 0)
 
     def _lost(self) -> None:
         self._sender.cwnd.forget()
@@ -375,13 +391,10 @@ class Replay:
         offsets, times = self._first_sent
         i = bisect.bisect_right(offsets, packet.offset) - 1
         first_ns = times[i] if i >= 0 else packet.time_ns
-        waited_ms = (packet.time_ns - first_ns) / 1e6
-        many = self._duplicate_acks
-        if many:
-            evidence = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
-            evidence += f" that something is missing (SACK), {waited_ms:.1f} ms after it first left"
-        else:
-            evidence = f"no ACK for {waited_ms:.1f} ms"
+        if packet.end <= self._sender.una:
+            self._append(packet, self._why_needless(packet), [], None)
+            return
+        evidence = self._loss((packet.time_ns - first_ns) / 1e6)
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
         hold = Hold(first_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
@@ -391,6 +404,25 @@ class Replay:
         if packet.end > self._sender.nxt:  # new data behind the old
             self._sender.sent(packet, by_timer=False)
             self._judge(moment)
+
+    def _loss(self, waited_ms: float) -> str:
+        """The sign of a loss: without SACK it takes three duplicate ACKs (RFC 5681, 3.2)."""
+        many = self._duplicate_acks
+        if not self._with_sack and many < _FAST_RETRANSMIT_ACKS:
+            return f"no ACK for {waited_ms:.1f} ms"
+        says = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
+        how = " (SACK)" if self._with_sack else ""
+        return f"{says} that something is missing{how}, {waited_ms:.1f} ms after it first left"
+
+    def _why_needless(self, packet: Packet) -> Why:
+        """All its bytes had been acknowledged before: nothing was lost, or the sender knew less."""
+        ends, times = self._acked_ns
+        since = times[bisect.bisect_left(ends, packet.end)]
+        evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
+        if packet.payload_bytes == 1 and packet.end == self._sender.una:
+            return Why(Reason.RETRANSMISSION, f"a keep-alive (RFC 9293, 3.8.4): {evidence}")
+        doubt = "the ACK had not reached the sender, or the capture was not made beside it"
+        return Why(Reason.RETRANSMISSION, f"{evidence}: {doubt}")
 
     # ---- why a segment left ----
 
@@ -404,9 +436,12 @@ class Replay:
         return self._left_while_blocked(moment, packet)
 
     def _without_log(self, packet: Packet) -> Why:
-        if self._sender.is_full(packet):
-            return self._sender.why_full(packet)
-        return Why(Reason.UNKNOWN, "", NO_LOG)
+        if not self._sender.is_full(packet):
+            return Why(Reason.UNKNOWN, "", NO_LOG)
+        why = self._sender.why_full(packet)
+        if self._sender.tail_bytes(packet):
+            return replace(why, evidence=f"{why.evidence}, which only a log can explain")
+        return why
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
         """It left within the call, or as a further segment of what an event let go."""

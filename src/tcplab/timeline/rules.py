@@ -90,8 +90,20 @@ class Sender:
 
     def is_full(self, packet: Packet) -> bool:
         """No larger segment was possible; SACK blocks take space from the data."""
-        mss = self.mss_bytes
-        return mss is not None and packet.payload_bytes >= mss - 8 * packet.sack_blocks
+        room = self._room_in(packet)
+        return room is not None and packet.payload_bytes >= room
+
+    def _room_in(self, packet: Packet) -> int | None:
+        """Bytes that one segment with such options takes."""
+        if self.mss_bytes is None:
+            return None
+        blocks = packet.sack_blocks
+        return self.mss_bytes - (4 + 8 * blocks if blocks else 0)
+
+    def tail_bytes(self, packet: Packet) -> int:
+        """The small rest behind the full segments of a super-segment."""
+        room = self._room_in(packet)
+        return packet.payload_bytes % room if room and packet.payload_bytes > room else 0
 
     # ---- the questions ----
 
@@ -196,8 +208,10 @@ class Sender:
 
     def why_full(self, packet: Packet) -> Why:
         """The reason of a full segment, or super-segment."""
-        many = packet.payload_bytes // (self.mss_bytes or packet.payload_bytes)
+        many = packet.payload_bytes // (self._room_in(packet) or packet.payload_bytes)
         full = "a full segment" if many <= 1 else f"{many} full segments"
+        if tail := self.tail_bytes(packet):
+            full += f" and one of {count_bytes(tail)} behind"
         return Why(Reason.FULL_SIZED, f"{packet.payload_bytes} bytes are {full}")
 
     # ---- what changes the state ----
