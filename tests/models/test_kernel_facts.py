@@ -418,3 +418,20 @@ def test_after_a_long_closed_window_ten_segments_go(lab: Lab) -> None:
     first = after.data("client")
     before_acks = first[first["time_ns"] < first["time_ns"][0] + 8_000_000]  # RTT 10 ms
     assert before_acks["gso_count"].sum() == 10
+
+
+@pytest.mark.parametrize("autocorking", ["0", "1"])
+def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
+    """Autocorking holds it until one of them has left, and then nobody remembers MSG_MORE.
+
+    Neither a call nor an ACK (50 ms) nor a timer (250 ms) is near. The model leaves this out.
+    """
+    with Lab(rtt_ms=50, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
+        bucket = ["tbf", "rate", "2mbit", "burst", "1600", "latency", "1s"]
+        device = ["tc", "qdisc", "add", "dev", lab.client.interface, "root"]
+        lab.client.run([*device, *bucket], privileged=True)
+        played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("more", 100))
+    assert played.boundaries == predicted.boundaries == (1448, 1448, 100)
+    assert predicted.data[2].reason == Reason.RELEASED_BY_ACK
+    first_ack_ms = min(when for when, upto, _window in played.acks if upto > 0)
+    assert (played.data[2].time_ms < first_ack_ms - 20) == (autocorking == "1")

@@ -1,4 +1,4 @@
-"""What a capture cannot tell, the timeline does not say: copies, keep-alives, jitter, its side."""
+"""Doubt where a capture cannot tell: copies, keep-alives, jitter, small tails, its side."""
 
 from __future__ import annotations
 

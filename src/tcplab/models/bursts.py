@@ -1,4 +1,4 @@
-"""How many segments Linux sends together, and when it waits to send more of them.
+"""The segments that Linux sends together, and its waiting for an ACK to send more of them.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_tso_autosize, tcp_tso_should_defer).
 """

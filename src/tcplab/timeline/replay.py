@@ -468,10 +468,11 @@ class Replay:
             # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
-        if self._free is not None and self._free.deferred is not None:
-            return self._free.deferred
         in_flight = self._free.surely_bytes if self._free else 0
         why = self._seen.blocked_call(moment, in_flight)
+        if why.reason is Reason.UNKNOWN and self._free is not None and self._free.deferred:
+            opened = _Open(since, why, in_call=self._seen.in_call(moment))
+            return self._sampled(opened, moment.time_ns) or self._free.deferred
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
 
