@@ -107,10 +107,37 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_segments(commands)
     _add_demo(commands)
+    _add_study(commands)
     add_grading(commands)
     for name, example in _EXAMPLES.items():
         commands.choices[name].epilog = f"example: tcplab {name} {example}".rstrip()
     return parser
+
+
+def _add_study(commands: Any) -> None:
+    words = "judge your attempt at a problem set; the model answer after the second one"
+    parser = commands.add_parser("study", help=words, description=words)
+    parser.add_argument("name", help="of the problem set, such as ps5")
+    parser.add_argument("questions", nargs="*", help="only these, such as q1 (default: all)")
+    parser.add_argument("--answers", action="store_true", help="show the model answers at once")
+    parser.set_defaults(action=_study)
+    words = "what you have predicted and attempted so far, one row per lesson"
+    table = commands.add_parser("progress", help=words, description=words)
+    table.set_defaults(action=_progress)
+
+
+def _study(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.study import study
+
+    print(study(arguments.name, *arguments.questions, answers=arguments.answers))
+    return 0
+
+
+def _progress(_arguments: argparse.Namespace) -> int:
+    from tcplab.progress import progress
+
+    print(progress().narrow(100))
+    return 0
 
 
 def _add_demo(commands: Any) -> None:

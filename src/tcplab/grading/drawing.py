@@ -22,7 +22,7 @@ import hmac
 import json
 import random
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -158,14 +158,19 @@ def _record(source: Path, scenes: ModuleType, number: int, scene: Any, cause: st
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
     """The answer that the notebook's own solution gives for a capture (of several, the first)."""
-    import nbformat
-
     numbers = Task(source / "task.py", source.name).numbers("ada")
     own = numbers.get("captures", ())
     numbers.update(capture=str(capture), captures=[str(capture)] * len(own))
+    found = solved(source, numbers)[answer]
+    return found[0] if isinstance(found, list) else found
+
+
+def solved(source: Path, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of the notebook's own solution for these numbers, in which paths are whole."""
+    import nbformat
+
     variables: dict[str, Any] = {"n": numbers}
     for cell in nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells:
         if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
             exec(cell.source, variables)
-    found = variables[answer]
-    return found[0] if isinstance(found, list) else found
+    return variables

@@ -17,7 +17,7 @@ from typing import Final
 from tcplab.errors import ParameterError
 
 _REGION: Final = re.compile(
-    r"^[ \t]*/\* BEGIN SOLUTION \*/\n.*?^[ \t]*/\* END SOLUTION \*/\n"
+    r"^[ \t]*/\* BEGIN SOLUTION \*/\n(?P<solution>.*?)^[ \t]*/\* END SOLUTION \*/\n"
     r"(?:^[ \t]*/\* STUB\n(?P<stub>.*?)^[ \t]*\*/\n)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -37,6 +37,11 @@ def strip_solution(source: str, name: str) -> str:
                 " of their own, in this order"
             )
     return released
+
+
+def without_marks(source: str) -> str:
+    """The reference solution as one would write it: no marks, and no stub."""
+    return _REGION.sub(lambda region: region["solution"], source)
 
 
 def released_files(source: Path) -> dict[str, bytes]:

@@ -1,0 +1,429 @@
+"""The problem sets for those who learn without a class: `tcplab study ps5`, or in a notebook::
+
+    from tcplab.grading.study import study
+    study("ps5")
+
+An attempt is judged as a class's submission is, with the judge's messages and points, and noted in
+`exercises/attempts.json`. After the second attempt at a question, or when asked, its model answer
+is shown, computed with the learner's own numbers, and the reason for it from `hidden/why.toml`.
+All that needs `solutions/`, which a student bundle does not have: there an instructor grades.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.errors import ParameterError, TcplabError
+from tcplab.grading.assignment import Assignment, Task, open_assignment
+from tcplab.grading.cells import Cells, Ran
+from tcplab.grading.checks import score
+from tcplab.grading.drawing import solved
+from tcplab.grading.judging import Judge, parts_of
+from tcplab.grading.release import released_files, without_marks
+from tcplab.grading.repair import repair
+from tcplab.grading.sandbox_runner import plain
+from tcplab.tables import Column, Table
+
+ATTEMPTS_FILE: Final = "attempts.json"
+#: Attempts at a question after which its model answer is shown.
+ENOUGH: Final = 2
+_WIDTH: Final = 96
+_SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
+_SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
+#: How a judge ends a message of what it could not judge; here there is no such person.
+_A_PERSON: Final = "; a person decides."
+
+
+class StudyError(TcplabError):
+    """The problem set cannot be studied here; a notebook shows the message without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """The answer that earns all points."""
+
+    values: Mapping[str, Any]  #: with the learner's own numbers, by variable
+    text: str  #: the lines that compute them, the changes of a C file, or a mark scheme
+    why: str  #: the reason, a sentence or two
+
+    def __str__(self) -> str:
+        values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
+        parts = [textwrap.indent(each, "    ") for each in (values, self.text) if each]
+        parts += [_wrapped(f"Why: {self.why}", "  ")] if self.why else []
+        return "\n\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One question of an attempt."""
+
+    question: str
+    points: float | None  #: None for what nobody but the learner can mark
+    full: float  #: the points that a right answer earns
+    message: str  #: the judge's
+    attempts: int  #: different answers so far
+    model: ModelAnswer | None  #: where it is time for it
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The result of an attempt, as a terminal and a notebook show it."""
+
+    name: str  #: of the problem set
+    student: str  #: whose numbers
+    judged: Sequence[Judged]
+    notes: Sequence[str] = field(default_factory=list)  #: a cell that failed, a missing sandbox
+
+    @property
+    def heading(self) -> str:
+        """The points in one line."""
+        by_judge = [each for each in self.judged if each.points is not None]
+        points = sum(each.points or 0.0 for each in by_judge)
+        full = sum(each.full for each in by_judge)
+        return f"{self.name}: {points:g} of {full:g} points, with the numbers of {self.student!r}"
+
+    @property
+    def hint(self) -> str:
+        """The way to the model answers that are not shown yet."""
+        if not any(each.model is None and each.points != each.full for each in self.judged):
+            return ""
+        return (
+            "A model answer is shown after the second attempt at its question; at once with"
+            f' "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
+        )
+
+    def __str__(self) -> str:
+        parts = [self.heading, *self.notes]
+        for each in self.judged:
+            points = "–" if each.points is None else f"{each.points:g}"
+            head = f"{each.question}  {points} of {each.full:g}"
+            parts.append(_wrapped(f"{head}  {each.message}", " " * 4, first=""))
+        for each in self.judged:
+            if each.model is not None:
+                parts.append(f"{each.question}, the model answer\n\n{each.model}")
+        return "\n\n".join([*parts, self.hint] if self.hint else parts)
+
+    def _repr_html_(self) -> str:
+        columns = [
+            Column("question", "question"),
+            Column("points", "points", "g"),
+            Column("full", "of", "g"),
+            Column("attempts", "attempts", "d"),
+            Column("message", "the judge says"),
+        ]
+        rows = [
+            {each.key: getattr(one, each.key) for each in columns} | {"message": one.message}
+            for one in self.judged
+        ]
+        parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
+        parts += [f"<p>{escape(note)}</p>" for note in [*self.notes, self.hint] if note]
+        for one in self.judged:
+            if one.model is not None:
+                summary = f"{one.question}, the model answer"
+                parts.append(
+                    f"<details><summary>{summary}</summary><pre>{escape(str(one.model))}</pre>"
+                    "</details>"
+                )
+        return "\n".join(parts)
+
+
+def study(
+    name: str, *questions: str, answers: bool = False, course: Path | None = None
+) -> Study | None:
+    """Judge an attempt at a problem set.
+
+    In the problem set's own notebook the answers are the variables there; elsewhere the saved
+    notebook is run. C files are taken as they are on disk, and so is the written answer.
+
+    Args:
+        name: such as "ps5".
+        questions: only these, such as "q1"; all unless given.
+        answers: show the model answers at once.
+        course: the folder with exercises/ and solutions/; found unless given.
+
+    Returns:
+        Points and messages; None where submissions are graded.
+
+    Raises:
+        ParameterError: no problem set or question has that name, or its files are gone.
+        StudyError: this copy of the course has no solutions.
+    """
+    if os.environ.get("NBGRADER_EXECUTION"):  # a cell of the notebook that is being judged
+        return None
+    problem_set = _ProblemSet(name, course)
+    if unknown := [each for each in questions if each not in problem_set.points]:
+        known = ", ".join(problem_set.points)
+        raise ParameterError(f"no question {unknown[0]!r} in {name}; there are {known}")
+    opened = [
+        value
+        for value in sys._getframe(1).f_globals.values()
+        if isinstance(value, Assignment) and value.name == name
+    ]
+    if opened:
+        student, variables = opened[-1].student, sys._getframe(1).f_globals
+        given = {each: plain(variables.get(each)) for each in problem_set.task.names}
+        cells: Cells = [(0, "\n".join(f"{each} = {value!r}" for each, value in given.items()))]
+    else:
+        cells = parts_of(problem_set.repaired.notebook)[1]
+        student = _student_in(cells) or open_assignment(name, folder=problem_set.exercise).student
+    return problem_set.judge(student, cells, questions, answers)
+
+
+def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """All attempts so far: problem set -> question -> attempts, each with its points and time.
+
+    Raises:
+        ParameterError: the file is damaged.
+    """
+    path = (course or find_course()) / "exercises" / ATTEMPTS_FILE
+    try:
+        stored = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ParameterError(f"{path} is damaged ({error}); delete it to start again") from None
+    if not isinstance(stored, dict):
+        raise ParameterError(f"{path} is damaged (no JSON object); delete it to start again")
+    return stored
+
+
+def find_course() -> Path:
+    """The folder of the course: around the working directory, else where the package is.
+
+    Raises:
+        ParameterError: no problem sets are there.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if any(folder.glob("exercises/*/task.py")):
+            return folder
+    raise ParameterError(f"no exercises/ in {here} or above it; run this in the course's folder")
+
+
+class _ProblemSet:
+    """A problem set with its solution, and the learner's copy."""
+
+    def __init__(self, name: str, course: Path | None) -> None:
+        import nbformat
+
+        self._course = course or find_course()
+        self.name, self.exercise = name, self._course / "exercises" / name
+        known = sorted(path.parent.name for path in self._course.glob("exercises/*/task.py"))
+        if name not in known:
+            raise ParameterError(f"no problem set {name!r}; there are {', '.join(known) or 'none'}")
+        self._source = self._course / "solutions" / name
+        if not (self._source / "hidden" / "judge.py").is_file():
+            raise StudyError(
+                f"study is off: this copy has no solutions to {name}; hand it in, and your"
+                " instructor's grading says what is right"
+            )
+        notebook = nbformat.read(self._source / f"{name}.ipynb", as_version=4)
+        self._cells = notebook.cells
+        self.points = {
+            cell.metadata.nbgrader.grade_id: float(cell.metadata.nbgrader.points)
+            for cell in self._cells
+            if cell.metadata.get("nbgrader", {}).get("points")
+        }
+        self.task = Task(self._source / "task.py", name)
+        # A question without a variable asks for a file: the first for the first.
+        programs = [question for question, names in self.task.answers.items() if not names]
+        self._files = dict(zip(programs, self.task.files, strict=False))
+        self._released = released_files(self._source)
+        handed_out = nbformat.from_dict(notebook)
+        for cell in handed_out.cells:
+            cell.source = _SOLUTION.sub("", cell.source)
+        path = self.exercise / f"{name}.ipynb"
+        try:
+            self.repaired = repair(path.read_bytes(), handed_out)
+        except OSError as error:
+            raise ParameterError(
+                f"{path}: {error.strerror}; git checkout exercises/{name} restores it"
+            ) from None
+
+    def judge(self, student: str, cells: Cells, questions: Sequence[str], answers: bool) -> Study:
+        """Judges the learner's answers, and notes the attempt."""
+        from tcplab.grading.sandbox import why_no_sandbox
+
+        asked = [each for each in self.points if not questions or each in questions]
+        blocked = why_no_sandbox()
+        judge = Judge(self._source, unsafe=blocked is not None)
+        with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
+            Path(directory).chmod(0o755)
+            folder = Path(directory) / "given"
+            shutil.copytree(
+                self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
+            )
+            by_judge = [each for each in asked if not self._is_left_alone(each)]
+            ran, verdicts = judge.judge(student, cells, by_judge, folder)
+        stored = attempts(self._course)
+        mine = stored.setdefault(self.name, {})
+        judged = []
+        for question in asked:
+            full = self.points[question]
+            points, message = None, "This one you mark yourself, by the mark scheme."
+            if question in verdicts:
+                points = score(verdicts[question], full)
+                message = verdicts[question].message.replace(_A_PERSON, ".")
+            elif question in self.task.answers:
+                points, message = 0.0, f"{self._files[question]} is as it was handed out."
+            tries = mine.get(question, [])
+            _note(tries, self._given(question, ran), points, full)
+            if tries:
+                mine[question] = tries
+            enough = ENOUGH if question in self.task.answers else 1
+            shown = answers or (len(tries) >= enough and points != full)
+            model = self._model(question, student) if shown else None
+            judged.append(Judged(question, points, full, message, len(tries), model))
+        _save(self._course, stored)
+        notes = [*ran.notes, *_failed_cells(ran)]
+        if blocked:
+            notes.append(f"Judged without a sandbox: {blocked}")
+        return Study(self.name, student, judged, notes)
+
+    def _is_left_alone(self, question: str) -> bool:
+        """Whether no judge is needed: a written answer, or a C file as it was handed out."""
+        if question not in self.task.answers:
+            return True
+        file = self._files.get(question)
+        path = self.exercise / str(file)
+        return path.is_file() and path.read_bytes() == self._released.get(str(file))
+
+    def _given(self, question: str, ran: Ran) -> str | None:
+        """The learner's answer in a few digits; None without one."""
+        names = self.task.answers.get(question)
+        if names is None:
+            if question in self.repaired.untouched_tasks:
+                return None
+            texts = [c.source for c in self.repaired.notebook.cells if c.cell_type == "markdown"]
+            given: Any = texts
+        elif names:
+            given = [ran.answers.get(each) for each in names]
+            if all(each is None for each in given):
+                return None
+        else:
+            if self._is_left_alone(question):
+                return None
+            given = ran.files.get(self._files[question], b"").decode(errors="replace")
+        return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+
+    def _model(self, question: str, student: str) -> ModelAnswer:
+        path = self._source / "hidden" / "why.toml"
+        reasons = tomllib.loads(path.read_text()) if path.is_file() else {}
+        why = " ".join(reasons.get(question, "").split())
+        names = self.task.answers.get(question)
+        if names is None:
+            (cell,) = (c for c in self._cells if _id_of(c) == question)
+            found = _SCHEME.search(cell.source)
+            return ModelAnswer({}, found[1] if found else "", why)
+        if not names:
+            return ModelAnswer({}, self._changes(self._files[question]), why)
+        numbers = self.task.numbers(student)
+        for key in ("capture", "captures"):
+            if key in numbers:
+                numbers[key] = _whole(numbers[key], self.exercise)
+        variables = solved(self._source, numbers)
+        values = {each: plain(variables[each]) for each in names}
+        return ModelAnswer(values, self._lines(question), why)
+
+    def _lines(self, question: str) -> str:
+        """The solution's lines between the question before and this one."""
+        found: list[str] = []
+        for cell in self._cells:
+            own = cell.metadata.get("nbgrader", {})
+            if own.get("solution") and cell.cell_type == "code":
+                found += _SOLUTION.findall(cell.source)
+            elif own.get("grade"):
+                if own["grade_id"] == question:
+                    break
+                found = []
+        return "\n".join(found).strip()
+
+    def _changes(self, file: str) -> str:
+        """The changes of the reference in a C file, as a diff."""
+        path = self._source / "hidden" / file
+        before = self._released[file].decode().splitlines()
+        after = without_marks(path.read_text()).splitlines()
+        lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
+        where = path.relative_to(self._course)
+        return "\n".join([f"{file}, as handed out (-) and in {where} (+)", *lines])
+
+
+def _note(
+    tries: list[dict[str, Any]], given: str | None, points: float | None, full: float
+) -> None:
+    """Adds an attempt; no answer is none, and neither is the same once more."""
+    if given is not None and all(each["answer"] != given for each in tries):
+        at = time.strftime("%Y-%m-%d %H:%M")
+        tries.append({"at": at, "answer": given, "points": points, "of": full})
+
+
+def _id_of(cell: Any) -> Any:
+    return cell.metadata.get("nbgrader", {}).get("grade_id")
+
+
+def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
+    return str(folder / path) if isinstance(path, str) else [str(folder / each) for each in path]
+
+
+def _student_in(cells: Cells) -> str | None:
+    """The id that a notebook gives itself: student = "ada", or open_assignment("ps5", "ada")."""
+    said = None
+    for _, source in cells:
+        try:
+            nodes = list(ast.walk(ast.parse(source)))
+        except SyntaxError:
+            continue
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id="student")], value=ast.Constant(str(words))):
+                    said = words
+                case ast.Call(
+                    func=ast.Name(id="open_assignment"), args=[_, ast.Constant(str(words))]
+                ):
+                    said = words
+    return said
+
+
+def _failed_cells(ran: Ran) -> list[str]:
+    return [
+        f"Cell {index + 1} of the notebook ends with {output['ename']}: {output['evalue']}"
+        for index, outputs in sorted(ran.outputs.items())
+        for output in outputs
+        if output["output_type"] == "error"
+    ]
+
+
+def _save(course: Path, stored: Mapping[str, Any]) -> None:
+    # Whole or not at all: an interrupted run must not lose earlier attempts.
+    path = course / "exercises" / ATTEMPTS_FILE
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(stored, indent=1) + "\n")
+    draft.replace(path)
+
+
+def _wrapped(text: str, indent: str, first: str | None = None) -> str:
+    """The text in lines of a terminal; its own line ends stay."""
+    lines = []
+    for number, line in enumerate(text.splitlines()):
+        start = first if first is not None and number == 0 else indent
+        lines.append(textwrap.fill(line, _WIDTH, initial_indent=start, subsequent_indent=indent))
+    return "\n".join(lines)

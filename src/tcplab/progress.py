@@ -1,0 +1,73 @@
+"""`tcplab progress`: what a learner has predicted and attempted, one row per lesson."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tcplab.doctor import lessons
+from tcplab.errors import ParameterError
+from tcplab.grading.assignment import Task
+from tcplab.grading.study import attempts, find_course
+from tcplab.predictions import Predictions, questions
+from tcplab.tables import Column, Table
+
+
+def progress(course: Path | None = None) -> Table:
+    """Predictions and attempts so far; a notebook shows it as HTML.
+
+    Args:
+        course: the folder with lessons/ and exercises/; found unless given.
+
+    Raises:
+        ParameterError: there is no course here, or a stored file is damaged.
+    """
+    course = course or find_course()
+    known = {path.parent.name for path in course.glob("exercises/*/task.py")}
+    tried = attempts(course)
+    rows = [
+        {"lesson": each.number, "title": each.title}
+        | _predicted(each.number, course)
+        | _attempted(f"ps{each.number.lstrip('0')}", known, tried, course)
+        for each in lessons()
+    ]
+    columns = [
+        Column("lesson", "lesson"),
+        Column("title", "title"),
+        Column("predicted", "predictions"),
+        Column("set", "problem set"),
+        Column("questions", "questions tried"),
+        Column("attempts", "attempts"),
+        Column("points", "points in them"),
+    ]
+    return Table(columns, rows)
+
+
+def _predicted(lesson: str, course: Path) -> dict[str, Any]:
+    asked = questions().get(lesson, {})
+    try:
+        answers = Predictions(lesson, course / "lessons" / "predictions.json").all()
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+    if not asked:
+        return {"predicted": None}
+    made = sum(answers.get(name) is not None for name in asked)
+    skipped = sum(name in answers and answers[name] is None for name in asked)
+    return {"predicted": f"{made} of {len(asked)}" + (f", {skipped} skipped" if skipped else "")}
+
+
+def _attempted(name: str, known: set[str], tried: dict[str, Any], course: Path) -> dict[str, Any]:
+    if name not in known:
+        return {"set": None}
+    asked = Task(course / "exercises" / name / "task.py", name).answers
+    found = {each: tries for each, tries in tried.get(name, {}).items() if tries and each in asked}
+    if not found:
+        return {"set": name, "questions": f"0 of {len(asked)}"}
+    last = [tries[-1] for tries in found.values()]
+    points, full = (sum(each[key] or 0 for each in last) for key in ("points", "of"))
+    return {
+        "set": name,
+        "questions": f"{len(last)} of {len(asked)}",
+        "attempts": str(sum(map(len, found.values()))),
+        "points": f"{points:g} of {full:g}",
+    }
