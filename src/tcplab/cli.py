@@ -25,6 +25,8 @@ from tcplab.segments.left_out import in_words as left_out_in_words
 
 #: At the end of each command's help.
 _EXAMPLES: Final = {
+    "study": "ps5 q1 q7",
+    "progress": "",
     "doctor": "--versions",
     "ready": "",
     "run": "small-writes",
