@@ -34,6 +34,7 @@ _EXAMPLES: Final = {
     "segments": "capture.pcapng --summary",
     "demo": "small-writes",
     "grade": "ps5 --jobs 4",
+    "collect": "ps5 downloads/ps5.zip",
     "draw": "ps5 --new-secret",
     "handout": "ps5 --students class.txt --into ps5.zip",
     "try-assignment": "ps5 reference",
