@@ -37,7 +37,7 @@
 static const char *port = "9000";
 static int64_t write_bytes = 1440, sndbuf_bytes = 32768, mss_bytes, count = 5000;
 static double seconds, interval_ms;
-static bool nodelay;
+static bool nodelay, untouched;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {"write-bytes", 's', "BYTES", "size of a write", .number = &write_bytes, .min = 1,
@@ -50,6 +50,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
+    {"untouched", 0, NULL, "do not write to the block before sending it", .flag = &untouched},
     {"interval", 0, "MS", "print TCP_INFO at this interval, as JSON", .decimal = &interval_ms,
      .min = 0.1, .max = 1e6},
 };
@@ -113,10 +114,11 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
 
-    /* What the block says does not matter, but it must be memory that was written: pages that
+    /* What the block says does not matter, but it should be memory that was written to: pages that
        never were are all one and the same page of zeros, and stay in the CPU's cache. */
     char *block = allocate((size_t)write_bytes, 1);
-    memset(block, 'x', (size_t)write_bytes);
+    if (!untouched)
+        memset(block, 'x', (size_t)write_bytes);
 
     int fd = connect_to(SOCK_STREAM, host, port, prepare);
     if (nodelay)

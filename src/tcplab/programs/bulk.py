@@ -129,6 +129,7 @@ def tcp_source(
     count: int = 5000,
     sndbuf_bytes: int | None = 32768,
     nodelay: bool = False,
+    untouched: bool = False,
     run: RunOptions | None = None,
 ) -> TcpSource:
     """Sends blocks to another receiver than tcpsink, which listens already (tcpsource).
@@ -139,10 +140,11 @@ def tcp_source(
         count: number of writes.
         sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel.
         nodelay: TCP_NODELAY.
+        untouched: send memory that was never written to.
     """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
-    argv += [*short_options(c=count), *long_options(nodelay=nodelay)]
+    argv += [*short_options(c=count), *long_options(nodelay=nodelay, untouched=untouched)]
     with Running(network.client, argv) as source:
         return TcpSource.from_json(source.report(run.timeout_s))
 

@@ -1,0 +1,94 @@
+"""A block of memory that was never written to, sent over TCP, beside one that was.
+
+J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that is sent,
+since its content does not matter to TCP. It may matter to the CPU: Linux backs every untouched page
+of a large block with one and the same page of zeros, which stays in the CPU's cache.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant, spread_columns
+from tcplab.lab import Network
+from tcplab.programs import tcp_source, writepattern_peer
+from tcplab.tables import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Variant):
+    """One block, sent again and again."""
+
+    key_fields = 2
+
+    write_bytes: int  #: Its size
+    untouched: bool  #: Whether nobody wrote to it before
+    cpu_s_per_gb: Sequence[float]  #: CPU time of the sender for 10^9 bytes, run by run
+
+    @property
+    def label(self) -> str:
+        """Size and state."""
+        return f"{self.write_bytes:,}, {'untouched' if self.untouched else 'written'}"
+
+    def row(self) -> dict[str, Any]:
+        """The plain fields, and the spread of the CPU time."""
+        return Variant.row(self) | spread_columns("cpu_s_per_gb", self.cpu_s_per_gb)
+
+
+class UntouchedMemory(Result[Block]):
+    """Blocks of each size, written to and not; the key is (bytes, untouched)."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "block (bytes)"),
+        Column("cpu_s_per_gb", "sender's CPU s/GB", ".3f"),
+        Column("cpu_s_per_gb_min", "min", ".3f"),
+        Column("cpu_s_per_gb_max", "max", ".3f"),
+    )
+
+    def ratio(self, write_bytes: int) -> float:
+        """CPU time with a block that was written to, over that with an untouched one."""
+        written, untouched = (self[write_bytes, each].cpu_s_per_gb for each in (False, True))
+        return statistics.median(written) / statistics.median(untouched)
+
+
+@experiment("untouched-memory", on_loopback=True)
+def measure(
+    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 26, "bytes")] = (1440, 1 << 23),
+    total_mb: Annotated[int, Between(1, 10_000, "MB")] = 400,
+    runs: Annotated[int, Between(1, 1000)] = 5,
+) -> UntouchedMemory:
+    """Memory that was never written to: is it sent for less?
+
+    Args:
+        writes_bytes: sizes of the block.
+        total_mb: data of a run.
+        runs: rounds of all blocks.
+    """
+    cases = [(size, untouched) for size in writes_bytes for untouched in (False, True)]
+    with open_loopback() as network:
+        results, done = in_rounds(
+            "untouched-memory", runs, cases, lambda case: _cpu_s_per_gb(network, *case, total_mb)
+        )
+        blocks = [Block(*case, cpu) for case, cpu in results.items()]
+        return UntouchedMemory(blocks, provenance(network, total_mb=total_mb, **done))
+
+
+def _cpu_s_per_gb(network: Network, write_bytes: int, untouched: bool, total_mb: int) -> float:
+    count = max(1, total_mb * 1_000_000 // write_bytes)
+    with writepattern_peer(network) as port:
+        done = tcp_source(
+            network,
+            port,
+            write_bytes=write_bytes,
+            count=count,
+            sndbuf_bytes=None,
+            untouched=untouched,
+        )
+    return done.usage.cpu_s / done.bytes * 1e9
