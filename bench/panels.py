@@ -54,15 +54,23 @@ COLUMNS: Final = (
 Seconds = Mapping[str, float]
 Press = Callable[[str], Seconds]
 
+#: The page measures from the click until the end of the run has been painted, with its picture.
 PRESS_RUN = """panel => new Promise((resolve, reject) => {
-    delete panel.dataset.seconds;
+    const start = performance.now(), before = panel.dataset.run;
+    const ended = async () => {
+        await Promise.all([...panel.querySelectorAll('.tcplab-frame img')].map(it => it.decode()));
+        requestAnimationFrame(() => setTimeout(() => {
+            const parts = JSON.parse(panel.querySelector('[data-seconds]').dataset.seconds);
+            resolve({ ...parts, wait: (performance.now() - start) / 1000 });
+        }));
+    };
     new MutationObserver((_, observer) => {
-        if (panel.dataset.phase === 'failed') reject(panel.querySelector('.status').textContent);
-        else if (panel.dataset.seconds) resolve(JSON.parse(panel.dataset.seconds));
+        if (panel.dataset.phase === 'failed') reject(panel.innerText);
+        else if (panel.dataset.phase === 'done' && panel.dataset.run !== before) ended();
         else return;
         observer.disconnect();
     }).observe(panel, { attributes: true });
-    panel.querySelector('button.run').click();
+    panel.querySelector('.tcplab-actions button').click();
 })"""
 
 

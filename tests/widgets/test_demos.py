@@ -48,9 +48,8 @@ def test_steps_hold_all_settings(demo: Demo) -> None:
     panel = demos.show(demo.name)
     assert panel.title == demo.title
     assert panel.values == demo.steps[0].settings
-    assert [step["title"] for step in panel.steps] == [step.title for step in demo.steps]
     names = {control.name for control in panel.spec.controls}
-    assert all(set(step["settings"]) == names for step in each(panel.steps))
+    assert all(set(step.settings) == names for step in each(panel.steps))
 
 
 def test_every_demo_has_its_notebook_and_vice_versa() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import subprocess
@@ -278,7 +277,7 @@ def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
     html = outputs[0].data["text/html"]
     assert 'alt="Timeline of message' in html
     assert "cork: 15 × 2 B, RTT 0 ms" in html
-    assert "<summary>As code</summary>" in html
+    assert "<summary>Copy as code</summary>" in html
     assert list(tmp_path.iterdir()) == []
 
 
@@ -286,34 +285,3 @@ def test_page_before_a_run_says_what_to_do() -> None:
     html = widgets.small_writes().html()
     assert "<h3>Small writes</h3>" in html
     assert "run this cell in JupyterLab" in html
-
-
-# ---- the view ----
-
-
-def test_new_run_sends_its_picture_and_no_other() -> None:
-    from tcplab.widgets.view import PanelView
-
-    panel = widgets.small_writes()
-    view = PanelView(panel)
-    sent: list[str] = []
-    view.observe(lambda change: sent.append(change["name"]), type="change")
-    for number in range(1, KEPT_RUNS + 3):
-        png = base64.b64encode(b"picture %d" % number).decode()
-        panel.runs = [*panel.runs, {"number": number, "png": png}][-KEPT_RUNS:]
-        sent.clear()
-        view.refresh()
-        assert sorted(sent) == [f"picture_{number % KEPT_RUNS}", "runs"]
-        sent.clear()
-        view.refresh()
-        assert sent == []
-    assert [run["png"] for run in view.runs] == [""] * KEPT_RUNS
-    shown = [getattr(view, f"picture_{run['number'] % KEPT_RUNS}") for run in view.runs]
-    assert shown == [b"picture %d" % run["number"] for run in view.runs]
-    # Another view, of a page that is loaded again, has them all.
-    again = PanelView(panel)
-    assert [getattr(again, f"picture_{n}") for n in range(3)] == [
-        getattr(view, f"picture_{n}") for n in range(3)
-    ]
-    view.close()
-    again.close()

@@ -18,9 +18,9 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import number
 from tcplab.errors import ParameterError
@@ -28,7 +28,10 @@ from tcplab.widgets.controls import checked
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
 
-__all__ = ["Demo", "Option", "Step", "every", "find", "show"]
+if TYPE_CHECKING:
+    from tcplab.widgets.view import PanelView
+
+__all__ = ["Demo", "DemoPanel", "Option", "Step", "every", "find", "show"]
 
 FOLDER: Final = Path(__file__).parent
 
@@ -156,12 +159,24 @@ def _named(part: str) -> Iterator[None]:
         raise ParameterError(f"{part}: {error}") from None
 
 
-def show(name: str) -> Panel:
+class DemoPanel(Panel):
+    """The panel of a demo, set to its first step."""
+
+    def __init__(self, demo: Demo) -> None:
+        super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
+        self.steps = demo.steps
+
+    def make_view(self) -> PanelView:
+        """See Panel."""
+        from tcplab.demos.view import DemoView
+
+        return DemoView(self)
+
+
+def show(name: str) -> DemoPanel:
     """The panel of a demo, with its steps; for the last line of a notebook's cell.
 
     Raises:
         ParameterError: see :func:`find`.
     """
-    demo = find(name)
-    steps = [asdict(step) for step in demo.steps]
-    return Panel(load(demo.panel), title=demo.title, steps=steps, **demo.steps[0].settings)
+    return DemoPanel(find(name))

@@ -7,9 +7,10 @@
 
 There is one function per module in ``panels/``, with the settings of its controls as keyword
 arguments. A panel measures nothing and draws nothing itself: each run is the same ``measure`` as in
-the lesson, in a process of its own, so that the kernel stays free and Stop ends everything. It is
-an anywidget (``static/panel.js``) of native HTML controls with labels; results appear in place, in
-an area of fixed size.
+the lesson, in a process of its own, so that the kernel stays free and Stop ends everything. Its
+controls, status and layout are ipywidgets (`tcplab.widgets.view`); the chart, the strip chart and
+the stepper are an anywidget (``static/panel.js``). Results appear in place, in an area of fixed
+size.
 """
 
 from __future__ import annotations

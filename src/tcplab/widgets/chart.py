@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.widgets.spec import KEPT_RUNS
+
 if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.tables import Table
@@ -34,10 +36,34 @@ def chart(
     return {
         "x": {"label": x_label, "scale": "log", "low": low, "high": high},
         "y": {"label": y_label, "scale": "linear", "low": 0, "high": y_high},
-        "lines": [{"label": line, "points": [(float(size), model(size)) for size in sizes]}],
+        "lines": [
+            {
+                "kind": "model",
+                "label": line,
+                "points": [(float(size), model(size)) for size in sizes],
+            }
+        ],
         "marks": [{"x": x, "label": label} for label, x in marks.items()],
         "alt": alt,
     }
+
+
+def with_runs(
+    data: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    prediction: float | None,
+    unit: str,
+) -> dict[str, Any]:
+    """A :func:`chart` with the points of the runs, and the prediction across."""
+    measured = [
+        {"kind": f"run{run['number'] % KEPT_RUNS}", "label": name, "points": run["points"]}
+        for run, name in zip(runs, names, strict=True)
+    ]
+    level = None
+    if prediction is not None:
+        level = {"y": prediction, "label": f"your prediction: {prediction:g} {unit}"}
+    return {**data, "lines": [*data["lines"], *measured], "level": level}
 
 
 def picture(

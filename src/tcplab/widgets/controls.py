@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
+
+#: Stops of a logarithmic slider between 1 and 10: round, and of nearly equal ratios.
+LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
+#: A linear slider has no more; its page would know them all by heart.
+MOST_STOPS: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,9 @@ class Choice:
         """
         return checks.choice(self.name, value, self.options)
 
-    def for_browser(self) -> dict[str, Any]:
-        """Plain data for panel.js."""
-        return {"kind": "choice", **asdict(self), "options": [*self.options.items()]}
+    def say(self, value: str) -> str:
+        """A setting in words: "Receiver's ACKs: at once"."""
+        return f"{self.label}: {self.options[value].partition(':')[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +122,34 @@ class Number:
             value = int(value)
         return checks.whole(self.name, value, int(self.low), self.high, unit=unit)
 
-    def for_browser(self) -> dict[str, Any]:
-        """Plain data for panel.js."""
-        return {"kind": "number", **asdict(self)}
+    def say(self, value: float) -> str:
+        """A setting in words: "RTT 20 ms"."""
+        return f"{self.label} {_plain(value)} {self.unit}".rstrip()
+
+    def stops(self) -> list[float]:
+        """The values of the slider, in order; the box beside it takes all others."""
+        if self.scale == "log":
+            values = [lead * 10.0**power for power in range(-3, 10) for lead in LEADS]
+        else:
+            steps = round((self.high - self.low) / self.step)
+            stride = -(-steps // MOST_STOPS)
+            values = [self.low + n * self.step for n in range(0, steps + 1, stride)]
+        whole = self.step == int(self.step)
+        values = [round(value) if whole else round(value, 9) for value in values]
+        return sorted(
+            {
+                each
+                for each in (*values, self.low, self.high, self.default)
+                if self.low <= each <= self.high
+            }
+        )
 
 
 Control: TypeAlias = Choice | Number
+
+
+def _plain(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import functools
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,6 +19,7 @@ from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
+from tcplab.widgets.words import image, origin
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
@@ -44,24 +45,15 @@ class Panel:
     Args:
         spec: the panel as data.
         title: heading; that of the spec unless given.
-        steps: of a demo, see `tcplab.demos`.
         **values: settings that differ from the defaults.
 
     Raises:
         ParameterError: a setting is out of range, or there is none of this name.
     """
 
-    def __init__(
-        self,
-        spec: PanelSpec,
-        *,
-        title: str = "",
-        steps: Sequence[Mapping[str, Any]] = (),
-        **values: Any,
-    ) -> None:
+    def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
         self.spec = spec
         self.title = title or spec.title
-        self.steps = tuple(steps)
         self.values: dict[str, Any] = checked(spec.controls, values)
         self.prediction: float | None = None
         self.phase: Phase = "ready"
@@ -72,7 +64,7 @@ class Panel:
         self._captures: dict[int, bytes] = {}
         self._worker: Worker | None = None
         self._view: PanelView | None = None
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._finished = threading.Event()
         self._finished.set()
         self._drawing = False
@@ -91,7 +83,7 @@ class Panel:
         self.values = checked(self.spec.controls, {**self.values, **values})
         if self.spec.live and self.phase == "running" and self._worker is not None:
             self._worker.send({"set": self.values})
-        self._show()
+        self.refresh()
         return self
 
     def predict(self, value: float | None) -> Panel:
@@ -103,18 +95,18 @@ class Panel:
         if value is not None:
             check_number("prediction", value, 0, fix="None is for no prediction")
         self.prediction = value
-        self._show()
+        self.refresh()
         return self
 
     def warm(self) -> None:
         """Starts the worker, if none waits: a first run is then as quick as the next."""
-        with self._lock:
+        with self.lock:
             if self._worker is None or not self._worker.is_alive:
                 self._worker = self._start_worker()
 
     def start(self) -> Panel:
         """Starts a run, as the Run button does; does nothing while one goes on."""
-        with self._lock:
+        with self.lock:
             if not self._finished.is_set():
                 return self
             self.warm()
@@ -134,7 +126,7 @@ class Panel:
 
         A live run then draws what it has measured; any other is thrown away.
         """
-        with self._lock:
+        with self.lock:
             if self._finished.is_set() or self._worker is None:
                 return self
             self._set("stopping", "Stopping …", None)
@@ -174,7 +166,7 @@ class Panel:
 
     def close(self) -> None:
         """Ends the worker. The panel can be used again; it then starts another."""
-        with self._lock:
+        with self.lock:
             worker, self._worker = self._worker, None
             if not self._finished.is_set():
                 self._end("stopped", "Stopped.")
@@ -186,7 +178,7 @@ class Panel:
     def _start_worker(self) -> Worker:
         # A message of a worker that was replaced must not be taken for one of the next.
         def on_message(message: dict[str, Any]) -> None:
-            with self._lock:
+            with self.lock:
                 if worker is self._worker:
                     self._on_message(message)
 
@@ -246,7 +238,7 @@ class Panel:
 
     def _set(self, phase: Phase, message: str, progress: float | None) -> None:
         self.phase, self.message, self.progress = phase, message, progress
-        self._show()
+        self.refresh()
 
     def _end(self, phase: Phase, message: str) -> None:
         self._set(phase, message, None)
@@ -254,14 +246,25 @@ class Panel:
 
     # ---- display ----
 
-    def _show(self) -> None:
-        with self._lock:  # the worker's messages come in a thread of their own
+    def refresh(self) -> None:
+        """Lets the page take over what has changed."""
+        with self.lock:  # the worker's messages come in a thread of their own
             if self._view is not None:
                 self._view.refresh()
 
     def model(self) -> Mapping[str, Any]:
         """The model's "chart", "steps" and "forecast" for the settings at hand."""
         return _model(self.spec.name, tuple(self.values.items()))
+
+    def make_view(self) -> PanelView:
+        """The panel in a page.
+
+        Raises:
+            ImportError: ipywidgets or anywidget is missing.
+        """
+        from tcplab.widgets.view import PanelView
+
+        return PanelView(self)
 
     def html(self) -> str:
         """The last run as plain HTML, for a page that no kernel stands behind."""
@@ -274,11 +277,8 @@ class Panel:
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         parts.append(f"<p>{escape(run['label'])}</p>")
-        if run["png"]:
-            picture = f'<img src="data:image/png;base64,{run["png"]}" alt="{escape(run["alt"])}"'
-            parts.append(f'{picture} style="max-width:100%">')
-        origin = "\n".join(f"{name}: {value}" for name, value in run["provenance"].items())
-        parts += [run["table"], _fold("As code", run["code"]), _fold("Where from", origin)]
+        picture = [image(run)] if run["png"] else []
+        parts += [*picture, run["table"], origin(run)]
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
@@ -286,17 +286,12 @@ class Panel:
             self.set(**self.spec.headless).start().wait()
             # Nobody will press Run again.
             self.close()
-        elif self.steps:
-            # A lecturer does not wait for the first run to find its worker.
-            self.warm()
         data: dict[str, Any] = {"text/plain": f"{self.title}: {self.message}"}
         try:
-            from tcplab.widgets.view import PanelView
+            self._view = self._view or self.make_view()
         except ImportError as error:
             lacking = f"<p>No controls here: {escape(str(error))}; run 'make setup'.</p>"
             return data | {"text/html": lacking + self.html()}
-        if self._view is None:
-            self._view = PanelView(self)
         view: dict[str, Any] = self._view.mimebundle()
         return data | {"text/html": self.html()} | view
 
@@ -327,7 +322,3 @@ def _frontend_is_interactive() -> bool:
 def _unexpected_end(status: int) -> str:
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
     return f"the process of the experiment ended {how}; press Run to try again"
-
-
-def _fold(summary: str, text: str) -> str:
-    return f"<details><summary>{summary}</summary><pre>{escape(text)}</pre></details>"

@@ -13,7 +13,7 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -237,16 +237,6 @@ class PanelSpec:
     headless: Values = field(default_factory=dict)
     #: Given by :func:`load`.
     name: str = ""
-
-    def for_browser(self) -> dict[str, Any]:
-        """Plain data for panel.js."""
-        plain = ("title", "summary", "predicts", "unit", "live", "figure")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "controls": [control.for_browser() for control in self.controls],
-            "lanes": [asdict(lane) for lane in self.lanes],
-            "saves_capture": self.measurement.is_recorded,
-        }
 
 
 @functools.cache

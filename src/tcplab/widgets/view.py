@@ -1,115 +1,249 @@
-"""The panel in the browser: an anywidget whose traits mirror a Panel, and whose clicks call it.
+"""The panel in a page: ipywidgets that mirror a Panel and call it.
 
-Its look is in ``static/panel.js`` and ``static/panel.css``, which need neither a build nor the
-network.
+ipywidgets has no chart, no strip chart and no stepper, and gives some of its widgets no name for a
+screen reader: these are in ``static/panel.js``, one anywidget in each panel. It and ``panel.css``
+need neither a build nor the network.
 """
 
 from __future__ import annotations
 
-import base64
+from dataclasses import asdict
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets
 
-from tcplab.errors import ParameterError
-from tcplab.widgets.spec import KEPT_RUNS
+from tcplab.widgets import words
+from tcplab.widgets.chart import with_runs
+from tcplab.widgets.fields import PredictionField, make_field
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
 
 STATIC: Final = Path(__file__).parent / "static"
+BUSY: Final = ("running", "stopping")
 
 
-class PanelView(anywidget.AnyWidget):
-    """Mirrors one Panel.
-
-    The browser sends the traits `values` and `prediction`, and messages: {"do": "warm"}, "run" with
-    both, "stop", and "capture" with the number of a run.
-    """
+class Figure(anywidget.AnyWidget):
+    """The part of a panel that is our own JavaScript; see panel.js for its messages."""
 
     _esm = STATIC / "panel.js"
     _css = STATIC / "panel.css"
 
-    spec = traitlets.Dict().tag(sync=True)
-    steps: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    values = traitlets.Dict().tag(sync=True)
-    prediction = traitlets.Float(None, allow_none=True).tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
+    kind = traitlets.Unicode().tag(sync=True)
+    data = traitlets.Dict().tag(sync=True)
     phase = traitlets.Unicode("ready").tag(sync=True)
-    message = traitlets.Unicode().tag(sync=True)
-    progress = traitlets.Float(None, allow_none=True).tag(sync=True)
-    runs: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    # The picture of run n, a PNG file, is in number n % 3: so a new run brings no old picture, and
-    # bytes go as they are.
-    picture_0 = traitlets.Bytes().tag(sync=True)
-    picture_1 = traitlets.Bytes().tag(sync=True)
-    picture_2 = traitlets.Bytes().tag(sync=True)
-    model = traitlets.Dict().tag(sync=True)
+    number = traitlets.Int(0).tag(sync=True)
+
+
+class PanelView:
+    """The widgets of one Panel."""
+
+    heading = "h3"
 
     def __init__(self, panel: Panel) -> None:
-        self._panel = panel
-        self._drawn = 0  # the last run whose picture is here
-        spec = panel.spec.for_browser() | {"title": panel.title}
-        super().__init__(spec=spec, steps=list(panel.steps), **self._state())
-        self.on_msg(self._on_message)
-        self.observe(self._on_values, "values")
-        self.observe(self._on_prediction, "prediction")
+        import ipywidgets as w
+
+        spec = panel.spec
+        self.panel = panel
+        self._chosen: int | None = None
+        self._pictured: int | None = None
+        self._is_filling = False
+        self.fields = {
+            each.name: make_field(each, partial(self._set, each)) for each in spec.controls
+        }
+        label = f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})"
+        self.prediction = PredictionField(label, self._predict)
+        self.run = w.Button(description="Run", button_style="primary")
+        self.stop = w.Button(description="Stop", disabled=True)
+        self.progress = w.FloatProgress(max=1.0)
+        self.status = w.HTML().add_class("tcplab-status")
+        self.choice = w.RadioButtons(
+            options=[], description="Which run is shown", orientation="horizontal"
+        ).add_class("tcplab-runs")
+        self.picture = w.HTML()
+        self.figure = Figure(title=panel.title, kind=spec.figure)
+        if spec.lanes:
+            self.figure.data = {"lanes": [asdict(lane) for lane in spec.lanes]}
+        self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
+        self.numbers.add_class("tcplab-table")
+        self.origin.add_class("tcplab-origin")
+        self.save = w.Button(description="Save capture (.pcapng)")
+        self.widget = w.Box(self._arranged()).add_class("tcplab-panel")
+        self._values: Any = None
+        self.refresh()
+        self.run.on_click(self._start)
+        self.stop.on_click(lambda _button: panel.stop())
+        self.save.on_click(self._save)
+        self.choice.observe(self._choose, "index")
+        self.figure.on_msg(self._on_message)
 
     def mimebundle(self) -> dict[str, Any]:
         """The data by which a notebook's front end shows the widget."""
-        version = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        version = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {"application/vnd.jupyter.widget-view+json": version}
 
+    def send(self, message: Any) -> None:
+        """Sends a reading to the strip chart."""
+        self.figure.send(message)
+
+    # ---- layout ----
+
+    def _arranged(self) -> list[Any]:
+        """From top to bottom."""
+        import ipywidgets as w
+
+        summary = w.HTML(f"<p>{escape(self.panel.spec.summary)}</p>")
+        settings = [*(field.widget for field in self.fields.values()), self.prediction.widget]
+        left = group("controls", *settings, *self._actions())
+        right = group(
+            "output",
+            self.choice,
+            self._frame(),
+            self.comparison,
+            self.numbers,
+            self.origin,
+            self.save,
+        )
+        return [self._title(), summary, group("body", left, right)]
+
+    def _title(self) -> Any:
+        import ipywidgets as w
+
+        return w.HTML(f"<{self.heading}>{escape(self.panel.title)}</{self.heading}>")
+
+    def _actions(self) -> list[Any]:
+        return [group("actions", self.run, self.stop), self.progress, self.status]
+
+    def _frame(self) -> Any:
+        return group("frame", self.picture, self.figure)
+
+    # ---- what the panel has ----
+
     def refresh(self) -> None:
-        """Takes over what has changed in the panel; may be called in any thread."""
-        state = self._state()
-        with self.hold_sync():
-            for name, value in state.items():
-                if getattr(self, name) != value:
-                    setattr(self, name, value)
+        """Takes over what has changed in the panel, which holds its lock; in any thread."""
+        panel = self.panel
+        if panel.values != self._values:
+            self._values = panel.values
+            for name, field in self.fields.items():
+                field.show(panel.values[name])
+        self.prediction.show(panel.prediction)
+        is_busy = panel.phase in BUSY
+        refused = [self.prediction, *self.fields.values()]
+        self.run.disabled = is_busy or any(field.is_refused for field in refused)
+        self.stop.disabled = panel.phase != "running"
+        self.progress.value = (panel.progress or 0.0) if is_busy else float(panel.phase == "done")
+        failed = "Failed: " if panel.phase == "failed" else ""
+        self.status.value = f'<p class="{panel.phase}">{escape(failed + panel.message)}</p>'
+        self._show_results()
+        # The page takes these for the end: all else is there by then.
+        with self.figure.hold_sync():
+            self.figure.number = panel.runs[-1]["number"] if panel.runs else 0
+            self.figure.phase = panel.phase
 
-    def _state(self) -> dict[str, Any]:
-        panel = self._panel
-        new = [run for run in panel.runs if run["number"] > self._drawn]
-        self._drawn = new[-1]["number"] if new else self._drawn
-        return {
-            **{f"picture_{run['number'] % KEPT_RUNS}": base64.b64decode(run["png"]) for run in new},
-            "values": panel.values,
-            "prediction": panel.prediction,
-            "phase": panel.phase,
-            "message": panel.message,
-            "progress": panel.progress,
-            "runs": [{**run, "png": ""} for run in panel.runs],
-            "model": panel.model(),
-        }
+    @property
+    def shown(self) -> dict[str, Any] | None:
+        """The run that is shown: the chosen one, else the last."""
+        runs = self.panel.runs
+        chosen = [run for run in runs if run["number"] == self._chosen]
+        return next(reversed(chosen or runs), None)
 
-    def _on_values(self, change: Any) -> None:
-        if change["new"] != self._panel.values:
-            self._on_message(self, {"do": "set", "values": change["new"]}, None)
+    def _show_results(self) -> None:
+        spec, runs, now = self.panel.spec, self.panel.runs, self.shown
+        names = words.names(spec.controls, runs)
+        self._fill_choice(names, now)
+        model = self.model()
+        prediction = self.panel.prediction
+        if prediction is None and now:
+            prediction = now["prediction"]
+        marks = {"your prediction": prediction, "the model": model["forecast"]}
+        number = now["number"] if now else None
+        self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
+        if model["chart"]:
+            self.figure.data = with_runs(model["chart"], runs, names, prediction, spec.unit)
+        elif spec.figure == "stepper":
+            is_same = now and now["values"] == self.panel.values
+            self.figure.data = now["steps"] if now and is_same else {"model": model["steps"]}
+        if spec.figure == "strip" and self.panel.phase in BUSY:
+            self._pictured, self.picture.value = None, ""
+        elif number != self._pictured or not runs:
+            self._show_run(now)
 
-    def _on_prediction(self, change: Any) -> None:
-        if change["new"] != self._panel.prediction:
-            self._panel.predict(change["new"])
+    def model(self) -> dict[str, Any]:
+        """The model's chart, steps and forecast, as far as they are to be seen."""
+        return dict(self.panel.model())
+
+    def row_names(self, names: list[str]) -> list[str]:
+        """The names of the runs in the table that compares them."""
+        return names
+
+    def _fill_choice(self, names: list[str], now: Any) -> None:
+        self._is_filling = True
+        with self.choice.hold_sync():
+            if self.choice.options != tuple(names):
+                self.choice.options = names
+            self.choice.index = self.panel.runs.index(now) if now else None
+        self._is_filling = False
+
+    def _show_run(self, now: dict[str, Any] | None) -> None:
+        """Picture, numbers and origin of a run; what will stand there before the first."""
+        spec = self.panel.spec
+        self._pictured = now["number"] if now else None
+        self.numbers.value = now["table"] if now else ""
+        self.origin.value = words.origin(now) if now else ""
+        self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
+        self.save.disabled = not (now and now["capture"])
+        if spec.figure in ("picture", "strip"):
+            empty = "<p>The figure of the run stands here.</p>" if spec.figure == "picture" else ""
+            self.picture.value = words.image(now) if now else empty
+
+    # ---- what the user does ----
+
+    def _set(self, control: Any, value: Any) -> None:
+        panel = self.panel
+        if value is None:
+            panel.refresh()
+        elif value != panel.values[control.name]:
+            if panel.spec.live and panel.phase == "running":
+                self.figure.send({"mark": control.say(value)})
+            panel.set(**{control.name: value})
+        else:
+            panel.refresh()
+
+    def _predict(self, value: float | None) -> None:
+        if value != self.panel.prediction:
+            self.panel.predict(value)
+        else:
+            self.panel.refresh()
+
+    def _start(self, _button: Any) -> None:
+        self._chosen = None
+        self.panel.start()
+
+    def _save(self, _button: Any) -> None:
+        if now := self.shown:
+            name = f"{self.panel.spec.name}-{now['number']}.pcapng"
+            self.figure.send({"save": name}, buffers=[self.panel.capture(now["number"])])
+
+    def _choose(self, change: Any) -> None:
+        with self.panel.lock:
+            if not self._is_filling and change["new"] is not None:
+                self._chosen = self.panel.runs[change["new"]]["number"]
+                self.panel.refresh()
 
     def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        try:
-            self._act(message)
-        except ParameterError as error:  # the browser checks too, but is not to be trusted
-            self.send({"refused": str(error)})
+        if message == "warm":
+            self.panel.warm()
+        elif message == "ping":
+            self.figure.send({"alive": True})
 
-    def _act(self, message: Any) -> None:
-        panel = self._panel
-        match message.get("do"):
-            case "warm":
-                panel.warm()
-            case "set":
-                panel.set(**message["values"])
-            case "run":
-                panel.set(**message["values"]).predict(message["prediction"]).start()
-            case "stop":
-                panel.stop()
-            case "capture":
-                number = message["number"]
-                packets = panel.capture(number)
-                self.send({"capture": f"{panel.spec.name}-{number}.pcapng"}, buffers=[packets])
+
+def group(name: str, *children: Any) -> Any:
+    """Widgets in a box, which panel.css arranges by its name."""
+    import ipywidgets as w
+
+    return w.Box(children).add_class(f"tcplab-{name}")

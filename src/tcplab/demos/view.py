@@ -1,0 +1,145 @@
+"""A demo in the page: its panel with the steps, the room's votes and one large answer."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tcplab.tables import digits
+from tcplab.widgets.view import PanelView, group
+
+if TYPE_CHECKING:
+    from tcplab.demos import DemoPanel, Step
+
+
+class DemoView(PanelView):
+    """The widgets of a demo, of which a projector's 1280 x 720 shows all."""
+
+    heading = "h1"  # a page of its own, where a panel is a part of a lesson
+    panel: DemoPanel
+
+    def __init__(self, panel: DemoPanel) -> None:
+        import ipywidgets as w
+
+        self.panel = panel
+        self._number = 0  # of the step, from 0
+        self._votes = [[0] * len(step.options) for step in panel.steps]
+        titles = [f"{number} · {step.title}" for number, step in enumerate(panel.steps, 1)]
+        self.steps = w.RadioButtons(options=titles, description="Steps", orientation="horizontal")
+        self.steps.add_class("tcplab-steps")
+        self.ask, self.answer = (
+            w.HTML().add_class("tcplab-ask"),
+            w.HTML().add_class("tcplab-answer"),
+        )
+        self.ballot = group("ballot")
+        self._fill_ballot()
+        super().__init__(panel)
+        self.widget.add_class("tcplab-demo")
+        self.steps.observe(self._go, "index")
+        panel.warm()  # a lecturer does not wait for the first run to find its worker
+
+    @property
+    def step(self) -> Step:
+        """The chosen step."""
+        return self.panel.steps[self._number]
+
+    @property
+    def answered(self) -> dict[str, Any] | None:
+        """The run that is shown, if it has the settings of the step."""
+        now = self.shown
+        return now if now and now["values"] == self.step.settings else None
+
+    def model(self) -> dict[str, Any]:
+        """The model of the panel; the room votes before it sees its line."""
+        model = super().model()
+        if self.answered:
+            return model
+        if model["chart"]:
+            axes = f"{model['chart']['y']['label']} against {model['chart']['x']['label']}"
+            hidden = {"lines": [], "marks": [], "alt": f"{axes}: empty until Run"}
+            model["chart"] = model["chart"] | hidden
+        return model | {"forecast": None}
+
+    def row_names(self, names: list[str]) -> list[str]:
+        """Their numbers: there is little room beside the figure, above which the names are."""
+        return [name.partition(" ·")[0] for name in names]
+
+    def refresh(self) -> None:
+        """See PanelView."""
+        step, run = self.step, self.answered
+        self.ask.value = f"<p>{escape(step.ask)}</p>"
+        answer = ""
+        if run:
+            if run["headline"] is not None:
+                answer = (
+                    f"<strong>{digits(run['headline'])} {escape(self.panel.spec.unit)}</strong>"
+                )
+            answer += f"<p>{escape(step.explain)}</p>"
+        self.answer.value = answer
+        self._show_votes()
+        super().refresh()
+
+    def _arranged(self) -> list[Any]:
+        import ipywidgets as w
+
+        full = w.Button(description="Full screen").add_class("tcplab-full")
+        fields = [field.widget for field in self.fields.values()]
+        more = group("more", *fields, self.prediction.widget, self.numbers, self.origin, self.save)
+        fold = w.Checkbox(description="Settings and numbers", indent=False)
+        fold.observe(lambda _change: self._unfold(more, fold.value), "value")
+        self._fold = fold
+        self._unfold(more, False)
+        left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison, fold)
+        right = group("output", self.choice, self._frame())
+        head = group("head", self.steps, full)
+        return [self._title(), head, self.ask, group("body", left, right), more]
+
+    def _unfold(self, more: Any, is_open: bool) -> None:
+        more.layout.display = None if is_open else "none"
+
+    def _go(self, change: Any) -> None:
+        with self.panel.lock:
+            self._number = change["new"]
+            self._fill_ballot()
+            # A step that was run before shows its result again.
+            same = [run for run in self.panel.runs if run["values"] == self.step.settings]
+            self._chosen = same[-1]["number"] if same else None
+            # Sliders to be moved meanwhile.
+            self._fold.value = self.panel.spec.live and not self.step.options
+            self.panel.set(**self.step.settings)
+
+    # ---- votes ----
+
+    def _fill_ballot(self) -> None:
+        import ipywidgets as w
+
+        votes = self._votes[self._number]
+        rows = []
+        for index, option in enumerate(self.step.options):
+            count = w.BoundedIntText(
+                votes[index],
+                max=999,
+                description=f"Votes for {option.label}",
+                continuous_update=True,
+            )
+            count.observe(lambda change, index=index: self._vote(index, change["new"]), "value")
+            rows.append(group("vote", count, w.HTML().add_class("tcplab-share")))
+        self.ballot.children = rows
+
+    def _vote(self, index: int, count: int) -> None:
+        self._votes[self._number][index] = count
+        self._show_votes()
+
+    def _show_votes(self) -> None:
+        """The share of each option, and a tick at the right one once it is known."""
+        votes, run = self._votes[self._number], self.answered
+        right = self.step.nearest(run["headline"]) if run and run["headline"] is not None else None
+        for row, option, count in zip(self.ballot.children, self.step.options, votes, strict=True):
+            share = count / (sum(votes) or 1)
+            mark = "✔ " if option is right else ""
+            row.children[1].value = (
+                f'<span class="option">{mark}{escape(option.label)}</span>'
+                f'<span class="track"><span style="width:{100 * share:.0f}%"></span></span>'
+                f'<span class="percent">{f"{share:.0%}" if count else ""}</span>'
+            )
+            (row.add_class if option is right else row.remove_class)("tcplab-hit")
