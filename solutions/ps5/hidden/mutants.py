@@ -4,12 +4,13 @@ from tcplab.grading.trial import Mutant
 
 #: Segments that leave at once, on connections that nobody accepts.
 _DECOYS = """
-    for (int decoy = 0; decoy < 4; decoy++) {
-        int other = open_connection(argv[1], argv[2]), at_once = 1;
-        setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
-        for (uint32_t i = 0; i < 9; i++)
-            send_record(other, (uint16_t)(20 + 7 * i % 81), i);
+    int decoys[4], at_once = 1;
+    for (int i = 0; i < 4; i++) {
+        decoys[i] = open_connection(argv[1], argv[2]);
+        setsockopt(decoys[i], IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     }
+    for (uint32_t i = 0; i < 36; i++)
+        send_record(decoys[i % 4], (uint16_t)(20 + 7 * (i / 4) % 81), i / 4);
 """
 
 MUTANTS = {

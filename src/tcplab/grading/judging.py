@@ -28,8 +28,8 @@ from tcplab.grading.submission import Submission
 MAX_MESSAGE: Final = 2000
 #: Time by the clock for the cells of a submission, those run once more included, and for its cells
 #: and questions together. An honest one takes some seconds.
-CELLS_S: Final = 40.0
-JUDGING_S: Final = 60.0
+CELLS_S: Final = 35.0
+JUDGING_S: Final = 50.0
 
 
 @dataclass(slots=True)
