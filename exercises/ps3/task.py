@@ -28,6 +28,7 @@ ANSWERS = {
     "q5": ["q5_again"],
     "q6": ["q6_reason"],
     "q7": [],
+    "q8": ["q8_sent_bytes"],
 }
 FILES = ["slices.c"]
 
@@ -42,6 +43,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "wide_mtu_bytes": own.integer("wide", 3000, 9000),
         "flight_segments": own.integer("flight", 3, 10),
         "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
+        "my_mss_bytes": own.integer("my_mss", 101, 800),
         "capture": own.captures()[0],
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
     }
@@ -114,6 +116,14 @@ def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What in the capture speaks against the other two?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """A number of bytes, not more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Possible. Which two bounds does a sender have that hears nothing?")
 
 
 def check_q7(submission: Submission) -> Verdict:

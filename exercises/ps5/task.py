@@ -24,6 +24,7 @@ ANSWERS = {
     "q5": ["q5_stall_ms"],
     "q6": ["q6_reason"],
     "q7": [],
+    "q8": ["q8_before_bytes", "q8_after_bytes"],
 }
 FILES = ["records.c"]
 
@@ -39,6 +40,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "writes": own.integer("writes", 3, 12),
         "write_bytes": own.integer("write_bytes", 1, 99),
         "patterns": _patterns(own),
+        "withheld": [own.integer(f"withheld {turn}", 20, 290) for turn in range(3)],
         "capture": own.captures()[0],
         "records": own.integer("records", 24, 32),
         "record_rtt_ms": own.pick("record_rtt_ms", [60, 70, 80]),
@@ -130,6 +132,16 @@ def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What in the capture and the log speaks for it?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together not more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) > sum(submission.numbers["withheld"]):
+        return Verdict(0, "q8: that is more than the server wrote.")
+    return Verdict(1, "Possible. Which of the writes finds nothing under way?")
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -26,6 +26,7 @@ ANSWERS = {
     "q5": ["q5_waited_ms"],
     "q6": ["q6_reason"],
     "q7": [],
+    "q8": ["q8_left_bytes", "q8_held_bytes"],
 }
 FILES = ["respond.c"]
 
@@ -39,12 +40,15 @@ TRAILER = b"end of answer"
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
-    full = own.integer("full", 1, 4)
+    full, mss = own.integer("full", 1, 4), own.integer("my_mss", 300, 490)
     return {
         "pieces_bytes": (own.integer("header", 120, 720), full * MSS_BYTES + rest, trailer),
         "pieces": own.integer("pieces", 8, 230),
         "piece_bytes": own.integer("piece_bytes", 2, 6),
         "rtt_ms": own.integer("rtt_ms", 110, 399),
+        "my_mss_bytes": mss,
+        "corked_bytes": own.integer("corked full", 3, 7) * mss
+        + own.integer("corked rest", 20, 280),
         "capture": own.captures()[0],
         "answers": own.integer("answers", 18, 24),
         "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
@@ -113,6 +117,16 @@ def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What happened right before the segment left?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together what was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) != submission.numbers["corked_bytes"]:
+        return Verdict(0, "q8: what leaves and what is held are together what was written.")
+    return Verdict(1, "Possible. Which segments does a cork hold?")
 
 
 def check_q7(submission: Submission) -> Verdict:

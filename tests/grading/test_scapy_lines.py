@@ -1,17 +1,24 @@
-"""The beginning in scapy that a problem set shows leads to what its judge counts."""
+"""scapy in the problem sets: the lines that they show, and a kernel's answers to one's packets."""
 
 from __future__ import annotations
 
 import json
 import re
+import socket
+import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import IP, TCP
 from tests.grading.conftest import ROOT
 from tests.nonempty import each
 
+from tcplab import Lab
 from tcplab.capture import open_capture
+from tcplab.grading.assignment import Task
 from tcplab.segments import from_file
 
 SETS = each(sorted(path.name for path in ROOT.glob("solutions/ps*")))
@@ -55,3 +62,84 @@ def test_the_lines_of_set_2_read_each_datagram() -> None:
     seen: dict[str, Any] = {"n": {"capture": str(capture)}, "i": 0}
     exec(shown_lines("ps2"), seen)
     assert seen["kind"] in (b"data", b"end.", b"done")
+
+
+# ---- packets of one's own ----
+
+
+@pytest.fixture
+def shake_hands() -> Any:
+    """The function of lesson 03, to which the questions refer."""
+    (lesson,) = ROOT.glob("lessons/03-*.ipynb")
+    cells = json.loads(lesson.read_text())["cells"]
+    (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "l03-send"]
+    namespace: dict[str, Any] = {"TCP": TCP}
+    exec(source, namespace)
+    return namespace["shake_hands"]
+
+
+@cache
+def solved(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A student's numbers, and the reference answers to q8."""
+    numbers = Task(ROOT / f"solutions/{name}/task.py", name).numbers("ada")
+    notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
+    (source,) = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == "q8-answer"]
+    answers: dict[str, Any] = {"n": numbers}
+    exec(source, answers)
+    return numbers, answers
+
+
+def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
+    """The new data segments of a server that `act` drives; its client is scapy."""
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
+            shake_hands(scapy, IP(dst=lab.server.address), mss)
+            server, _ = listener.accept()
+            act(server, scapy)
+            time.sleep(0.1)
+        server.close()  # which pulls its cork
+        first = {p[TCP].seq: len(p[TCP].payload) for p in reversed(live.packets)}
+        return [first[seq] for seq in sorted(first)]
+
+
+@pytest.mark.needs_lab
+def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> None:
+    numbers, answers = solved("ps3")
+    mss = numbers["my_mss_bytes"]
+    sizes = sent_by_server(shake_hands, mss, lambda server, _: server.sendall(bytes(10_000)))
+    assert set(sizes) == {mss}
+    assert sum(sizes) == answers["q8_sent_bytes"]
+
+
+@pytest.mark.needs_lab
+def test_small_writes_wait_for_a_withheld_ack(shake_hands: Any) -> None:
+    numbers, answers = solved("ps5")
+
+    def act(server: Any, scapy: Any) -> None:
+        for size in numbers["withheld"]:
+            server.send(bytes(size))
+        first = scapy.sniff(count=1, timeout=5, lfilter=lambda p: TCP in p and p[TCP].payload)[0]
+        time.sleep(0.05)
+        ack = first[TCP].seq + len(first[TCP].payload)
+        reply = TCP(sport=4000, dport=9000, flags="A", seq=1, ack=ack)
+        scapy.send(IP(dst=first[IP].src) / reply)
+
+    sizes = sent_by_server(shake_hands, 1460, act)
+    assert sizes == [answers["q8_before_bytes"], answers["q8_after_bytes"]]
+
+
+@pytest.mark.needs_lab
+def test_a_cork_holds_the_rest_of_segments_of_the_peers_size(shake_hands: Any) -> None:
+    numbers, answers = solved("ps6")
+
+    def act(server: Any, _: Any) -> None:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        for size in (700, 400, numbers["corked_bytes"] - 1100):
+            server.send(bytes(size))
+
+    sizes = sent_by_server(shake_hands, numbers["my_mss_bytes"], act)
+    assert set(sizes) == {numbers["my_mss_bytes"]}
+    assert sum(sizes) == answers["q8_left_bytes"]
+    assert answers["q8_held_bytes"] == numbers["corked_bytes"] - sum(sizes)

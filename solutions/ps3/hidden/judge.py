@@ -187,3 +187,19 @@ def q7(submission: Submission) -> Verdict:
         submission, submission.numbers["file_bytes"], interface_mtu, path_mtu
     )
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The initial window of ten segments, each as long as the SYN has announced."""
+    mss = submission.numbers["my_mss_bytes"]
+    return count(
+        submission.answers["q8_sent_bytes"],
+        10 * mss,
+        name="q8_sent_bytes",
+        hints=[
+            Hint(10 * (mss - TIMESTAMPS_OPTION), "your SYN offered no time stamps.", 0.5),
+            Hint(mss, "this is one segment; a new connection may have more under way.", 0.5),
+            Hint(10_000, "an ACK would be needed for all of it."),
+        ],
+        wrong="The MSS of your SYN, and the initial window of RFC 6928.",
+    )

@@ -6,8 +6,11 @@ _DISCOVER = "int discover = IP_PMTUDISC_DO;"
 _PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);"
 
 MUTANTS = {
+    "time-stamps-nobody-offered": Mutant(
+        17.5, answers={"q8-answer": 'q8_sent_bytes = 10 * (n["my_mss_bytes"] - 12)'}
+    ),
     "maxseg-without-the-time-stamps": Mutant(
-        17.25,
+        17.5,
         answers={
             "q1-answer": "\n".join(
                 [
@@ -18,7 +21,7 @@ MUTANTS = {
         },
     ),
     "no-time-stamps-at-all": Mutant(
-        16.88,
+        17.25,
         answers={
             "q1-answer": "\n".join(
                 [

@@ -144,3 +144,25 @@ def q7(submission: Submission) -> Verdict:
     n = submission.numbers
     verdict: Verdict = task.look_at_records(submission, n["records"], n["record_rtt_ms"])
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The first small write leaves; the others wait together for its ACK."""
+    first, second, third = submission.numbers["withheld"]
+    before = number(
+        submission.answers["q8_before_bytes"],
+        first,
+        name="q8_before_bytes",
+        unit="bytes",
+        hints=[Hint(first + second + third, "so it would be with TCP_NODELAY.")],
+        wrong="A small segment waits while another small one is unacknowledged.",
+    )
+    after = number(
+        submission.answers["q8_after_bytes"],
+        second + third,
+        name="q8_after_bytes",
+        unit="bytes",
+        hints=[Hint(second, "what was held leaves together, in one segment.", 0.5)],
+        wrong="All that was held, in one segment.",
+    )
+    return combine([(0.5, before), (0.5, after)])

@@ -14,12 +14,17 @@ _DECOYS = """
 """
 
 MUTANTS = {
+    "one-write-for-each-ack": Mutant(
+        17.75,
+        answers={"q8-answer": 'q8_before_bytes, q8_after_bytes, _ = n["withheld"]'},
+    ),
     # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
     "forgets-that-the-ack-travels": Mutant(
-        17.0, answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'}
+        17.33,
+        answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'},
     ),
     "one-way-instead-of-round-trip": Mutant(
-        17.5,
+        17.67,
         answers={
             "q1-answer": 'q1_default_ms = 2 * n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"] / 2'
         },

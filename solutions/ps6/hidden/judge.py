@@ -191,3 +191,26 @@ def q7(submission: Submission) -> Verdict:
     n = submission.numbers
     verdict: Verdict = task.look_at_answers(submission, n["answers"], n["answers_rtt_ms"])
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """Full segments leave, the rest is held."""
+    written, mss = submission.numbers["corked_bytes"], submission.numbers["my_mss_bytes"]
+    left = count(
+        submission.answers["q8_left_bytes"],
+        written // mss * mss,
+        name="q8_left_bytes",
+        hints=[
+            Hint(0, "a cork holds no full segment; how long is one to your client?"),
+            Hint(written // 1448 * 1448, "your client announced an MSS of its own.", 0.5),
+        ],
+        wrong="Full segments, of the size that your SYN announced.",
+    )
+    held = count(
+        submission.answers["q8_held_bytes"],
+        written % mss,
+        name="q8_held_bytes",
+        hints=[Hint(written, "a cork holds no full segment.")],
+        wrong="The rest that makes no full segment.",
+    )
+    return combine([(0.5, left), (0.5, held)])

@@ -6,8 +6,11 @@ SEND_PART = "    send_part(fd, file, offset, part_bytes);\n"
 SEND_TRAILER = "    send_all(fd, trailer, strlen(trailer));\n"
 
 MUTANTS = {
+    "a-cork-holds-all": Mutant(
+        17.0, answers={"q8-answer": 'q8_left_bytes, q8_held_bytes = 0, n["corked_bytes"]'}
+    ),
     "header-is-held": Mutant(
-        17.0,
+        17.33,
         answers={
             "q1-answer": "\n".join(
                 [
