@@ -83,7 +83,7 @@ lint-shell:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
 	else echo 'shellcheck: NOT RUN, it is not installed (apt install shellcheck, dnf install ShellCheck)'; fi
 
-fuzz: setup-dev ## look for input that breaks the parsers: make fuzz SECONDS_EACH=600
+fuzz: setup-dev ## look for input that breaks the parsers and the graders' readers: make fuzz SECONDS_EACH=600
 	tests/fuzz/run $(SECONDS_EACH)
 
 recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos

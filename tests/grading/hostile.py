@@ -121,6 +121,33 @@ for fd in range(3, 64):
         pass
 """
 
+
+def send(expression: str) -> Callable[[Path], None]:
+    """Writes a line to each descriptor, of which one is the result channel."""
+    return cell(
+        "import os",
+        f"line = ({expression}).encode() + b'\\n'",
+        "for fd in range(3, 64):",
+        "    try: os.write(fd, line)",
+        "    except OSError: pass",
+        "q1_sum = 0",
+    )
+
+
+FORGED_PICTURE: Final = json.dumps(
+    {
+        "cell": 1,
+        "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": "\ud83d \x1b[2J"},
+            {
+                "output_type": "display_data",
+                "data": {"image/png": "AAAA"},
+                "metadata": {"image/png": {"width": "1 onerror=alert(1)"}},
+            },
+        ],
+    }
+)
+
 ATTACKS: Final[dict[str, Attack]] = {
     # ---- fooling the checks ----
     "equality-always-true": Attack(
@@ -200,6 +227,13 @@ ATTACKS: Final[dict[str, Attack]] = {
     ),
     "answers-with-a-gigantic-structure": Attack(
         cell("q1_sum = [[[[[[1] * 100] * 100] * 100] * 100] * 100]"), "not-plain-data"
+    ),
+    "sends-100-000-outputs": Attack(
+        send("""'{"cell": 1, "outputs": [' + '{}, ' * 99_999 + '{}]}'"""),
+        "damaged-results",
+    ),
+    "sends-half-an-emoji-and-a-forged-picture": Attack(
+        send(repr(FORGED_PICTURE)), "damaged-results"
     ),
     "another-students-numbers": Attack(
         cell(

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Environment
 from nbformat import v4
 
-from tcplab.grading.pages import is_active, safe_markdown
+from tcplab.grading.pages import as_typed, is_active, safe_markdown
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -59,7 +59,7 @@ HARMLESS_TAGS = re.compile(
     r"a|abbr|b|blockquote|br|code|del|details|div|em|h[1-6]|hr|i|img|kbd|li|ol|p|pre|s|span|strong"
     r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul"
 )
-HARMLESS_LINK = re.compile(r"https?://|mailto:|#|[\w./-]*$")
+HARMLESS_LINK = re.compile(r"https?://|#|[\w./-]*$")
 
 
 def rendered(source: str, **cell: Any) -> str:
@@ -74,7 +74,11 @@ class Tags(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
         self.feed(html)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -130,6 +134,44 @@ def test_pasted_picture_is_shown_if_it_is_one() -> None:
     svg = {"image.png": {"image/svg+xml": "PHN2Zy8+"}}
     assert "svg" not in rendered(source, attachments=svg)
     assert is_active(v4.new_markdown_cell(source, attachments=svg))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "/logout",
+            "//evil.example",
+            "../../logout",
+            "a/../../logout",
+            "%2e%2e/logout",
+            "\\\\evil",
+        ),
+        *("?delete=1", "mailto:a@example.org", "ftp://x", "https:/evil", "x:y", "data:text/html,x"),
+    ],
+)
+def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) -> None:
+    """A path from the root is a page of the server that the teacher is logged in to."""
+    for source in (f"[a](<{address}>)", f"![a](<{address}>)", f'<img src="{address}">'):
+        attributes = {name for _, own in Tags(rendered(source)).tags for name in own}
+        assert not attributes & {"href", "src"}, source
+        assert is_active(v4.new_markdown_cell(source))
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/a?b=c", "plot.png", "pictures/my%20plot.png", "./a.c", "#why"]
+)
+def test_address_of_the_web_and_of_own_files_stays(address: str) -> None:
+    [(_, own)] = [each for each in Tags(rendered(f"[a]({address})")).tags if each[0] == "a"]
+    assert own["href"] == address
+
+
+def test_text_as_it_was_typed_is_text_in_every_place() -> None:
+    source = "<b>$x$</b> *a* [b](http://c) \\begin{d} `e`\n\n# f & g"
+    for page in (as_typed(source), rendered(as_typed(source))):
+        found = Tags(page)
+        assert {tag for tag, _ in found.tags} == {"pre"}
+        assert found.text.strip() == source
 
 
 def test_code_is_never_active() -> None:

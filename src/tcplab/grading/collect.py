@@ -25,7 +25,7 @@ from tcplab.grading.apart import StepLimits, apart
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.staging import MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, content_key
+from tcplab.grading.staging import BY_PRODUCTS, MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, content_key
 
 #: Members of one learner's archive, and their bytes in all.
 MAX_MEMBERS: Final = 5000
@@ -43,7 +43,7 @@ _MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file
 _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
 #: A browser's, of a second download.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
-_SKIPPED: Final = ("__MACOSX", ".DS_Store", "Thumbs.db", ".ipynb_checkpoints", "__pycache__")
+_FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
 _OTHER_FORMATS: Final = {
     b"Rar!": "RAR",
     b"7z\xbc\xaf": "7-Zip",
@@ -147,7 +147,7 @@ def archive_members(path: str) -> list[tuple[int, str]]:
         return [
             (number, info.filename)
             for number, info in enumerate(archive.infolist())
-            if not info.is_dir()
+            if not info.filename.endswith("/")
         ]
 
 
@@ -324,7 +324,11 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
             raise StepError(f"has a member that leads out of its folder: {shown}")
         if info.flag_bits & 1:
             raise StepError("has a password")
-        if info.is_dir() or not parts or any(part in _SKIPPED for part in parts):
+        by_product = BY_PRODUCTS.intersection(parts[:-1]) or f"/{name}".endswith(_FILE_MANAGERS)
+        if name.endswith("/") or by_product:
+            continue
+        if not parts:
+            notes.append(f"left out: {shown} has no name")
             continue
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):

@@ -9,12 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import unicodedata
 from typing import Final
 
-#: Characters that move a cursor, change a terminal's state or the direction of writing, break a
-#: line, or cannot be encoded: Cc, Cf, Cs, Co, Cn and the separators of lines and paragraphs.
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: A formula of a spreadsheet begins with one of these; some take the wide ones, too.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
 #: nbgrader looks for folders with glob(3), in which these are patterns.
@@ -42,7 +38,9 @@ def one_line(text: object, most: int = 300) -> str:
 
 
 def _visible(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN:
+    # Not printable are those that move a cursor, change a terminal's state or the direction of
+    # writing, break a line, or cannot be encoded; and all spaces but one.
+    if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
 

@@ -33,7 +33,7 @@ MAX_PATH_BYTES: Final = 1000
 #: When it was handed in, written by nbgrader's exchange.
 _TIMESTAMP: Final = "timestamp.txt"
 #: Made by Jupyter, Python and archivers beside the files: not part of a submission.
-_BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
+BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
 #: An ending that browsers, LMSs and desktops put behind a name: " (1)", "-1", "_2", " - Copy", "~".
 _ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|new|~|[ _.-])$")
 
@@ -102,7 +102,7 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
 
     def walk() -> Iterator[Path]:
         for directory, folders, names in os.walk(folder, onerror=unreadable):
-            folders[:] = sorted(each for each in folders if each not in _BY_PRODUCTS)
+            folders[:] = sorted(each for each in folders if each not in BY_PRODUCTS)
             # Not Path.is_symlink(), which raises an error where a path is too long.
             links = [each for each in folders if os.path.islink(f"{directory}/{each}")]  # noqa: PTH114
             for name in sorted([*names, *links]):
@@ -173,7 +173,7 @@ def _copy_all(found: Sequence[_Found], target: Path, staged: Staged, expected: E
             left_out.append(each)
             continue
         try:
-            _copy(each.path, _place(target, each.name, expected.released, staged), most)
+            _copy(each.path, _place(target, each.name, expected, staged), most)
         except OSError as error:
             staged.flags.append(f"unreadable: {_quoted(each.name)} ({error.strerror})")
             continue
@@ -204,13 +204,14 @@ def _copy(path: Path, target: Path, most: int) -> None:
         os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))
 
 
-def _place(target: Path, name: Path, released: Path | None, staged: Staged) -> Path:
+def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
     """Where a file goes: aside when a folder bears the name of a file that was handed out, or a
     file that of a folder. nbgrader would stumble over either."""
-    parts = list(name.parts)
+    parts, released = list(name.parts), expected.released
+    files = {Path(each) for each in (_TIMESTAMP, expected.notebook, *expected.files)}
     for depth in range(1, len(parts)):
         above = Path(*parts[:depth])
-        if above == Path(_TIMESTAMP) or (released is not None and (released / above).is_file()):
+        if above in files or (released is not None and (released / above).is_file()):
             parts[depth - 1] += "-folder"
             break
     else:
@@ -264,9 +265,6 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
 
 def _rename(found: Path, folder: Path, wanted: str, staged: Staged) -> None:
     staged.repairs.append(f"wrong-file-name: {_quoted(found.relative_to(folder))}")
-    if (folder / wanted).is_dir():
-        (folder / wanted).rename(folder / f"{wanted}-folder")
-        found = folder / f"{wanted}-folder" / found.relative_to(folder / wanted)
     found.rename(folder / wanted)
 
 
