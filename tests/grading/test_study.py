@@ -135,7 +135,7 @@ def test_in_the_notebook_its_variables_are_judged(course: Path) -> None:
     exec('found = study("tiny", "q1")', variables)
     assert variables["found"].student == "grace"
     assert points(variables["found"]) == {"q1": 2}
-    assert ">q1<" in variables["found"]._repr_html_()
+    assert "q1_sum: right." in variables["found"]._repr_html_()
 
 
 def test_failing_cell_is_named(course: Path) -> None:
