@@ -29,6 +29,7 @@ ANSWERS = {
     "q5": ["q5_stall_ms"],
     "q6": ["q6_reason"],
     "q7": [],
+    "q8": ["q8_segments", "q8_last_bytes"],
 }
 FILES = ["sendrange.c"]
 
@@ -54,6 +55,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "large_file_bytes": 4096 * blocks + rest,
         "header_bytes": own.integer("header", 90, 330),
         "small_file_bytes": own.integer("small_file", 3_000, 12_900),
+        "my_mss_bytes": own.integer("my_mss", 300, 490),
+        "page_header_bytes": own.integer("page header", 90, 280),
+        "page_bytes": own.integer("page", 1400, 2600),
         "capture": own.captures()[0],
         "range_file_bytes": file_bytes,
         "range_offset": offset,
@@ -128,6 +132,16 @@ def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. What ended the pause: an ACK, a window, or a timer?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """A number of segments, and a size that is no larger than the MSS."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] > submission.numbers["my_mss_bytes"]:
+        return Verdict(0, "q8_last_bytes: that is more than your client takes in a segment.")
+    return Verdict(1, "Possible. Does the header travel alone, and does anything wait?")
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -143,3 +143,16 @@ def test_a_cork_holds_the_rest_of_segments_of_the_peers_size(shake_hands: Any) -
     assert set(sizes) == {numbers["my_mss_bytes"]}
     assert sum(sizes) == answers["q8_left_bytes"]
     assert answers["q8_held_bytes"] == numbers["corked_bytes"] - sum(sizes)
+
+
+@pytest.mark.needs_lab
+def test_a_header_fills_segments_of_the_peers_size(shake_hands: Any) -> None:
+    numbers, answers = solved("ps7")
+
+    def act(server: Any, _: Any) -> None:
+        server.send(bytes(numbers["page_header_bytes"]), socket.MSG_MORE)
+        server.send(bytes(numbers["page_bytes"]))
+
+    sizes = sent_by_server(shake_hands, numbers["my_mss_bytes"], act)
+    assert len(sizes) == answers["q8_segments"]
+    assert sizes[-1] == answers["q8_last_bytes"]

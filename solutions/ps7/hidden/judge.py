@@ -174,3 +174,28 @@ def q7(submission: Submission) -> Verdict:
     )
     verdict: Verdict = task.look_at_range(submission, request)
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """Header and page fill the segments together; behind full ones the small last one leaves."""
+    n = submission.numbers
+    mss, header, page = n["my_mss_bytes"], n["page_header_bytes"], n["page_bytes"]
+    expected = -(-(header + page) // mss)
+    last = header + page - (expected - 1) * mss
+    alone = 1 + -(-page // mss)
+    segments = count(
+        submission.answers["q8_segments"],
+        expected,
+        name="q8_segments",
+        hints=[Hint(alone, "so it would be without MSG_MORE.", 0.5)] if alone != expected else [],
+        wrong="Header and page together, in segments of the size that your SYN announced.",
+    )
+    rest = page - (alone - 2) * mss
+    size = count(
+        submission.answers["q8_last_bytes"],
+        last,
+        name="q8_last_bytes",
+        hints=[Hint(rest, "so it would be without MSG_MORE.", 0.5)] if rest != last else [],
+        wrong="What is left for the last segment: nothing small is unacknowledged before it.",
+    )
+    return combine([(0.5, segments), (0.5, size)])

@@ -3,9 +3,12 @@
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
+    "only-the-header-leaves": Mutant(
+        17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
+    ),
     # What the seed of the lesson expected: less work is less time.
     "work-is-time": Mutant(
-        17.03,
+        17.35,
         answers={
             "q1-answer": "\n".join(
                 [
@@ -18,7 +21,7 @@ MUTANTS = {
         },
     ),
     "wire-without-headers": Mutant(
-        17.33,
+        17.55,
         answers={
             "q1-answer": "\n".join(
                 [
