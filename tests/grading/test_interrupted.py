@@ -60,6 +60,7 @@ def assert_everybody_once(course: Path) -> None:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.classroom)])
 def test_grader_killed_at_random_moments_loses_nothing(times: int, course: Path) -> None:
     chance = random.Random(times)
