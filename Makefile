@@ -10,6 +10,8 @@ PYTHON ?=
 ARGS ?=
 # The demo that `make demo` opens.
 NAME ?=
+# The repository at GitHub that `make address` writes into the pages: owner/name.
+REPOSITORY ?=
 # Seconds of `make fuzz` per target.
 SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
@@ -24,7 +26,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises fuzz recordings claims book release test-class test-hub test-verdicts
+	address bench exercises fuzz recordings claims book release test-class test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -95,6 +97,9 @@ claims: setup-dev ## put the recordings' numbers into docs/claims.md, and check 
 
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book
 	tools/make-book
+
+address: ## write the repository's address at GitHub into the pages: make address REPOSITORY=owner/name
+	@tools/set-address "$(REPOSITORY)"
 
 release: setup-dev ## build bundles, wheel, sdist and the book in dist/
 	tools/make-release
