@@ -109,7 +109,7 @@ def test_known_mistake_gets_its_score(name: str, mutant: str, references: dict[s
 @pytest.mark.parametrize("name", NAMES)
 def test_assignment_is_complete(name: str) -> None:
     tried = trial(name)
-    assert tried.all_points == 20
+    assert tried.all_points == (4 if name == "ps0" else 20)
     assert len(tried.mutants) >= 5
     task = Task(ROOT / "solutions" / name / "task.py", name)
     assert set(task.answers) == set(tried.points)
@@ -275,7 +275,7 @@ def test_judges_and_public_checks_take_any_data(name: str) -> None:
                     assert "\n" not in verdict.message, (question, value)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "ps0"])
 def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
     source = ROOT / "solutions" / name
     task = Task(source / "task.py", name)

@@ -7,7 +7,7 @@ _EARLY = "    set_rcvbuf(listener, rcvbuf_bytes);\n    int fd = take_connection(
 
 MUTANTS = {
     "bits-instead-of-bytes": Mutant(
-        17.25,
+        15.5,
         answers={
             "q1-answer": "\n".join(
                 [
@@ -24,7 +24,7 @@ MUTANTS = {
         },
     ),
     "two-windows-in-a-round-trip": Mutant(
-        17.25,
+        15.5,
         answers={
             "q1-answer": "\n".join(
                 [
@@ -35,17 +35,17 @@ MUTANTS = {
         },
     ),
     "everything-is-doubled": Mutant(
-        16.5, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
+        15.25, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
     ),
     "the-limit-is-of-the-grant": Mutant(
-        17.0,
+        15.5,
         answers={
             "q2-answer": 'most = n["rmem_max_bytes"]\n'
             'q2_granted = [max(min(2 * each, most), 2304) for each in n["requests"]]'
         },
     ),
     "the-buffer-is-the-window": Mutant(
-        16.6,
+        14.6,
         answers={
             "q3-answer": "\n".join(
                 [
@@ -56,7 +56,7 @@ MUTANTS = {
         },
     ),
     "one-scale-too-few": Mutant(
-        17.55,
+        15.55,
         answers={
             "q3-answer": "\n".join(
                 [
@@ -67,21 +67,21 @@ MUTANTS = {
         },
     ),
     "all-that-was-sent": Mutant(
-        16.0,
+        14.0,
         answers={
             "q5-answer": 'sent = rows.sent_by("client")["payload_bytes"]\n'
             "q5_in_flight_bytes = int(sent.sum())"
         },
     ),
     "blames-the-wrong-one": Mutant(
-        16.0,
+        14.0,
         then={
             "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
         },
     ),
     # 5 points x (0.3 + 0.3) / 2
     "set-after-accept": Mutant(
-        14.5,
+        12.5,
         files={
             "sink.c": [
                 (
@@ -92,23 +92,23 @@ MUTANTS = {
         },
     ),
     "left-to-the-kernel": Mutant(
-        14.5, files={"sink.c": [("    set_rcvbuf(listener, rcvbuf_bytes);\n", "")]}
+        12.5, files={"sink.c": [("    set_rcvbuf(listener, rcvbuf_bytes);\n", "")]}
     ),
     "half-of-the-round-trip": Mutant(
-        13.0, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]}
+        11.0, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]}
     ),
     # Full, but wasteful: the half of it would do.
     "twice-as-much-to-be-safe": Mutant(
-        15.5, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]}
+        13.5, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]}
     ),
     # One size for all paths: right on the short one, too little for the long one.
-    "one-size-for-all": Mutant(15.5, files={"sink.c": [(_SOLUTION, "return 90000;")]}),
-    "counts-wrong": Mutant(13.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
+    "one-size-for-all": Mutant(13.5, files={"sink.c": [(_SOLUTION, "return 90000;")]}),
+    "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
     "says-a-number-it-was-told": Mutant(
-        13.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+        11.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
     ),
-    "does-not-compile": Mutant(13.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
+    "does-not-compile": Mutant(11.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        13.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+        11.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
     ),
 }
