@@ -233,7 +233,7 @@ def bufferbloat(result: Queues) -> Picture:
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 3)), lw=2)
     end = max(moment.time_s for each in result.variants for moment in each.samples)
-    axes.text(end, result.rtt_ms, "the idle wire", ha="right", va="top", color=style.GREY)
+    axes.text(end, result.rtt_ms, "the idle wire", ha="right", va="bottom", color=style.GREY)
     most = max(each.most_rtt_ms for each in result.variants)
     axes.set(ylim=(0, 1.5 * most), xlim=(0, 1.02 * end))
     axes.set(xlabel="time (s)", ylabel="round-trip time of the transfer (ms)")
