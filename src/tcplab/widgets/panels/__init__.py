@@ -1,1 +1,1 @@
-"""The instruments, a module each; every module has its INSTRUMENT."""
+"""The panels, a module each; every module has its PANEL."""
