@@ -28,7 +28,7 @@ def progress(course: Path | None = None) -> Table:
     rows = [
         {"lesson": each.number, "title": each.title}
         | _predicted(each.number, course)
-        | _attempted(f"ps{each.number.lstrip('0')}", known, tried, course)
+        | _attempted(_set_of(each.number), known, tried, course)
         for each in lessons()
     ]
     columns = [
@@ -41,6 +41,11 @@ def progress(course: Path | None = None) -> Table:
         Column("points", "points in them"),
     ]
     return Table(columns, rows)
+
+
+def _set_of(lesson: str) -> str:
+    """The name of a lesson's problem set: lesson 05 has ps5."""
+    return f"ps{int(lesson)}" if lesson.isdecimal() else ""
 
 
 def _predicted(lesson: str, course: Path) -> dict[str, Any]:
