@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tcplab.segments import FIN, SYN, SegmentArray
+
 #: our column -> tshark's field
 FIELDS = {
     "packet": "frame.number",
@@ -85,3 +87,70 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
         if len(where := np.flatnonzero(mine != values)):
             result[name] = where.tolist()
     return result
+
+
+# ---- the reasons of differences ----
+
+
+def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
+    """Differences from tshark without a reason that holds; only what is judged may have one."""
+    return without_reason(rows, differences(rows, dissect(path)))
+
+
+def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dict[str, Any]:
+    found = dict(differences)
+    tcp = rows[rows["protocol"] == 6]
+    judged = set(found.pop("is_retransmission", [])) | set(found.pop("is_out_of_order", []))
+    left: dict[str, Any] = {name: where[:5] for name, where in found.items()}
+    if strange := [i for i in sorted(judged) if not explanation(tcp, i)]:
+        left["judgement"] = [(int(tcp["packet"][i]) + 1, strange) for i in strange[:5]]
+    return left
+
+
+#: Why our judgement is right, and what tshark's is then.
+REASONS = {
+    "these bytes passed before": "out of order, less than a round trip after the newest data; or a"
+    " keep-alive, of one byte",
+    "stamped later than the segment that left the gap": "out of order",
+    "the gap was open for long": "out of order, by the time since the newest data",
+    "stamped before the segment that passed it": "sent again",
+    "nobody can have asked for it in so short a time": "a fast retransmission, after duplicate"
+    " ACKs of earlier gaps",
+}
+
+
+def explanation(rows: SegmentArray, i: int) -> str | None:
+    """Why our judgement of segment i is right where tshark's is another; worked out afresh."""
+    row = rows[i]
+    same = (rows["connection"] == row["connection"]) & (rows["direction"] == row["direction"])
+    earlier = rows[:i][same[:i]]
+    seq, end = int(row["seq"]), end_of(row)
+    opener = next((each for each in earlier if int(each["seq"]) >= end), None)
+    if row["is_retransmission"]:
+        if any(int(each["seq"]) < end and seq < end_of(each) for each in earlier):
+            return "these bytes passed before"
+        if opener is None:
+            return None
+        if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:
+            return "stamped later than the segment that left the gap"
+        if int(row["time_ns"]) - int(opener["time_ns"]) >= 3_000_000:
+            return "the gap was open for long"
+    if row["is_out_of_order"]:
+        if opener is None:
+            return None
+        if row["has_timestamps"] and _later(opener, row) < 2**31:
+            return "stamped before the segment that passed it"
+        syn, ack = int(rows["time_ns"][0]), int(rows["time_ns"][2])
+        if int(row["time_ns"]) - int(opener["time_ns"]) < ack - syn:
+            return "nobody can have asked for it in so short a time"
+    return None
+
+
+def _later(row: Any, other: Any) -> int:
+    """By how many ticks of the sender's clock."""
+    return (int(row["ts_val"]) - int(other["ts_val"])) % 2**32
+
+
+def end_of(row: Any) -> int:
+    flags = int(row["flags"])
+    return int(row["seq"]) + int(row["payload_bytes"]) + bool(flags & SYN) + bool(flags & FIN)

@@ -1,0 +1,131 @@
+"""A capture as tcptrace counts it, for comparison with our own reading."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+
+from tcplab.segments import PSH, SegmentArray, Sender
+
+needs_tcptrace = pytest.mark.skipif(
+    shutil.which("tcptrace") is None,
+    reason="tcptrace is not installed: nobody to ask (apt install tcptrace)",
+)
+
+
+#: tcptrace's column, less the direction -> the same of one direction's segments.
+COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {
+    "total_packets": len,
+    "resets_sent": lambda rows: int(rows.is_rst.sum()),
+    "ack_pkts_sent": lambda rows: int(rows.has_ack.sum()),
+    "pure_acks_sent": lambda rows: len(rows.acks()),
+    "sack_pkts_sent": lambda rows: int((rows["sack_blocks"] > 0).sum()),
+    "max_sack_blks/ack": lambda rows: int(rows["sack_blocks"].max()),
+    "unique_bytes_sent": lambda rows: _unique_bytes(rows),
+    "actual_data_pkts": lambda rows: len(rows.data()),
+    "actual_data_bytes": lambda rows: int(rows["payload_bytes"].sum()),
+    "rexmt_data_pkts": lambda rows: int(rows.data()["is_retransmission"].sum()),
+    "outoforder_pkts": lambda rows: int(rows["is_out_of_order"].sum()),
+    "pushed_data_pkts": lambda rows: int((rows.data()["flags"] & PSH != 0).sum()),
+    "mss_requested": lambda rows: int(rows["mss"].max()),
+    "max_segm_size": lambda rows: int(rows["payload_bytes"].max()),
+    "min_segm_size": lambda rows: _smallest(rows),
+    "max_win_adv": lambda rows: int(rows[~rows.is_rst]["window"].max(initial=0)),
+    "zero_win_adv": lambda rows: int(rows["is_zero_window"].sum()),
+}
+
+
+def _unique_bytes(rows: SegmentArray) -> int:
+    covered, count = 0, 0
+    spans = sorted((int(r["seq"]), int(r["seq"]) + int(r["payload_bytes"])) for r in rows.data())
+    for start, end in spans:
+        count += max(end - max(start, covered), 0)
+        covered = max(covered, end)
+    return count
+
+
+def _smallest(rows: SegmentArray) -> int:
+    sizes = rows.data()["payload_bytes"]
+    return int(sizes.min()) if len(sizes) else 0
+
+
+def connections(path: Path) -> list[dict[str, str]]:
+    """A row of tcptrace's columns for each connection, in order of appearance."""
+    argv = ["tcptrace", "-l", "-n", "--csv", str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+    start = next((i for i, line in enumerate(lines) if line.startswith("conn_#")), len(lines))
+    rows = list(csv.DictReader(lines[start:], skipinitialspace=True))
+    return [{k.strip(): v.strip() for k, v in row.items() if k and v is not None} for row in rows]
+
+
+def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tuple[Any, Any]]:
+    """(Connection, sender, column) -> our count and tcptrace's, where they differ."""
+    tcp: SegmentArray = rows[rows["protocol"] == 6]
+    numbers = list(dict.fromkeys(tcp["connection"].tolist()))
+    theirs = connections(path)
+    if len(numbers) != len(theirs):
+        return {(-1, "", "connections"): (len(numbers), len(theirs))}
+    found: dict[tuple[int, str, str], tuple[Any, Any]] = {}
+    for number, row in zip(numbers, theirs, strict=True):
+        mine = tcp.of(number)
+        a_is_client = int(row["port_a"]) == rows.connections[number].client[1]
+        for sender in get_args(Sender):
+            some = mine.sent_by(sender)
+            way = "a2b" if (sender == "client") == a_is_client else "b2a"
+            for column, count in COUNTS.items():
+                ours = count(some) if len(some) else 0
+                if ours != int(row[f"{column}_{way}"]):
+                    found[number, sender, column] = ours, int(row[f"{column}_{way}"])
+            flags = f"{int(some.is_syn.sum())}/{int(some.is_fin.sum())}"
+            if flags != row[f"SYN/FIN_pkts_sent_{way}"]:
+                found[number, sender, "SYN/FIN"] = flags, row[f"SYN/FIN_pkts_sent_{way}"]
+    return found
+
+
+#: Why we differ -> whether that is the case, of a difference and the capture it is in.
+REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
+    "a file with several interfaces, or cooked by Linux's second format: libpcap reads neither for"
+    " tcptrace": lambda column, counts, _rows: column == "connections" and counts[1] == 0,
+    "ports used again: each handshake with numbers of its own is a connection": (
+        lambda column, counts, _rows: column == "connections" and counts[0] > counts[1] > 0
+    ),
+    "a window scale in the only SYN that the capture has: we take it, as Wireshark does": (
+        lambda column, _counts, rows: (
+            column == "max_win_adv" and len(set(rows[rows.is_syn]["direction"].tolist())) == 1
+        )
+    ),
+    "data that fills a gap: sent again or overtaken, tcptrace calls both out of order": (
+        lambda column, _counts, rows: (
+            column in ("rexmt_data_pkts", "outoforder_pkts")
+            and bool((rows["is_retransmission"] | rows["is_out_of_order"]).any())
+        )
+    ),
+    "a SYN that crossed the other's, and comes again with the ACK: tcptrace counts it as data": (
+        lambda column, counts, _rows: column == "rexmt_data_pkts" and counts[0] < counts[1] <= 1
+    ),
+}
+
+
+def unexplained(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tuple[Any, Any]]:
+    """Differences without a reason that holds."""
+    return {
+        where: counts
+        for where, counts in differences(rows, path).items()
+        if not reasons_of(where, counts, rows)
+    }
+
+
+def reasons_of(
+    where: tuple[int, str, str], counts: tuple[Any, Any], rows: SegmentArray
+) -> list[str]:
+    """The reasons that hold for a difference."""
+    number, _sender, column = where
+    mine = rows if number < 0 else rows.of(number)
+    return [why for why, holds in REASONS.items() if holds(column, counts, mine)]
