@@ -92,6 +92,21 @@ def ctrl_c_interrupts() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def keeps_captures() -> Iterator[None]:
+    """Keeps what the tests record, for tests/second_opinions.py, where the environment asks."""
+    wanted = os.environ.get("TCPLAB_KEEP_CAPTURES")
+    if not wanted:
+        yield
+        return
+    from tests.second_opinions import collecting
+
+    directory = Path(wanted)
+    directory.mkdir(parents=True, exist_ok=True)
+    with collecting(directory):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def nothing_outlives_the_session() -> Iterator[None]:
     """Fails at the end of the session when a process that a test started is still there."""
     # Orphans and grandchildren inherit the environment too: whoever carries the mark is ours.

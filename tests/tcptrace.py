@@ -36,7 +36,7 @@ COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {
     "mss_requested": lambda rows: int(rows["mss"].max()),
     "max_segm_size": lambda rows: int(rows["payload_bytes"].max()),
     "min_segm_size": lambda rows: _smallest(rows),
-    "max_win_adv": lambda rows: int(rows[~rows.is_rst]["window"].max(initial=0)),
+    "max_win_adv": lambda rows: _largest_window(rows),
     "zero_win_adv": lambda rows: int(rows["is_zero_window"].sum()),
 }
 
@@ -48,6 +48,12 @@ def _unique_bytes(rows: SegmentArray) -> int:
         count += max(end - max(start, covered), 0)
         covered = max(covered, end)
     return count
+
+
+def _largest_window(rows: SegmentArray) -> int:
+    """That of a SYN counts only where nothing follows it."""
+    later = rows[~(rows.is_rst | rows.is_syn)]
+    return int((later if len(later) else rows[~rows.is_rst])["window"].max(initial=0))
 
 
 def _smallest(rows: SegmentArray) -> int:
