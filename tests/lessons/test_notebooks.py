@@ -65,6 +65,16 @@ def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
     assert max(len(source.splitlines()) for source in cells(notebook, "code")) <= 10
 
 
+def test_terms_lead_to_the_glossary(notebook: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs/glossary.md").read_text()
+    titles = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", each).lower().replace(" ", "-") for each in titles}
+    linked = re.findall(r"glossary\.md#([\w-]+)\)", "\n".join(cells(notebook, "markdown")))
+    assert linked
+    assert set(linked) <= anchors
+    assert len(set(linked)) == len(linked), "linked twice"
+
+
 def runs() -> list[Any]:
     """Every lesson live; on plain loopback those of which something runs there.
 
