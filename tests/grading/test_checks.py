@@ -98,6 +98,8 @@ def test_numbers_in() -> None:
     told = numbers_in(answers, ["x", "z"], unit="ms")
     assert isinstance(told, Verdict)
     assert told.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
+    told = numbers_in({"x": 2.0, "y": None}, ["x", "y"], unit="ms")
+    assert told == Verdict(0, "y has no answer yet.")
     told = numbers_in(answers, ["x", "y"], least=3)
     assert told == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
     assert isinstance(numbers_in({"x": 2.5}, ["x"], least=0), Verdict)

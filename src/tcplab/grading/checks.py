@@ -274,6 +274,9 @@ def numbers_in(
         above: every number has to be larger.
         most: no number can be larger.
     """
+    for name in names:
+        if missing := _not_answered(answers[name], name):
+            return missing
     given = {name: as_number(answers[name]) for name in names}
     found = [value for value in given.values() if value is not None]
     if len(found) < len(given):
