@@ -28,6 +28,13 @@ settings.load_profile("tcplab")
 # Notebooks that tests run have nobody who predicts.
 os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
 
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a pipe: pytest-xdist tells its workers a width, to which tables would be folded."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 ROOT = Path(__file__).resolve().parent.parent
 NOBODY = 65534
 
