@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from tests.nonempty import each
+from tests.test_docs import anchors
 
 from tcplab.doctor import lessons
 from tcplab.experiments import recordings
@@ -56,9 +57,9 @@ def test_contents_lead_to_every_section(notebook: Any) -> None:
     contents = notebook.cells[0].source.partition("**Contents.**")[2].partition("\n\n")[0]
     sections = [title for level, title in headings(notebook) if level == 2]
     # As JupyterLab makes its anchors.
-    anchors = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
+    wanted = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
     link = r"\]\(<?#([^>]+?)>?\)(?: \([^)]*\))?(?: ·|$)"  # with the time behind it, or without
-    assert re.findall(link, contents, re.MULTILINE) == anchors
+    assert re.findall(link, contents, re.MULTILINE) == wanted
 
 
 def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
@@ -67,11 +68,9 @@ def test_a_cell_is_at_most_ten_lines(notebook: Any) -> None:
 
 def test_terms_lead_to_the_glossary(notebook: Any) -> None:
     page = (Path(__file__).parents[2] / "docs/glossary.md").read_text()
-    titles = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    anchors = {re.sub(r"[^\w\- ]", "", each).lower().replace(" ", "-") for each in titles}
     linked = re.findall(r"glossary\.md#([\w-]+)\)", "\n".join(cells(notebook, "markdown")))
     assert linked
-    assert set(linked) <= anchors
+    assert set(linked) <= anchors(page)
     assert len(set(linked)) == len(linked), "linked twice"
 
 

@@ -8,11 +8,9 @@ in every log. Which of them made data wait, only the capture tells.
 from __future__ import annotations
 
 import random
-from functools import partial
 from pathlib import Path
 
-from tcplab import Lab
-from tcplab.grading.captures import CallLog, record_connection, reply_to_messages, send_messages
+from tcplab.grading.captures import record_messages
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "corked", "held-by-nagle")
@@ -48,12 +46,4 @@ def draw(rng: random.Random, cause: str) -> list[str]:
 
 def record(path: Path, scene: list[str]) -> None:
     """One capture on the client's host, and the log of the client's calls."""
-    log = CallLog()
-    with Lab(rtt_ms=10) as lab:
-        record_connection(
-            lab,
-            path,
-            partial(send_messages, messages=scene, log=log),
-            partial(reply_to_messages, messages=scene),
-        )
-    log.save(path.with_suffix(".log"))
+    record_messages(path, scene, rtt_ms=10)

@@ -7,11 +7,9 @@ each. Whatever the cause, the last message makes the same calls, and so does a q
 from __future__ import annotations
 
 import random
-from functools import partial
 from pathlib import Path
 
-from tcplab import Lab
-from tcplab.grading.captures import CallLog, record_connection, reply_to_messages, send_messages
+from tcplab.grading.captures import record_messages
 
 ANSWER = "q6_reason"
 CAUSES = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
@@ -45,12 +43,4 @@ def draw(rng: random.Random, cause: str) -> list[str]:
 
 def record(path: Path, scene: list[str]) -> None:
     """One capture on the client's host, and the log of the client's calls."""
-    log = CallLog()
-    with Lab(rtt_ms=20) as lab:
-        record_connection(
-            lab,
-            path,
-            partial(send_messages, messages=scene, log=log),
-            partial(reply_to_messages, messages=scene),
-        )
-    log.save(path.with_suffix(".log"))
+    record_messages(path, scene, rtt_ms=20)

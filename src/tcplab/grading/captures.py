@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -238,6 +238,19 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
         size = sum(int(call) for call in message.split() if call.isdecimal())
         connection.recv(size, socket.MSG_WAITALL)
         connection.sendall(REPLY)
+
+
+def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
+    """One capture of such a client on its host, and beside it the log of its calls."""
+    log = CallLog()
+    with Lab(rtt_ms=rtt_ms) as lab:
+        record_connection(
+            lab,
+            path,
+            partial(send_messages, messages=messages, log=log),
+            partial(reply_to_messages, messages=messages),
+        )
+    log.save(path.with_suffix(".log"))
 
 
 def finish(connection: socket.socket) -> None:

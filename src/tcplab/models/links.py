@@ -250,12 +250,12 @@ def transfer_ms(
     full = mss_bytes(mtu_bytes, around)
     per_segment_ms = serialisation_ms(full, rate_mbit, around)
     left = packet_count(data_bytes, mtu_bytes, around)
-    cwnd = INITIAL_CWND_SEGMENTS
     elapsed_ms = 0.0
-    while left > cwnd and cwnd * per_segment_ms < rtt_ms + per_segment_ms:
+    for cwnd in slow_start_flights(left)[:-1]:
+        if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:
+            break
         elapsed_ms += rtt_ms + per_segment_ms
         left -= cwnd
-        cwnd *= 2
     return elapsed_ms + left * per_segment_ms + rtt_ms / 2
 
 
