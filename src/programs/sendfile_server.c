@@ -32,7 +32,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = MAX_CONNECTIONS},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-    {"most", 0, "BYTES", "give up when more comes", .number = &most_bytes, .min = 1, .max = 0x1p53},
+    {"most", 0, "BYTES", "give up when more comes", .number = &most_bytes, .min = 1, .max = 0x1p39},
     {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
      .max = 1 << 20},
 };

@@ -21,7 +21,8 @@ from tcplab.capture import open_capture
 from tcplab.grading.assignment import Task
 from tcplab.segments import from_file
 
-SETS = each(sorted(path.name for path in ROOT.glob("solutions/ps*")))
+#: The sets that ask about a capture; ps0 has none.
+SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/ps*/captures")))
 
 
 def shown_lines(name: str) -> str:
