@@ -32,7 +32,7 @@ class Capability:
 class Lesson:
     """A lesson, as its notebook describes it."""
 
-    number: str  #: two digits, as in its file's name
+    number: str  #: as in its file's name: "05", "05b", "primer"
     title: str  #: as in its first heading
     #: the part that runs on plain loopback, from the notebook's metadata ({"tcplab":
     #: {"on_loopback": "..."}}); empty when nothing does.

@@ -36,7 +36,7 @@ class Predictions:
     """The predictions of one lesson.
 
     Args:
-        lesson: two digits, as in the lesson's file name.
+        lesson: its number as in the file's name, "05".
         path: the JSON file; "predictions.json" in the working directory unless given.
     """
 

@@ -44,7 +44,7 @@ def progress(course: Path | None = None) -> Table:
 
 
 def _set_of(lesson: str) -> str:
-    """The name of a lesson's problem set: lesson 05 has ps5."""
+    """The name of a lesson's problem set: lesson 05 has ps5, and 05b none of its own."""
     return f"ps{int(lesson)}" if lesson.isdecimal() else ""
 
 
