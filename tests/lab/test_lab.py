@@ -19,7 +19,9 @@ from tests.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
 from tcplab.errors import ParameterError
+from tcplab.experiments import provenance
 from tcplab.lab import program_path
+from tcplab.programs import tcp_bulk
 
 ETH_P_ALL = 0x0003
 
@@ -105,6 +107,51 @@ def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
 
 def packets_in(lab: Lab) -> dict[str, int]:
     return {way: each["packets_in"] for way, each in lab.link.counters().items()}
+
+
+#: Prints the congestion control of both ends of a connection.
+BY_HAND = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 0))
+client = socket.socket()
+client.connect(listener.getsockname())
+server, _ = listener.accept()
+for end in (client, server):
+    print(end.getsockopt(6, 13, 16).decode().strip(chr(0)))
+"""
+
+
+@pytest.mark.parametrize("congestion", ["cubic", "reno"])
+def test_programs_started_by_hand_have_the_pinned_congestion_control(congestion: str) -> None:
+    with Lab(congestion=congestion) as its:
+        own, default = its.client.address, tcp_bulk(its, count=1)
+        assert default.source.options.congestion == congestion
+        for address in (own, "127.0.0.1"):
+            ran = its.client.run([sys.executable, "-c", BY_HAND, address])
+            assert ran.stdout.split() == [congestion] * 2, address
+        with its.server.socket() as listener, its.client.socket() as client:
+            listener.bind((its.server.address, 0))
+            listener.listen()
+            client.connect(listener.getsockname())
+            server, _ = listener.accept()
+            with server:
+                assert congestion_of(client) == congestion_of(server) == congestion
+            # A program that chooses another after connect() has it.
+            other = {"cubic": b"reno", "reno": b"cubic"}[congestion]
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, other)
+            assert congestion_of(client) == other.decode()
+        pair = its.direct()
+        assert tcp_bulk(pair, count=1).source.options.congestion == congestion
+        assert provenance(its)["congestion"] == congestion
+
+
+def congestion_of(end: socket.socket) -> str:
+    return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_named_with_those_it_has() -> None:
+    with pytest.raises(ParameterError, match=r"^congestion='vagas' is none of .*reno.* modprobe"):
+        Lab(congestion="vagas")
 
 
 def test_a_command_has_no_capabilities_unless_asked(lab: Lab) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tcplab.errors import LabError
 from tcplab.experiments.mode import open_network
 from tcplab.lab import Host, Lab, Loopback
 
@@ -28,24 +27,7 @@ class LabLoopback(Loopback):
         self.client = Host(lab, "client", "127.0.0.1", "lo")
         self.server = self.client
         self.mtu = 65536  # of every new lo
-        self.congestion = pin_default_congestion(self.client)
-
-
-def pin_default_congestion(*hosts: Host) -> str:
-    """Sets what programs use that do not choose, such as nc: cubic where all hosts allow it.
-
-    The kernel lets an ordinary user's namespace choose reno always, and cubic where the
-    administrator does (tcp_allowed_congestion_control). Without loss or delay they do the same.
-    """
-    with contextlib.suppress(LabError):
-        return _set_all(hosts, "cubic")
-    return _set_all(hosts, "reno")
-
-
-def _set_all(hosts: tuple[Host, ...], name: str) -> str:
-    for host in hosts:
-        host.sysctl("net.ipv4.tcp_congestion_control", name)
-    return name
+        self.congestion = lab.congestion
 
 
 @contextlib.contextmanager

@@ -113,7 +113,6 @@ def ask_maxseg(
     with server.socket() as listener, client.socket() as sender:
         for each, value in ((listener, peer_wish), (sender, wish)):
             each.settimeout(30)
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
             if value is not None:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, value)
         listener.bind((server.address, 0))

@@ -23,7 +23,7 @@ from tcplab.lab import Lab, Loopback, Network, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
 
-_WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls")
+_WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
 def mode() -> Mode:

@@ -36,7 +36,7 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
 
 def _settings(network: Network) -> dict[str, Any]:
-    pinned = ("tcp_rmem", "tcp_wmem", "tcp_autocorking", "tcp_congestion_control")
+    pinned = ("tcp_rmem", "tcp_wmem", "tcp_autocorking")
     link = network.link.parameters if isinstance(network, Lab) else None
     return {
         "network": "lab" if isinstance(network, Lab) else "loopback",

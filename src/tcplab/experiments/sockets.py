@@ -23,7 +23,6 @@ def connection(
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
             end.settimeout(30)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, network.congestion.encode())
         if before is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, before)
         listener.bind((network.server.address, 0))

@@ -60,9 +60,15 @@ def _import_messages() -> SimpleNamespace:
         from pyroute2 import netlink
         from pyroute2.ethtool import ioctl
         from pyroute2.netlink import rtnl
-        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg
+        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
     return SimpleNamespace(
-        netlink=netlink, rtnl=rtnl, link=ifinfmsg, address=ifaddrmsg, neighbour=ndmsg, ethtool=ioctl
+        netlink=netlink,
+        rtnl=rtnl,
+        link=ifinfmsg,
+        address=ifaddrmsg,
+        neighbour=ndmsg,
+        route=rtmsg,
+        ethtool=ioctl,
     )
 
 
@@ -143,6 +149,31 @@ class Interfaces:
         what = f"naming the neighbour {address}"
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
 
+    def route_congestion(self, name: str, address: str, congestion: str) -> None:
+        """Has the routes of an address choose the congestion control, as ``ip route … congctl``.
+
+        The kernel asks nobody's leave for that (tcp_ca_dst_init). But it overrides what a program
+        chooses before connect(): what it chooses afterwards stands.
+        """
+        rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 24
+        network = ".".join(address.split(".")[: prefix // 8] + ["0"] * (4 - prefix // 8))
+        local = (rtnl.rt_type["local"], 255, rtnl.rt_scope["host"])  # table RT_TABLE_LOCAL
+        near = local if name == "lo" else (rtnl.rt_type["unicast"], 254, rtnl.rt_scope["link"])
+        for destination, bits, (kind, table, scope) in (
+            (address, 32, local),
+            (network, prefix, near),
+        ):
+            fields = {"family": socket.AF_INET, "dst_len": bits, "table": table}
+            fields |= {"proto": rtnl.rt_proto["kernel"], "scope": scope, "type": kind}
+            attributes = [
+                ("RTA_DST", destination),
+                ("RTA_OIF", self.index(name)),
+                ("RTA_PREFSRC", address),
+                ("RTA_METRICS", {"attrs": [("RTAX_CC_ALGO", congestion)]}),
+            ]
+            what = f"congestion control of the route to {destination}/{bits}"
+            self._ask(what, "RTM_NEWROUTE", self._library.route.rtmsg, fields, attributes, old=True)
+
     def switch_offloads_off(self, name: str) -> None:
         """TSO, GSO, GRO and the checksums of what is sent."""
         self.set_offloads(name, _OFFLOADS, on=False)
@@ -176,14 +207,17 @@ class Interfaces:
         attributes: Attributes,
         *,
         new: bool = False,
+        old: bool = False,
     ) -> None:
-        """Sends a request and waits for the kernel's yes or no."""
+        """Sends a request and waits for the kernel's yes or no; `old` replaces what there is."""
         netlink, number = self._library.netlink, next(self._numbers)
         flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
         asked = message()
         asked["header"] = {
             "type": getattr(self._library.rtnl, request),
-            "flags": flags | (netlink.NLM_F_CREATE | netlink.NLM_F_EXCL if new else 0),
+            "flags": flags
+            | (netlink.NLM_F_CREATE | netlink.NLM_F_EXCL if new else 0)
+            | (netlink.NLM_F_REPLACE if old else 0),
             "sequence_number": number,
         }
         asked.update(fields)

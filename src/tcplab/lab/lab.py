@@ -13,7 +13,7 @@ from functools import partial
 from typing import IO, Final
 
 from tcplab.checks import number, whole
-from tcplab.errors import LabError
+from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import program_path
 from tcplab.lab.host import Host, ending
 from tcplab.lab.interfaces import Interfaces, import_early
@@ -53,9 +53,12 @@ class Lab(Network):
         clients: how many share the wire to the server, 1 to 100; `client` is the first of them.
         offload: leave segmentation and checksum offloads on; off, each frame is at most the MTU.
         sysctls: set on each host after PINNED_SYSCTLS.
+        congestion: congestion control of every connection that does not choose its own, whatever
+            the machine's default: also of programs that are started by hand.
 
     Raises:
-        ParameterError: a parameter is out of range.
+        ParameterError: a parameter is out of range, or the kernel does not offer the congestion
+            control.
         LabError: namespaces are blocked here (the message says by what, and the command that
             allows them).
     """
@@ -72,6 +75,7 @@ class Lab(Network):
         offload: bool = False,
         sysctls: Mapping[str, str] | None = None,
         clients: int = 1,
+        congestion: str = "cubic",
     ) -> None:
         super().__init__()
         whole("clients", clients, 1, 100)
@@ -80,6 +84,7 @@ class Lab(Network):
         self.mtu = whole("mtu", mtu, 68, 65535, unit=" bytes")
         self.rtt_ms = rtt_ms
         self.offload = offload
+        self.congestion = congestion
         self.clients = [
             Host(self, "client", "10.0.0.1", "eth0"),
             *(Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in range(2, clients + 1)),
@@ -100,6 +105,7 @@ class Lab(Network):
             for host in self._hosts:
                 for key, value in {**PINNED_SYSCTLS, **(sysctls or {})}.items():
                     host.sysctl(key, value)
+            self._routes_choose = not self._choose_congestion()
             try:
                 self._configure()
             except OSError as error:
@@ -134,7 +140,9 @@ class Lab(Network):
         """
         self.check()
         pair = Pair(
-            Host(self, "client", "10.0.1.1", "direct0"), Host(self, "server", "10.0.1.2", "direct0")
+            Host(self, "client", "10.0.1.1", "direct0"),
+            Host(self, "server", "10.0.1.2", "direct0"),
+            self.congestion,
         )
         try:
             self._configure_direct(pair, offload)
@@ -191,6 +199,26 @@ class Lab(Network):
                 with contextlib.suppress(LabError):
                     host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
 
+    def _choose_congestion(self) -> bool:
+        """Makes it the hosts' default; False if the kernel reserves it to the real machine's root.
+
+        Raises:
+            ParameterError: this kernel does not offer it.
+        """
+        path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+        offered = sorted(self.client.read(path).split())
+        if self.congestion not in offered:
+            raise ParameterError(
+                f"congestion={self.congestion!r} is none of {', '.join(offered)}, which this kernel"
+                f" offers; root may load more of them, such as: sudo modprobe tcp_{self.congestion}"
+            )
+        for host in self._hosts:
+            try:
+                host.sysctl("net.ipv4.tcp_congestion_control", self.congestion)
+            except LabError:
+                return False  # not in net.ipv4.tcp_allowed_congestion_control
+        return True
+
     def _configure(self) -> None:
         """Interfaces, addresses, neighbours and offloads, over sockets of each namespace."""
         with self._interfaces("wire") as wire:
@@ -215,6 +243,9 @@ class Lab(Network):
         own.set_up("lo")
         if not self.offload:
             own.switch_offloads_off(host.interface)
+        if self._routes_choose:
+            own.route_congestion(host.interface, host.address, self.congestion)
+            own.route_congestion("lo", "127.0.0.1", self.congestion)
         # Fixed neighbours, so that no ARP request is the first packet of an experiment.
         for other in self._hosts:
             if other is not host:
@@ -232,6 +263,8 @@ class Lab(Network):
             with self._interfaces(host.name) as own:
                 own.add_address(host.interface, host.address)
                 own.set_up(host.interface)
+                if self._routes_choose:
+                    own.route_congestion(host.interface, host.address, self.congestion)
                 if not offload:
                     own.switch_offloads_off(host.interface)
 

@@ -26,7 +26,7 @@ class Network(ABC):
     mtu: int
     #: Segmentation and checksum offloads are on.
     offload: bool
-    #: Congestion control that experiments pin here, whatever the machine's default.
+    #: Congestion control of the programs here, whatever the machine's default.
     congestion: str = "cubic"
     #: The course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its network namespaces unless
     #: the caller says otherwise.
@@ -97,5 +97,5 @@ class Pair:
 
     client: Host
     server: Host
-    #: Congestion control that experiments pin.
+    #: Congestion control of the programs.
     congestion: str = "cubic"

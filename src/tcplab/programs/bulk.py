@@ -278,7 +278,7 @@ def udp_bulk(
         gro: take many datagrams at a time (UDP_GRO).
         spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
     """
-    run = replace(run or RunOptions(), congestion="system")  # UDP has none
+    run = replace(run or RunOptions(), congestion="")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
     sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]
     source = ["udpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes)]

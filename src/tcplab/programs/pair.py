@@ -36,8 +36,7 @@ class RunOptions:
     #: Pins both programs to this CPU, or (client, server) to one each; None leaves them to the
     #: scheduler
     cpu: int | tuple[int | None, int | None] | None = None
-    #: Congestion control of both ends; None for that of the network, "system" for the machine's
-    #: default
+    #: Congestion control of both ends; None for that of the network, "" for programs without one
     congestion: str | None = None
     port: int = 0  #: Where to listen; 0 for a free port
     deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
@@ -58,11 +57,11 @@ class RunOptions:
 
     def _options(self, network: AnyNetwork, end: int) -> list[str]:
         cpu = self.cpu[end] if isinstance(self.cpu, tuple) else self.cpu
-        congestion = self.congestion or network.congestion
+        congestion = network.congestion if self.congestion is None else self.congestion
         return long_options(
             json=True,
             cpu=cpu,
-            congestion=None if congestion == "system" else congestion,
+            congestion=congestion or None,
             deadline=self.deadline_s,
         )
 

@@ -160,7 +160,6 @@ def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
         senders = [stack.enter_context(lab.client.socket()) for _ in range(sockets)]
         for sender in senders:
             sender.settimeout(30)
-            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.congestion.encode())
             sender.connect(listener.getsockname())
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         for _ in range(writes):

@@ -94,10 +94,7 @@ def record(
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
         server, client = _commands(case, binary, lab, units, log, peer_log)
         with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
-            # The learner's program may choose its congestion control, as the course's own may.
-            client_report, server_report = run_pair(
-                lab, server, client, _TIMEOUT_S, privileged=True
-            )
+            client_report, server_report = run_pair(lab, server, client, _TIMEOUT_S)
         with near, far:
             stream = _stream(near) if snaplen > 1500 else b""
             exchange = Exchange(
@@ -122,7 +119,7 @@ def _commands(
     case: type[Diagnosis], binary: Path, lab: Lab, units: int, log: Path, peer_log: Path
 ) -> tuple[list[str], list[str]]:
     """The server's command line and the client's."""
-    common = ["--json", f"--congestion={lab.congestion}", f"--deadline={_DEADLINE_S:g}"]
+    common = ["--json", f"--deadline={_DEADLINE_S:g}"]
     peer = case.peer.replace("{count}", str(units)).split()
     mine, theirs = [str(binary), *common], [*peer, *common]
     address = lab.server.address

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from tcplab import checks
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
-from tcplab.experiments.lab_loopback import LabLoopback, open_loopback, pin_default_congestion
+from tcplab.experiments.lab_loopback import LabLoopback, open_loopback
 from tcplab.experiments.mode import mode
 from tcplab.experiments.pipes.pipelines import PIPELINES, Pipeline
 from tcplab.experiments.pipes.result import Chain, Pipes
@@ -61,7 +61,9 @@ def measure(
         networks: dict[bool, Network] = {False: stack.enter_context(open_loopback())}
         wire = None
         if any(pipeline.wire for pipeline in sizes_mb) and mode() == "live":
-            wire = networks[True] = stack.enter_context(_wire())
+            wire = networks[True] = stack.enter_context(
+                Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS)
+            )
         file = None
         if any(pipeline.cache != "made" for pipeline in sizes_mb):
             file = stack.enter_context(file_of(size_mb * 1_000_000))
@@ -81,12 +83,6 @@ def measure(
         link = dict(wire.link.parameters) if wire else None
         programs = tools.versions()
         return Pipes(chains, provenance(networks[False], wire=link, programs=programs, **done))
-
-
-def _wire() -> Lab:
-    lab = Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS)
-    pin_default_congestion(lab.client, lab.server)
-    return lab
 
 
 def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
