@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -209,7 +210,7 @@ def _first_figure() -> float:
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         client = NotebookClient(notebook, resources={"metadata": {"path": directory}})
         start = time.perf_counter()
-        with client.setup_kernel():
+        with client.setup_kernel(env={**os.environ, "TCPLAB_SKIP_PREDICTIONS": "1"}):
             for number, cell in enumerate(notebook.cells):
                 if cell.cell_type == "code":
                     client.execute_cell(cell, number)

@@ -116,6 +116,14 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
     "a SYN that crossed the other's, and comes again with the ACK: tcptrace counts it as data": (
         lambda column, counts, _rows: column == "rexmt_data_pkts" and counts[0] < counts[1] <= 1
     ),
+    "an MSS of 32,768 bytes or more: tcptrace reads it with a sign": (
+        lambda column, counts, _rows: (
+            column == "mss_requested" and counts[1] == (counts[0] - 2**16) % 2**32
+        )
+    ),
+    "more than 255 resets: tcptrace counts them in 8 bits": (
+        lambda column, counts, _rows: column == "resets_sent" and counts[1] == counts[0] % 2**8
+    ),
 }
 
 

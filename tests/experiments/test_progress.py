@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -46,9 +47,9 @@ def test_nothing_is_drawn_but_on_a_terminal(capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr() == ("", "")
 
 
-def test_notebook_shows_the_rounds_while_they_run() -> None:
+def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
     import nbformat
-    from nbclient import NotebookClient
+    from tests import notebooks
 
     loop = """
     from tcplab.experiments.progress import Rounds
@@ -57,7 +58,7 @@ def test_notebook_shows_the_rounds_while_they_run() -> None:
             assert rounds._line is not None
     """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(loop))])
-    done = NotebookClient(notebook, timeout=60).execute()
+    done = notebooks.client(notebook, tmp_path, 60).execute()
     (output,) = done.cells[0].outputs
     assert output["data"] == {"text/plain": ""}  # nothing is left of "test: 2 of 2"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from tests import notebooks
 from tests.nonempty import each
 from tests.test_docs import anchors
 
@@ -97,10 +97,7 @@ def test_lesson_runs_with_nothing_on_stderr(
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", mode)
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
-    )
-    client.execute()
+    notebooks.client(notebook, tmp_path).execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     assert not [out.text for out in outputs if out.get("name") == "stderr"]
     html = "".join(out.get("data", {}).get("text/html", "") for out in outputs)

@@ -139,7 +139,17 @@ def ipv6() -> Talk:
     return talk
 
 
+def refused_often() -> Talk:
+    """On loopback, where an MSS needs all 16 bits."""
+    talk = Talk()
+    talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
+    for _ in range(300):
+        talk.segment(1, "R", 1, window=0)
+    return talk
+
+
 WRITTEN = [
+    refused_often,
     keep_alives,
     losses,
     acknowledged_before,

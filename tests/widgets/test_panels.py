@@ -13,7 +13,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from tests import notebooks
 from tests.widgets.processes import processes_with, until
 
 from tcplab import widgets
@@ -269,9 +269,7 @@ def test_stop_of_a_live_run_ends_its_laboratory(wire: tuple[Panel, Watcher], mar
 def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
     source = 'from tcplab import widgets\n\nwidgets.small_writes(variant="cork")'
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    notebooks.client(notebook, tmp_path, 120).execute()
     outputs = notebook.cells[0].outputs
     assert [each.output_type for each in outputs] == ["execute_result"]
     html = outputs[0].data["text/html"]
