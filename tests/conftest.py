@@ -54,6 +54,7 @@ def tool() -> Callable[[str], str]:
         "ip": "iproute2",
         "nc": "netcat-openbsd",
         "nc.openbsd": "netcat-openbsd",
+        "nc.traditional": "netcat-traditional",
         "capinfos": "wireshark-common",
         "dumpcap": "wireshark-common",
         "editcap": "wireshark-common",

@@ -145,3 +145,25 @@ def test_together_with_another_netcat(
                 done = programs.run("netcat", "127.0.0.1", port, stdin=data)
                 assert (done.returncode, nc.wait(PATIENCE_S)) == (0, 0)
     assert output.read_bytes() == LARGE
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "listens"),
+    [
+        ("nc.openbsd", ["-l"], True),
+        ("nc.openbsd", ["-l", "-p"], True),
+        ("nc.traditional", ["-l"], False),
+        ("nc.traditional", ["-l", "-p"], True),
+    ],
+)
+def test_other_netcats_listen_by_different_arguments(
+    tool: Callable[[str], str], name: str, arguments: list[str], listens: bool
+) -> None:
+    """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen([tool(name), "-v", "-n", *arguments, str(port)], stderr=-1) as nc:
+        assert nc.stderr is not None
+        words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
+        nc.kill()
+    assert (words[3] == b"%d" % port) == listens
