@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.nonempty import each
@@ -22,6 +23,7 @@ from tcplab.errors import ParameterError
 from tcplab.experiments import provenance
 from tcplab.lab import program_path
 from tcplab.programs import tcp_bulk
+from tcplab.timeline.sockets import read_tcp_info
 
 ETH_P_ALL = 0x0003
 
@@ -323,6 +325,64 @@ def test_a_wire_that_loses_everything_delivers_nothing() -> None:
         here.send(b"pong")
         there.settimeout(30)
         assert there.recv(16) == b"pong"
+
+
+def test_clients_with_round_trip_times_of_their_own_share_a_managed_queue() -> None:
+    with Lab(rtt_ms=2, rate_mbit=10, clients=[0, 20, 60], aqm="codel", ecn=True) as dumbbell:
+        least_ms = []
+        for host in dumbbell.clients:
+            with (
+                dumbbell.server.socket() as listener,
+                host.socket() as client,
+            ):
+                listener.bind((dumbbell.server.address, 0))
+                listener.listen()
+                client.connect(listener.getsockname())
+                least_ms.append(read_tcp_info(client)["min_rtt_us"] / 1e3)
+        for least, rtt_ms in zip(least_ms, dumbbell.client_rtts_ms, strict=True):
+            assert least >= rtt_ms + 2
+        assert least_ms[0] < 20
+        assert least_ms[1] < 60
+        # A transfer fills the queue: CoDel marks, and nothing is dropped.
+        sent = tcp_bulk(dumbbell, duration_s=2, sndbuf_bytes=None, rcvbuf_bytes=None).source
+        counted = dumbbell.link.counters()["client->server"]
+        assert counted["marked"] > 0
+        assert sent.tcp_info["delivered_ce"] > 0
+        assert counted["dropped"]["aqm"] == sent.tcp_info["total_retrans"] == 0
+        link = provenance(dumbbell)["link"]["client->server"]
+        assert (link["aqm"], link["ecn"]) == ("codel", True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"clients": 101}, "clients=101"),
+        ({"clients": []}, "number of clients=0"),
+        ({"clients": [10, -1]}, "clients=-1"),
+        ({"aqm": "red"}, "aqm='red'.*fq_codel"),
+    ],
+)
+def test_a_wire_that_cannot_be(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ParameterError, match=named):
+        Lab(**wrong)
+
+
+def test_the_rate_follows_a_trace() -> None:
+    """An opportunity per millisecond, 12 Mbit/s, but for a second without any, in each two."""
+    with Lab(rtt_ms=2) as lab:
+        lab.link.follow([*range(1, 1001), 2000])
+        samples = tcp_bulk(
+            lab, duration_s=3.5, interval_ms=20, sndbuf_bytes=None, rcvbuf_bytes=None
+        ).samples
+        seconds = samples[-1]["sample_s"]
+        most = 1500 * 1000 * (seconds / 2 + 0.5)  # as much of it as can be with opportunities
+        assert most / 4 < samples[-1]["bytes_acked"] <= most + 1500
+        assert "1001 opportunities" in lab.link.parameters["client->server"]["trace"]
+        lab.link.follow(None)
+        fast = tcp_bulk(lab, duration_s=0.5, sndbuf_bytes=None, rcvbuf_bytes=None).source
+        assert fast.mb_per_s > 3
+        with pytest.raises(LabError, match="wants whole milliseconds"):
+            lab.link.follow([])
 
 
 def test_several_clients_share_one_wire_to_the_server() -> None:

@@ -52,9 +52,9 @@ class Outcome:
     departures_ns: list[int] = field(default_factory=list)
 
 
-def chance(seed: int, direction: str, number: int) -> float:
+def chance(seed: int, direction: str, number: int, purpose: int = 1) -> float:
     """Uniform in [0, 1): element of the splitmix64 stream that belongs to this frame."""
-    element = 8 * number + {"ab": 0, "ba": 4}[direction] + 1
+    element = 8 * number + {"ab": 0, "ba": 4}[direction] + purpose
     x = (seed + element * 0x9E3779B97F4A7C15) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK

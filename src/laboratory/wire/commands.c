@@ -24,6 +24,12 @@ static const char help[] =
     "                                but that), syn, fin, rst, udp, icmp\n"
     "                                CONDITION, all must hold: nth=3,7-9  every=50  port=5001\n"
     "  script DIR clear              forget the rules\n"
+    "  trace DIR PATH                the rate follows a file: a millisecond per line at which "
+    "1500\n"
+    "                                bytes may leave, from now on, over and over (mahimahi's "
+    "format)\n"
+    "  trace DIR off                 the rate is rate_bps again\n"
+    "  access INTERFACE NANOSECONDS  one way, of the cable between the host there and the link\n"
     "  counters                      what happened since the start, or:\n"
     "  reset                         counters start from zero\n"
     "  capture BYTES PATH            record every frame in and out as pcapng, so much of each\n"
@@ -92,6 +98,37 @@ static void command_script(char **words, int count) {
     answer_ok();
 }
 
+/* "DIR PATH", which may contain spaces, or "DIR off". */
+static void command_trace(char *arguments) {
+    char *words[] = {"trace", strsep(&arguments, " ")}, *path = arguments;
+    unsigned first, end;
+    if (!parse_direction(words, 2, &first, &end))
+        return;
+    if (!path || *path == '\0') {
+        answer_error("trace: wants the path of a file, or off");
+        return;
+    }
+    for (unsigned k = first; k < end; k++)
+        if (strcmp(path, "off") == 0)
+            opportunities_end(&directions[k].opportunities);
+        else if (!opportunities_read(&directions[k].opportunities, path, now_ns()))
+            return;
+    answer_ok();
+}
+
+static void command_access(char **words, int count) {
+    int64_t delay_ns;
+    for (unsigned i = 0; count == 3 && i < port_count; i++)
+        if (strcmp(ports[i].name, words[1]) == 0) {
+            if (!parse_whole(words[2], 10 * SECOND_NS, &delay_ns))
+                break;
+            ports[i].access_ns = delay_ns;
+            answer_ok();
+            return;
+        }
+    answer_error("access: wants an interface of the wire and a delay of at most 10 s in ns");
+}
+
 /* ---- what happened ---- */
 
 static void write_counters(struct json *j, const char *name, struct direction *d) {
@@ -108,6 +145,7 @@ static void write_counters(struct json *j, const char *name, struct direction *d
     side_count(d->from);
     json_int(j, "ring", (int64_t)(d->from->counts.missed - d->from->counted_from.missed));
     json_end_object(j);
+    json_int(j, "marked", (int64_t)n->marked);
     json_int(j, "duplicated", (int64_t)n->duplicated);
     json_int(j, "reordered", (int64_t)n->reordered);
     json_int(j, "fragmented", (int64_t)n->fragmented);
@@ -117,8 +155,7 @@ static void write_counters(struct json *j, const char *name, struct direction *d
     json_int(j, "queue_bytes", (int64_t)d->queue.bytes);
     json_int(j, "queue_packets_max", (int64_t)n->queue_packets_max);
     json_int(j, "queue_bytes_max", (int64_t)n->queue_bytes_max);
-    json_int(j, "line_packets",
-             (int64_t)(d->line.packets + d->held.packets + d->outbox_count) + !!d->sending);
+    json_int(j, "line_packets", (int64_t)(d->line_packets + d->outbox_count) + !!d->sending);
     lateness_write(j, n);
     json_end_object(j);
 }
@@ -230,6 +267,10 @@ static void obey(char *line) {
         command_capture(line + 8);
         return;
     }
+    if (strncmp(line, "trace ", 6) == 0) {
+        command_trace(line + 6);
+        return;
+    }
     for (char *word; count < MAX_WORDS && (word = strsep(&rest, " \t"));)
         if (*word)
             words[count++] = word;
@@ -240,6 +281,8 @@ static void obey(char *line) {
         command_set(words, count);
     else if (strcmp(command, "script") == 0)
         command_script(words, count);
+    else if (strcmp(command, "access") == 0)
+        command_access(words, count);
     else if (strcmp(command, "counters") == 0)
         command_counters();
     else if (strcmp(command, "reset") == 0)

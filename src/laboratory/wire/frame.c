@@ -115,6 +115,7 @@ struct frame *frame_copy(const struct frame *original) {
     copy->id = original->id;
     copy->wire_bytes = original->wire_bytes;
     copy->payload_at = original->payload_at;
+    copy->lane = original->lane;
     copy->offload = *offload_of(original);
     return copy;
 }

@@ -31,6 +31,8 @@ struct frame {
     uint16_t payload_at; /* where the payload of a plain TCP segment begins; 0: it is none */
     bool held;           /* made to wait so that others overtake it */
     bool extra;          /* one more copy of it, for another port of the same side */
+    bool marked;         /* congestion experienced (ECN) */
+    uint8_t lane; /* which port of its side a it comes from or goes to, if there are several */
     struct virtio_net_hdr offload; /* directly before the data, here as in the ring */
     uint8_t bytes[];
 };

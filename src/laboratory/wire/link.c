@@ -16,6 +16,7 @@ enum {
 
 const char *const reason_names[REASONS] = {
     [QUEUE] = "queue",       /* the queue was full */
+    [AQM] = "aqm",           /* the queue was managed: see queue.h */
     [LOSS] = "loss",         /* chance */
     [SCRIPT] = "script",     /* a rule of the script */
     [MTU] = "mtu",           /* longer than the hop's MTU, and DF set */
@@ -39,16 +40,20 @@ void link_open(char *names, bool offload) {
         directions[i].from = &sides[i];
         directions[i].to = &sides[1 - i];
         directions[i].set = default_settings;
+        unsigned sharing = sides[0].port_count > 1 ? sides[0].port_count : sides[1].port_count;
+        directions[i].lane_count = sharing + 1;
     }
 }
 
 void link_change(struct direction *d, const struct settings *set, bool seeded) {
     int64_t now = d->settled_ns;
     link_advance(d, now);
-    int64_t old_rate = d->set.rate_bps;
+    int64_t old_rate = d->set.rate_bps, old_aqm = d->set.aqm;
     d->set = *set;
+    if (set->aqm != old_aqm)
+        queue_change(&d->queue, set);
     if (seeded)
-        d->numbered = 0;
+        d->numbered = d->offered = 0;
     if (!d->sending || set->rate_bps == old_rate || d->finish_ns <= now)
         return;
     double left_bits = (double)(d->finish_ns - now) * (double)old_rate;
@@ -56,19 +61,71 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
 }
 
 /*
- * Is the frame of this number lost? splitmix64, addressed by number: the same for the same seed,
- * direction and number, whatever else happens. Eight elements belong to each frame, four of them to
- * each direction.
+ * Uniform in [0, 1): splitmix64, addressed by number: the same for the same seed, direction, number
+ * and purpose, whatever else happens. Eight elements belong to each frame, four of them to each
+ * direction.
  */
-static bool is_lost(const struct direction *d, uint64_t number) {
-    if (d->set.loss == 0)
-        return false;
-    uint64_t element = 8 * number + UINT64_C(4) * d->index + 1;
-    uint64_t x = (uint64_t)d->set.seed + element * UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    x ^= x >> 31;
-    return (double)(x >> 11) * 0x1p-53 < d->set.loss; /* uniform in [0, 1) */
+enum purpose { TO_BE_LOST = 1, TO_BE_IN_A_BURST, TO_BE_DROPPED_EARLY };
+
+static double chance(const struct direction *d, uint64_t number, enum purpose purpose) {
+    uint64_t element = 8 * number + UINT64_C(4) * d->index + purpose;
+    uint64_t x = mix64((uint64_t)d->set.seed + element * UINT64_C(0x9E3779B97F4A7C15));
+    return (double)(x >> 11) * 0x1p-53;
+}
+
+/* Is the frame of this number lost? By the model of Gilbert and Elliott: outside bursts, and in
+ * them, at random. Without bursts only the former. */
+static bool is_lost(struct direction *d, uint64_t number) {
+    const struct settings *set = &d->set;
+    if (set->burst_begin == 0)
+        d->in_burst = false;
+    else if (chance(d, number, TO_BE_IN_A_BURST) <
+             (d->in_burst ? set->burst_end : set->burst_begin))
+        d->in_burst = !d->in_burst;
+    double loss = d->in_burst ? set->burst_loss : set->loss;
+    return loss > 0 && chance(d, number, TO_BE_LOST) < loss;
+}
+
+/* ---- the recording of what became of a frame ---- */
+
+static void add_queue(struct comment *comment, const struct direction *d) {
+    add_number(comment, "queue_packets=", (int64_t)d->queue.packets);
+    add_number(comment, " queue_bytes=", (int64_t)d->queue.bytes);
+}
+
+static void record_entry(struct direction *d, struct frame *frame, uint32_t length,
+                         enum reason reason, const char *note) {
+    if (!recording.on)
+        return;
+    frame->id = ++recording.last_id;
+    struct comment comment = {.used = 0};
+    add_text(&comment, "in; ");
+    if (reason != STAYS) {
+        add_text(&comment, "dropped=");
+        add_text(&comment, reason_names[reason]);
+        add_text(&comment, "; ");
+    }
+    add_queue(&comment, d);
+    if (note) {
+        add_text(&comment, "; ");
+        add_text(&comment, note);
+    }
+    record_packet(d->index, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
+}
+
+/* Frames that had waited in the queue, and are dropped at time t. */
+static void discard(struct direction *d, struct fifo *dropped, int64_t t, enum reason reason) {
+    for (struct frame *frame; (frame = fifo_pop(dropped)); frame_free(frame)) {
+        d->n.dropped[reason]++;
+        if (!recording.on)
+            continue;
+        struct comment comment = {.used = 0};
+        add_text(&comment, "out; dropped=");
+        add_text(&comment, reason_names[reason]);
+        add_text(&comment, "; ");
+        add_queue(&comment, d);
+        record_packet(1 - d->index, PCAPNG_OUTBOUND, t, frame, frame->length, &comment);
+    }
 }
 
 /* ---- queue, transmitter, line ---- */
@@ -80,66 +137,98 @@ static int64_t transmission_ns(const struct direction *d, const struct frame *fr
     return (int64_t)((UINT64_C(8) * SECOND_NS * frame->wire_bytes + rate / 2) / rate);
 }
 
-/* The frame has left the transmitter: when will it arrive at the other end? */
-static void put_on_line(struct direction *d, struct frame *frame) {
-    int64_t departure = d->finish_ns + d->set.delay_ns;
-    if (frame->held) {
-        departure = max_ns(departure + d->set.hold_ns, d->last_held_ns);
-        frame->departure_ns = d->last_held_ns = departure;
-        fifo_push(&d->held, frame);
-        return;
-    }
-    /* Nor does a shorter delay, set meanwhile, let frames pass each other. */
-    frame->departure_ns = d->last_departure_ns = max_ns(departure, d->last_departure_ns);
-    fifo_push(&d->line, frame);
+/* One way through the line, and the cables at its ends. */
+static int64_t delay_ns(const struct direction *d, const struct frame *frame) {
+    const struct side *shared = d->from->port_count > 1 ? d->from : d->to;
+    const struct side *other = d->from->port_count > 1 ? d->to : d->from;
+    return d->set.delay_ns + shared->ports[frame->lane].access_ns + other->ports[0].access_ns;
 }
 
-static void start_sending(struct direction *d, struct frame *frame) {
-    d->sending = frame;
-    d->finish_ns = max_ns(frame->arrival_ns, d->finish_ns) + transmission_ns(d, frame);
+/* The frame has left the transmitter: when will it arrive at the other end? */
+static void put_on_line(struct direction *d, struct frame *frame) {
+    unsigned number = frame->held ? d->lane_count - 1 : frame->lane;
+    struct lane *lane = &d->lanes[number];
+    int64_t departure = d->finish_ns + delay_ns(d, frame) + (frame->held ? d->set.hold_ns : 0);
+    /* Nor does a shorter delay, set meanwhile, let frames pass each other. */
+    frame->departure_ns = lane->last_departure_ns = max_ns(departure, lane->last_departure_ns);
+    fifo_push(&lane->fifo, frame);
+    d->line_packets++;
+    d->n.marked += frame->marked;
+}
+
+/* The transmitter takes the next frame of the queue, if there is one, at time t. */
+static void send_next(struct direction *d, int64_t t) {
+    struct fifo dropped = {0};
+    struct frame *frame = d->sending = queue_take(&d->queue, &d->set, t, &dropped);
+    discard(d, &dropped, t, AQM);
+    if (!frame)
+        return;
+    if (d->opportunities.count)
+        d->finish_ns =
+            opportunities_finish_ns(&d->opportunities, t, frame->length - (uint32_t)ETH_HLEN);
+    else
+        d->finish_ns = t + transmission_ns(d, frame);
 }
 
 void link_advance(struct direction *d, int64_t t) {
     while (d->sending && d->finish_ns <= t) {
         put_on_line(d, d->sending);
-        d->sending = NULL;
-        struct frame *next = fifo_pop(&d->queue);
-        if (next)
-            start_sending(d, next);
+        send_next(d, d->finish_ns);
     }
 }
 
-/* Would a frame that comes now be dropped? */
-static bool queue_is_full(const struct direction *d) {
-    uint64_t limit = (uint64_t)d->set.queue_packets;
-    return d->sending && limit && d->queue.packets >= limit;
+/* Would a frame that comes now be dropped, or marked? */
+static enum admission admission(struct direction *d, const struct frame *frame) {
+    double number = d->set.aqm == PIE ? chance(d, ++d->offered, TO_BE_DROPPED_EARLY) : 0;
+    return queue_admits(&d->queue, &d->set, frame->arrival_ns, frame, d->sending, number);
 }
 
-/* Offers the frame a place, at the time of its arrival. */
-static void enqueue(struct direction *d, struct frame *frame) {
-    /* Without a rate, what came just before is on the line already. */
-    link_advance(d, frame->arrival_ns);
-    if (queue_is_full(d)) {
-        d->n.dropped[QUEUE]++;
-        frame_free(frame);
-        return;
-    }
+/* Gives an admitted frame its place, at the time of its arrival. */
+static void enqueue_admitted(struct direction *d, struct frame *frame, enum admission admitted) {
+    struct fifo dropped = {0};
+    if (admitted == ADMIT_MARKED)
+        queue_mark(frame);
+    queue_put(&d->queue, &d->set, frame, d->sending, &dropped);
+    discard(d, &dropped, frame->arrival_ns, QUEUE);
     if (!d->sending) {
-        start_sending(d, frame);
+        send_next(d, max_ns(frame->arrival_ns, d->finish_ns));
         return;
     }
-    fifo_push(&d->queue, frame);
     if (d->queue.packets > d->n.queue_packets_max)
         d->n.queue_packets_max = d->queue.packets;
     if (d->queue.bytes > d->n.queue_bytes_max)
         d->n.queue_bytes_max = d->queue.bytes;
 }
 
+/* Offers the frame a place, at the time of its arrival. */
+static void enqueue(struct direction *d, struct frame *frame) {
+    /* Without a rate, what came just before is on the line already. */
+    link_advance(d, frame->arrival_ns);
+    enum admission admitted = admission(d, frame);
+    if (admitted == ADMIT || admitted == ADMIT_MARKED) {
+        enqueue_admitted(d, frame, admitted);
+        return;
+    }
+    d->n.dropped[admitted == REFUSE_EARLY ? AQM : QUEUE]++;
+    frame_free(frame);
+}
+
+/* The lane whose first frame leaves first, or NULL. */
+static struct lane *first_lane(const struct direction *d) {
+    const struct lane *first = NULL;
+    for (const struct lane *lane = d->lanes; lane < d->lanes + d->lane_count; lane++)
+        if (lane->fifo.head &&
+            (!first || lane->fifo.head->departure_ns < first->fifo.head->departure_ns))
+            first = lane;
+    return (struct lane *)first;
+}
+
 struct frame *link_take_due(struct direction *d, int64_t t) {
-    struct fifo *first = &d->line;
-    if (!first->head || (d->held.head && d->held.head->departure_ns < first->head->departure_ns))
-        first = &d->held;
-    return first->head && first->head->departure_ns <= t ? fifo_pop(first) : NULL;
+    struct lane *first = d->line_packets ? first_lane(d) : NULL;
+    if (!first || first->fifo.head->departure_ns > t)
+        return NULL;
+    d->line_packets--;
+    return fifo_pop(&first->fifo);
 }
 
 int64_t link_next_event_ns(const struct direction *d) {
@@ -147,45 +236,15 @@ int64_t link_next_event_ns(const struct direction *d) {
     if (d->outbox_count)
         return d->blocked ? NEVER : 0;
     if (d->sending)
-        next = d->finish_ns + d->set.delay_ns;
-    if (d->line.head)
-        next = min_ns(next, d->line.head->departure_ns);
-    if (d->held.head)
-        next = min_ns(next, d->held.head->departure_ns);
+        next = d->finish_ns + delay_ns(d, d->sending);
+    if (d->line_packets)
+        next = min_ns(next, first_lane(d)->fifo.head->departure_ns);
     return next;
 }
 
 bool link_is_transparent(const struct direction *d) {
     return d->set.rate_bps == 0 && d->set.delay_ns == 0 && d->script.count == 0 && !d->sending &&
-           !d->line.head && !d->outbox_count;
-}
-
-/* ---- the recording of a frame's entry ---- */
-
-static struct comment entry_comment(const struct direction *d, enum reason reason) {
-    struct comment comment = {.used = 0};
-    add_text(&comment, "in; ");
-    if (reason != STAYS) {
-        add_text(&comment, "dropped=");
-        add_text(&comment, reason_names[reason]);
-        add_text(&comment, "; ");
-    }
-    add_number(&comment, "queue_packets=", (int64_t)d->queue.packets);
-    add_number(&comment, " queue_bytes=", (int64_t)d->queue.bytes);
-    return comment;
-}
-
-static void record_entry(struct direction *d, struct frame *frame, uint32_t length,
-                         enum reason reason, const char *note) {
-    if (!recording.on)
-        return;
-    frame->id = ++recording.last_id;
-    struct comment comment = entry_comment(d, reason);
-    if (note) {
-        add_text(&comment, "; ");
-        add_text(&comment, note);
-    }
-    record_packet(d->index, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
+           !d->opportunities.count && !d->line_packets && !d->outbox_count;
 }
 
 /* ---- a frame enters the link ---- */
@@ -226,6 +285,7 @@ static void enqueue_fragments(struct direction *d, const struct frame *original,
         fragments->arrival_ns = original->arrival_ns;
         fragments->id = original->id;
         fragments->held = original->held;
+        fragments->lane = original->lane;
         fragments->wire_bytes = wire_bytes(fragments);
         d->n.fragments++;
         enqueue(d, fragments);
@@ -247,26 +307,41 @@ static enum reason admit(struct direction *d, const struct frame *view, const st
     if (lost)
         return LOSS;
     if (!mtu || !h->ip || packet_bytes(h, o) <= mtu)
-        return queue_is_full(d) ? QUEUE : STAYS;
+        return STAYS;
     if (!may_fragment(view->data, h, o, mtu))
         return MTU;
     *fragments = fragment(view->data, h, o, mtu);
     return *fragments ? STAYS : MEMORY;
 }
 
-bool link_enter(struct direction *d, struct frame *in_ring, bool lend) {
+/* To or from which of the ports that share the link? */
+static uint8_t lane_of(const struct direction *d, const struct frame *frame,
+                       const struct port *port) {
+    if (d->from->port_count == 1 && d->to->port_count > 1)
+        port = side_find(d->to, frame->data);
+    const struct side *side = d->from->port_count > 1 ? d->from : d->to;
+    return port && d->lane_count > 2 ? (uint8_t)(port - side->ports) : 0;
+}
+
+bool link_enter(struct direction *d, struct frame *in_ring, const struct port *port, bool lend) {
     struct headers h = parse_headers(in_ring->data, in_ring->length);
     struct frame *frame = NULL, *fragments = NULL, *duplicate = NULL;
+    enum admission admitted = ADMIT;
 
     link_advance(d, in_ring->arrival_ns);
     in_ring->wire_bytes = wire_bytes(in_ring);
     in_ring->payload_at = bundle_payload_at(in_ring->data, &h, offload_of(in_ring));
+    in_ring->lane = lane_of(d, in_ring, port);
     unsigned struck = script_strikes(&d->script, &h);
     in_ring->held = struck & 1U << HOLD;
     enum reason reason = admit(d, in_ring, &h, struck, &fragments);
-    if (reason == STAYS && !fragments &&
-        !(frame = lend ? frame_lend(in_ring) : frame_copy(in_ring)))
-        reason = MEMORY;
+    if (reason == STAYS && !fragments) {
+        admitted = admission(d, in_ring);
+        if (admitted == REFUSE_FULL || admitted == REFUSE_EARLY)
+            reason = admitted == REFUSE_EARLY ? AQM : QUEUE;
+        else if (!(frame = lend ? frame_lend(in_ring) : frame_copy(in_ring)))
+            reason = MEMORY;
+    }
 
     record_entry(d, in_ring, in_ring->length, reason, fragments ? "fragmented" : NULL);
     if (reason != STAYS)
@@ -282,7 +357,7 @@ bool link_enter(struct direction *d, struct frame *in_ring, bool lend) {
     d->n.reordered += frame->held;
     if (struck & 1U << DUPLICATE && (duplicate = frame_copy(in_ring)))
         d->n.duplicated++;
-    enqueue(d, frame);
+    enqueue_admitted(d, frame, admitted);
     if (duplicate)
         enqueue(d, duplicate);
     return lend;

@@ -5,11 +5,12 @@
  */
 #pragma once
 
+#include "opportunities.h"
 #include "ports.h"
-#include "settings.h"
+#include "queue.h"
 
 /* Why a frame did not leave. */
-enum reason { STAYS = -1, QUEUE, LOSS, SCRIPT, MTU, OVERSIZE, MEMORY, DEVICE, REASONS };
+enum reason { STAYS = -1, QUEUE, AQM, LOSS, SCRIPT, MTU, OVERSIZE, MEMORY, DEVICE, REASONS };
 
 extern const char *const reason_names[REASONS];
 
@@ -23,7 +24,7 @@ enum { SUB_BUCKETS = 16, BUCKETS = 61 * SUB_BUCKETS };
 struct counters {
     uint64_t packets_in, bytes_in, packets_out, bytes_out;
     uint64_t dropped[REASONS];
-    uint64_t duplicated, reordered, fragmented, fragments, icmp;
+    uint64_t marked, duplicated, reordered, fragmented, fragments, icmp;
     uint64_t queue_packets_max, queue_bytes_max;
     int64_t late_ns_max;
     uint64_t late[BUCKETS];
@@ -35,24 +36,34 @@ void count_lateness(struct counters *n, int64_t late_ns);
 /* The percentiles, as an object. */
 void lateness_write(struct json *j, const struct counters *n);
 
+/* Frames in flight that don't overtake each other. */
+struct lane {
+    struct fifo fifo;
+    int64_t last_departure_ns;
+};
+
 struct direction {
     uint32_t index; /* 0: ab, 1: ba */
     struct side *from, *to;
     struct settings set;
     uint64_t numbered; /* frames that chance may touch, since the seed was set */
+    uint64_t offered;  /* frames that came to the queue, since then */
     struct script script;
 
-    struct fifo queue;
-    struct frame *sending; /* in the transmitter */
-    int64_t finish_ns;     /* when the transmitter is done with it, or was with the last one */
-    struct fifo line;      /* in flight, in order */
-    struct fifo held;      /* in flight, to be overtaken; in order among themselves */
-    int64_t last_arrival_ns, last_departure_ns, last_held_ns;
+    struct queue queue;
+    struct opportunities opportunities; /* to send, if it is they that limit the rate */
+    struct frame *sending;              /* in the transmitter */
+    int64_t finish_ns; /* when the transmitter is done with it, or was with the last one */
+    struct lane lanes[MAX_PORTS + 1]; /* one for each port of side a or b; then that of the held */
+    unsigned lane_count;
+    uint64_t line_packets; /* in all lanes */
+    int64_t last_arrival_ns;
     int64_t settled_ns; /* all that came before this has been taken: no further is known */
 
     struct frame *outbox[BATCH + MAX_PORTS]; /* due; the kernel has yet to take them */
     unsigned outbox_count;
-    bool blocked; /* the socket's send buffer is full */
+    bool blocked;  /* the socket's send buffer is full */
+    bool in_burst; /* of losses */
     struct counters n;
 };
 
@@ -63,8 +74,11 @@ extern struct side sides[2];
 /* Opens the interfaces that "a:b" names; the names are cut apart in place. */
 void link_open(char *names, bool offload);
 
-/* Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does. */
-bool link_enter(struct direction *d, struct frame *in_ring, bool lend);
+/*
+ * Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does.
+ * `port` is where it came from.
+ */
+bool link_enter(struct direction *d, struct frame *in_ring, const struct port *port, bool lend);
 
 /* Drops a frame that came cut short: it was `length` bytes long. */
 void link_refuse(struct direction *d, struct frame *cut_short, uint32_t length);

@@ -85,6 +85,26 @@ uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
     return (uint16_t)h->payload_at;
 }
 
+/* ---- ECN: the two lowest bits of the second byte ---- */
+
+enum { ECN_MASK = 3, ECN_CE = 3 };
+
+bool allows_marking(const uint8_t *data, uint32_t length) {
+    return length >= ETH_HLEN + IP_HEADER && get16(data + 2L * ETH_ALEN) == ETH_P_IP &&
+           data[ETH_HLEN] >> 4 == 4 && data[ETH_HLEN + 1] & ECN_MASK;
+}
+
+bool mark_congestion(uint8_t *data, uint32_t length) {
+    uint8_t *ip = data + ETH_HLEN;
+    if (!allows_marking(data, length))
+        return false;
+    /* The checksum as RFC 1624 adapts it: a wrong one stays wrong. */
+    uint32_t sum = (uint16_t)~get16(ip + 10) + (uint32_t)(uint16_t)~get16(ip);
+    ip[1] |= ECN_CE;
+    put16(ip + 10, (uint16_t)~fold(sum + get16(ip)));
+    return true;
+}
+
 /* ---- packets that are too long ---- */
 
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload) {

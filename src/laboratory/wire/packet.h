@@ -30,6 +30,13 @@ static inline void put32(uint8_t *p, uint32_t value) {
     put16(p + 2, value);
 }
 
+/* Numbers that look like chance, the same for the same x: the last step of splitmix64. */
+static inline uint64_t mix64(uint64_t x) {
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
 /* The Internet checksum's sum (RFC 1071) of `length` bytes, added to an earlier one. */
 uint64_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t length);
 
@@ -59,6 +66,12 @@ struct headers parse_headers(const uint8_t *data, uint32_t length);
  */
 uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
                            const struct virtio_net_hdr *offload);
+
+/* Does the IPv4 packet say that its ends understand ECN (RFC 3168)? */
+bool allows_marking(const uint8_t *data, uint32_t length);
+
+/* Sets its codepoint CE ("congestion experienced"); false if it doesn't allow that. */
+bool mark_congestion(uint8_t *data, uint32_t length);
 
 /* The longest IP packet that the frame stands for: super-segments get cut up before the hop. */
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload);

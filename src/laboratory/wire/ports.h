@@ -49,6 +49,7 @@ struct port {
     unsigned block, slot;      /* where the next arrival will be */
     int64_t seen_ns;           /* everything that came before this has been taken */
     uint8_t speaker[ETH_ALEN]; /* the last sender: who is behind the port */
+    int64_t access_ns;         /* one way, of the cable between the host there and the link */
 };
 
 /* The kernel's counts of frames; missed: the ring was full. */

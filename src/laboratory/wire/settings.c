@@ -38,9 +38,17 @@ bool answer_error(const char *format, ...) {
 
 /* ---- parameters ---- */
 
-const struct settings default_settings = {.queue_packets = 1000, .hold_ns = 1000000, .icmp = 1};
+const struct settings default_settings = {
+    .queue_packets = 1000,
+    .hold_ns = 1000000,
+    .icmp = 1,
+    .burst_loss = 1,
+};
 
-enum kind { WHOLE, PROBABILITY, SWITCH };
+enum kind { WHOLE, PROBABILITY, SWITCH, DISCIPLINE };
+
+static const char *const discipline_names[DISCIPLINES + 1] = {"tail_drop", "codel", "fq_codel",
+                                                              "pie", NULL};
 
 static const struct key {
     const char *name;
@@ -54,8 +62,17 @@ static const struct key {
     KEY(rate_bps, WHOLE, 1000 * SECOND_NS,
         "bit/s, framing included; 0: as fast as the machine can"),
     KEY(queue_packets, WHOLE, SECOND_NS, "waiting, besides the one being sent; 0: no limit"),
+    KEY(aqm, DISCIPLINE, 0, "tail_drop, codel, fq_codel or pie: which frames the queue drops"),
+    KEY(ecn, SWITCH, 1, "on: they mark what they would drop, where the packet allows it"),
+    KEY(target_ns, WHOLE, 10 * SECOND_NS, "the wait that they aim at; 0: 5 ms, pie 15 ms"),
+    KEY(interval_ns, WHOLE, 10 * SECOND_NS, "codel: a wait persists; pie: update; 0: 100, 15 ms"),
+    KEY(quantum_bytes, WHOLE, 1 << 20, "that a flow of fq_codel sends in its turn; 0: 1514"),
     KEY(loss, PROBABILITY, 1, "of a frame to be lost, before it takes a place in the queue"),
-    KEY(seed, WHOLE, INT64_MAX, "of the losses; setting it starts the sequence again"),
+    KEY(burst_begin, PROBABILITY, 1,
+        "of a burst of losses to begin with a frame (Gilbert-Elliott)"),
+    KEY(burst_end, PROBABILITY, 1, "of a burst to have ended before a frame"),
+    KEY(burst_loss, PROBABILITY, 1, "of a frame of a burst to be lost"),
+    KEY(seed, WHOLE, INT64_MAX, "of all chance; setting it starts the sequence again"),
     KEY(hold_ns, WHOLE, 10 * SECOND_NS, "how long the script holds a frame"),
     KEY(mtu, WHOLE, 65535, "longest IP packet, else it is fragmented or (DF) dropped; 0: any"),
     KEY(icmp, SWITCH, 1, "on: say so to the sender; off: a black hole"),
@@ -63,6 +80,13 @@ static const struct key {
 };
 
 enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static int index_of(const char *const *names, const char *name) {
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
 
 bool parse_whole(const char *text, int64_t max, int64_t *value) {
     char *end;
@@ -74,6 +98,7 @@ bool parse_whole(const char *text, int64_t max, int64_t *value) {
 static bool assign(const struct key *key, void *setting, const char *value) {
     int64_t *whole = setting;
     char *end;
+    int index;
     switch (key->kind) {
     case WHOLE:
         return parse_whole(value, key->max, whole) ||
@@ -83,6 +108,11 @@ static bool assign(const struct key *key, void *setting, const char *value) {
         *whole = strcmp(value, "on") == 0;
         return *whole || strcmp(value, "off") == 0 ||
                answer_error("%s: '%s' is neither on nor off", key->name, value);
+    case DISCIPLINE:
+        index = index_of(discipline_names, value);
+        *whole = index;
+        return index >= 0 || answer_error("%s: '%s' is none of tail_drop, codel, fq_codel, pie",
+                                          key->name, value);
     default:
         *(double *)setting = strtod(value, &end);
         return (end != value && *end == '\0' && *(double *)setting >= 0 &&
@@ -144,13 +174,6 @@ static bool parse_condition(struct rule *rule, char *word) {
     else
         return answer_error("script: no condition '%s=%s'", word, value);
     return true;
-}
-
-static int index_of(const char *const *names, const char *name) {
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -1;
 }
 
 bool rule_parse(struct rule *rule, char **words, int count) {

@@ -15,9 +15,12 @@ void answer_ok(void);
 /* Always false, so that a parser can return it. */
 bool answer_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+enum discipline { TAIL_DROP, CODEL, FQ_CODEL, PIE, DISCIPLINES };
+
 struct settings {
     int64_t delay_ns, rate_bps, queue_packets, hold_ns, seed, mtu, icmp;
-    double loss;
+    int64_t aqm, ecn, target_ns, interval_ns, quantum_bytes; /* see queue.h */
+    double loss, burst_begin, burst_end, burst_loss;
 };
 
 extern const struct settings default_settings;

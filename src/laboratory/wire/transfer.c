@@ -58,7 +58,7 @@ static bool take_arrival(struct direction *d, struct port *port, struct tpacket2
     memcpy(port->speaker, view.data + ETH_ALEN, ETH_ALEN);
     if (slot->tp_status & TP_STATUS_VLAN_VALID)
         put_tag_back(&view, slot);
-    return link_enter(d, &view, lend);
+    return link_enter(d, &view, port, lend);
 }
 
 static bool stamped_before(const struct port *a, const struct port *b) {
@@ -222,6 +222,8 @@ static void record_departure(const struct direction *d, const struct frame *fram
         return;
     struct comment comment = {.used = 0};
     add_text(&comment, refused ? "out; dropped=device; " : "out; ");
+    if (frame->marked)
+        add_text(&comment, "marked=ce; ");
     add_number(&comment, "due_ns=", recording_time(frame->departure_ns));
     add_number(&comment, " late_ns=", t - frame->departure_ns);
     record_packet(1 - d->index, PCAPNG_OUTBOUND, t, frame, frame->length, &comment);

@@ -8,15 +8,17 @@
  * between. Both directions, ab and ba, are independent of each other, and each is
  *
  *     arrival -> script, loss, MTU -> queue -> transmitter -> line -> departure
- *                                     tail     rate           delay
- *                                     drop
+ *                                     tail     rate, or       delay
+ *                                     drop,    a trace
+ *                                     AQM
  *
  * The times are computed from the kernel's time stamp of each arrival, not from
  * the moment at which this program noticed it: a frame that leaves late makes no
  * other one late, and how late each one left is measured (see counters).
  *
  * A side may be several interfaces, "C1,C2,C3:S": they share the link as the ports
- * of a switch would, but don't reach each other.
+ * of a switch would, but don't reach each other. Each may have a cable of its own length: then a
+ * dumbbell, of clients with round-trip times of their own.
  *
  * Prints a line of JSON when it is ready, then obeys the commands on its standard
  * input, one per line, and answers each with a line of JSON ({"ok": true, ...} or
@@ -30,7 +32,9 @@
  *     ports.h        the interfaces, and the time
  *     recording.h    the recording: a pcapng file
  *     settings.h     what the link is to do
- *     link.h         the link as arithmetic: loss, MTU, queue, transmitter, line; what it did
+ *     queue.h        which of the waiting frames is next; which are dropped or marked
+ *     opportunities.h   a rate that changes
+ *     link.h         the link as arithmetic: loss, MTU, transmitter, line; what it did
  *     transfer.h     frames in, frames out, many in one system call
  *     commands.h     what the owner may say and ask
  *

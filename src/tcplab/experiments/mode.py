@@ -54,6 +54,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
     if mode() != "loopback":
         return Lab(**parameters)
     refused = [f"{name}={parameters[name]!r}" for name in _WIRE_ONLY if parameters.get(name)]
+    refused += [f"{name}={parameters[name]!r}" for name in ("aqm", "ecn") if name in parameters]
     if parameters.get("clients", 1) != 1:
         refused.append(f"clients={parameters['clients']!r}")
     if refused:

@@ -8,9 +8,9 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from tcplab.checks import number, whole
 from tcplab.errors import LabError, ParameterError
@@ -47,14 +47,18 @@ class Lab(Network):
     Args:
         rtt_ms: round-trip time of the wire, half in each direction, 0 to 4000 ms.
         rate_mbit: rate of each direction in 10^6 bit/s; None for as fast as the machine can.
-        queue_packets: tail-drop queue of each direction, in packets.
+        queue_packets: queue of each direction, in packets.
         loss: probability that the wire drops a packet, 0 to 1 (seeded: see wire.c).
         mtu: of every interface, in bytes, 68 to 65535.
-        clients: how many share the wire to the server, 1 to 100; `client` is the first of them.
+        clients: how many share the wire to the server, 1 to 100; `client` is the first of them. Or
+            a round-trip time in ms for each, of a cable of its own before the wire they share (a
+            dumbbell); rtt_ms comes on top of it.
         offload: leave segmentation and checksum offloads on; off, each frame is at most the MTU.
         sysctls: set on each host after PINNED_SYSCTLS.
         congestion: congestion control of every connection that does not choose its own, whatever
             the machine's default: also of programs that are started by hand.
+        **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
+            (then the hosts' TCP asks for ECN, too), burst_begin, …
 
     Raises:
         ParameterError: a parameter is out of range, or the kernel does not offer the congestion
@@ -74,20 +78,24 @@ class Lab(Network):
         mtu: int = 1500,
         offload: bool = False,
         sysctls: Mapping[str, str] | None = None,
-        clients: int = 1,
+        clients: int | Sequence[float] = 1,
         congestion: str = "cubic",
+        **wire: Any,
     ) -> None:
         super().__init__()
-        whole("clients", clients, 1, 100)
+        self.client_rtts_ms = _client_rtts_ms(clients)
         number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms")
-        wire_values(None, rate_mbit, queue_packets, loss)
+        wire_values(None, rate_mbit, queue_packets, loss, wire.get("aqm"), wire.get("ecn"))
         self.mtu = whole("mtu", mtu, 68, 65535, unit=" bytes")
         self.rtt_ms = rtt_ms
         self.offload = offload
         self.congestion = congestion
         self.clients = [
             Host(self, "client", "10.0.0.1", "eth0"),
-            *(Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in range(2, clients + 1)),
+            *(
+                Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0")
+                for n in range(2, len(self.client_rtts_ms) + 1)
+            ),
         ]
         self.client = self.clients[0]
         self.server = Host(self, "server", "10.0.0.2", "eth0")
@@ -102,9 +110,8 @@ class Lab(Network):
                 self._entrances[name] = self._namespaces.add_host(name)
             self._name_hosts()
             self._keep_ipv6_quiet()
-            for host in self._hosts:
-                for key, value in {**PINNED_SYSCTLS, **(sysctls or {})}.items():
-                    host.sysctl(key, value)
+            ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}  # 2: if the peer asks
+            self._set_sysctls({**PINNED_SYSCTLS, **ecn, **(sysctls or {})})
             self._routes_choose = not self._choose_congestion()
             try:
                 self._configure()
@@ -112,8 +119,13 @@ class Lab(Network):
                 raise LabError(f"making the laboratory's network: {error.strerror}") from None
             self._wire, self.link = self._start_wire()
             self.link.update(
-                rtt_ms=rtt_ms, rate_mbit=rate_mbit or 0, queue_packets=queue_packets, loss=loss
+                rtt_ms=rtt_ms,
+                rate_mbit=rate_mbit or 0,
+                queue_packets=queue_packets,
+                loss=loss,
+                **wire,
             )
+            self._set_cables()
         except BaseException:
             self.close()
             raise
@@ -198,6 +210,15 @@ class Lab(Network):
                 # A kernel without IPv6 has nothing to be kept quiet.
                 with contextlib.suppress(LabError):
                     host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
+
+    def _set_sysctls(self, values: Mapping[str, str]) -> None:
+        for host in self._hosts:
+            for key, value in values.items():
+                host.sysctl(key, value)
+
+    def _set_cables(self) -> None:
+        for host, rtt_ms in zip(self.clients, self.client_rtts_ms, strict=True):
+            self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
 
     def _choose_congestion(self) -> bool:
         """Makes it the hosts' default; False if the kernel reserves it to the real machine's root.
@@ -350,6 +371,14 @@ class Lab(Network):
         self.check()
         (fd,) = self._namespaces.ask(f"open {self._entrances[host.name][0]} {flags} {path}")
         return os.fdopen(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
+
+
+def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
+    """The round-trip time of each client's own cable."""
+    if not isinstance(clients, Sequence):
+        return (0.0,) * whole("clients", clients, 1, 100)
+    whole("number of clients", len(clients), 1, 100)
+    return tuple(number("clients", each, 0, 2 * MAX_DELAY_MS, unit=" ms") for each in clients)
 
 
 def _mac(host: Host) -> str:

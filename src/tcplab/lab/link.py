@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice, number, whole
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
 
 MAX_DELAY_MS: Final = 2000.0
+#: Which packets the queue drops: see queue.h.
+AQMS: Final = ("tail_drop", "codel", "fq_codel", "pie")
 
 
 class Link:
@@ -62,6 +67,8 @@ class Link:
         rate_mbit: float | None = None,
         queue_packets: int | None = None,
         loss: float | None = None,
+        aqm: str | None = None,
+        ecn: bool | None = None,
         **wire_options: str | float | int,
     ) -> None:
         """Changes parameters, also while packets are in flight; what is not named stays.
@@ -71,9 +78,13 @@ class Link:
             rtt_ms: sets the one-way delay of both directions to half of it.
             delay_ms: one-way delay, 0 to 2000 ms.
             rate_mbit: 10^6 bits per second; 0 for as fast as the machine can.
-            queue_packets: length of the tail-drop queue before the rate limiter.
+            queue_packets: length of the queue before the rate limiter.
             loss: probability that a packet is dropped, 0 to 1.
-            **wire_options: any other key of wire.c's `set` command (`wire --help` lists them).
+            aqm: which packets the queue drops: "tail_drop", "codel" (RFC 8289), "fq_codel"
+                (RFC 8290) or "pie" (RFC 8033).
+            ecn: the latter three mark what they would drop, where the packet allows it (RFC 3168).
+            **wire_options: any other key of wire.c's `set` command (`wire --help` lists them), such
+                as target_ns and interval_ns of the AQM, or burst_begin, burst_end and burst_loss.
 
         Raises:
             ParameterError: a value is out of range; nothing was changed.
@@ -83,7 +94,7 @@ class Link:
             if delay_ms is not None or direction != "both":
                 raise ParameterError("rtt_ms sets both directions; give delay_ms for one of them")
             delay_ms = number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms") / 2
-        values = wire_values(delay_ms, rate_mbit, queue_packets, loss) | {
+        values = wire_values(delay_ms, rate_mbit, queue_packets, loss, aqm, ecn) | {
             key: str(value) for key, value in wire_options.items()
         }
         if values:
@@ -94,19 +105,51 @@ class Link:
             "rate_mbit": rate_mbit,
             "queue_packets": queue_packets,
             "loss": loss,
+            "aqm": aqm,
+            "ecn": ecn,
             **wire_options,
         }
         for name, known in self.parameters.items():
             if direction in ("both", name):
                 known.update({key: value for key, value in named.items() if value is not None})
 
+    def follow(
+        self, trace: Sequence[int] | str | Path | None, direction: str = "client->server"
+    ) -> None:
+        """Lets the rate follow a trace of opportunities to send, from now on and over and over.
+
+        Args:
+            trace: milliseconds at each of which 1500 bytes of packets may leave, in order (one per
+                ms is 12 Mbit/s, two are 24); or a file with one per line, the format of mahimahi;
+                None for the rate of rate_mbit again.
+            direction: "client->server", "server->client" or "both".
+
+        Raises:
+            LabError: the trace is none; nothing was changed.
+        """
+        key, name = self._direction_key(direction), "off"
+        if trace is None:
+            self.command(f"trace {key} off")
+        elif isinstance(trace, str | Path):
+            name = Path(trace).name
+            self.command(f"trace {key} {Path(trace).resolve()}")
+        else:
+            name = f"{len(trace)} opportunities in {trace[-1] if trace else 0} ms"
+            with tempfile.NamedTemporaryFile("w", prefix="tcplab-", suffix=".trace") as file:
+                file.write("".join(f"{time}\n" for time in trace))
+                file.flush()
+                self.command(f"trace {key} {file.name}")
+        for each, known in self.parameters.items():
+            if direction in ("both", each):
+                known["trace"] = name
+
     def counters(self) -> dict[str, dict[str, Any]]:
         """Packets that each direction received, forwarded and dropped, by reason, since the start.
 
         Returns:
             For "client->server" and "server->client": packets_in, bytes_in, packets_out, bytes_out,
-            dropped (by reason), queue_packets_max, late_ns (percentiles of how much later than it
-            should have a packet left) and more; see `wire --help`.
+            dropped (by reason), marked (ECN), queue_packets_max, late_ns (percentiles of how much
+            later than it should have a packet left) and more; see `wire --help`.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
@@ -138,7 +181,12 @@ class Link:
 
 
 def wire_values(
-    delay_ms: float | None, rate_mbit: float | None, queue_packets: int | None, loss: float | None
+    delay_ms: float | None = None,
+    rate_mbit: float | None = None,
+    queue_packets: int | None = None,
+    loss: float | None = None,
+    aqm: str | None = None,
+    ecn: bool | None = None,
 ) -> dict[str, str]:
     """Checked parameters under the wire's own keys and in its units.
 
@@ -158,4 +206,8 @@ def wire_values(
         values["queue_packets"] = str(whole("queue_packets", queue_packets, 1, 1_000_000))
     if loss is not None:
         values["loss"] = repr(float(number("loss", loss, 0, 1)))
+    if aqm is not None:
+        values["aqm"] = choice("aqm", aqm, AQMS)
+    if ecn is not None:
+        values["ecn"] = "on" if ecn else "off"
     return values
