@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pytest
-from matplotlib.text import Text
+from tests.figures.readable import assert_readable
 
 from tcplab import figures
 from tcplab.experiments.pipes import PIPELINES, Chain, Pipes
-from tcplab.figures.style import DPI, HEIGHT_INCHES, WIDTH_INCHES, Picture
 from tcplab.programs import ChainProcess, ChainResult
 
 
@@ -45,20 +43,6 @@ MADE = pipes(
 )
 
 
-def inside(picture: Picture) -> bool:
-    """Whether every word is within the picture; numbers on an axis beyond its end are not drawn."""
-    picture.png()
-    found = [each for each in picture.figure.findobj(Text) if isinstance(each, Text)]
-    words = [
-        each for each in found if each.get_visible() and re.search("[a-zA-Z]", each.get_text())
-    ]
-    boxes = [each.get_window_extent() for each in words]
-    wide, high = WIDTH_INCHES * DPI, HEIGHT_INCHES * DPI
-    return len(boxes) > 3 and all(
-        box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1 for box in boxes
-    )
-
-
 def test_title_compares_the_published_variants() -> None:
     picture = figures.pipe_rates(MADE)
     assert picture.title == (
@@ -67,7 +51,7 @@ def test_title_compares_the_published_variants() -> None:
     )
     assert "dd | nc → nc | pv 1100 MB/s, 6 copies" in picture.alt
     assert "missing: nc" in picture.table.text()
-    assert inside(picture)
+    assert_readable(picture)
 
 
 def test_published_figures_have_their_own_marks() -> None:
@@ -83,7 +67,7 @@ def test_shares_of_the_cpus() -> None:
     assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.alt
     assert len(picture.table.rows) == 4  # the wire has no place here
     assert "16,384 · 16,384" in picture.table.text()
-    assert inside(picture)
+    assert_readable(picture)
 
 
 def test_without_nc_netcat_is_compared() -> None:

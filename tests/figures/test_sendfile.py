@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.figures.test_pipes import inside
+from tests.figures.readable import assert_readable
 
 from tcplab import figures
 from tcplab.experiments.sendfile import Cost, Plan, SendFiles, Transfer
@@ -64,7 +64,7 @@ def test_equal_seconds_and_different_work() -> None:
     assert "B: sendfile, 32 MB: 2.72 s" in picture.alt
     assert "CPU seconds of the sender for 1 GB: A 0.5, B 0.1, C 0.1" in picture.alt
     assert "5.43–6.64" in picture.table.text()
-    assert inside(picture)
+    assert_readable(picture)
 
 
 def test_all_ways_of_the_largest_file() -> None:
@@ -74,14 +74,14 @@ def test_all_ways_of_the_largest_file() -> None:
         " needs 10.0 times less CPU"
     )
     assert picture.alt.count("MB/s") == 3
-    assert inside(picture)
+    assert_readable(picture)
 
 
 def test_header_alone_is_in_the_title() -> None:
     picture = figures.header_segments(with_header())
     assert picture.title == "The header leaves in a segment of its own with: default"
     assert "TCP_CORK: 1448 + 600" in picture.alt
-    assert inside(picture)
+    assert_readable(picture)
 
 
 def test_unmeasured_part_is_refused() -> None:

@@ -7,9 +7,10 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-Made for a projector of 1280 x 720 and for any colour vision: nothing is told by colour alone. A
-result without anything to draw raises ValueError. Each module names its figures in its ``__all__``,
-and they are all here.
+Each is drawn twice, for a column of 640 pixels or more and for a telephone's, with type of at least
+12 pixels and for any colour vision: nothing is told by colour alone. In a page a figure takes the
+page's type and theme (see page.py). A result without anything to draw raises ValueError. Each
+module names its figures in its ``__all__``, and they are all here.
 """
 
 # ruff: noqa: F403
@@ -19,11 +20,11 @@ from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
 from tcplab.figures.mtu import *
+from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
 from tcplab.figures.sendfile import *
 from tcplab.figures.sequence_diagram import *
 from tcplab.figures.small_writes import *
-from tcplab.figures.style import Picture as Picture
 from tcplab.figures.tcp_vs_udp import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

@@ -9,7 +9,8 @@ from tcplab.experiments import table
 from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import TEXT, Style, look_of
 from tcplab.models import throughput_mbit
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _LIMITS: Final = (
 )
 
 
-@drawing()
+@old
 def buffer_sweep(result: Sweep) -> Picture:
     """Throughput against the window, measured points on the model's lines, the knee marked."""
     import numpy as np
@@ -88,7 +89,7 @@ def _sweep_finding(result: Sweep) -> str:
     )
 
 
-@drawing()
+@old
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
     """The data in flight of each transfer, beside the three numbers that may bound it.
 
@@ -138,7 +139,7 @@ def _agrees(case: str, verdict: str) -> bool:
     return meant.get(case, case) in verdict
 
 
-@drawing()
+@old
 def zero_window(result: ZeroWindow) -> Picture:
     """The receiver's window over time, as the sender sees it, with the probes that ask for it."""
     rows, probes = result.segments, result.probes_ms()
@@ -180,7 +181,7 @@ def zero_window(result: ZeroWindow) -> Picture:
     return Picture(figure, title, alt, table(result))
 
 
-@drawing()
+@old
 def autotuning(result: Autotuning) -> Picture:
     """The data delivered over time on the longest path, and the window, by the buffer asked for."""
     longest = max(each.rtt_ms for each in some(result.variants))
@@ -223,7 +224,7 @@ def _buffer_name(requested: int | None) -> str:
     return "a buffer left to the kernel" if requested is None else f"SO_RCVBUF {requested:,}"
 
 
-@drawing()
+@old
 def bufferbloat(result: Queues) -> Picture:
     """The round-trip time over time, by the length of the queue at the bottleneck."""
     figure, axes = style.new_axes(grid="both")

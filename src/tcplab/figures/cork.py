@@ -9,7 +9,8 @@ from tcplab.experiments import table
 from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import HOLD_STYLES, TEXT, Picture, Style, drawing, look_of, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import HOLD_STYLES, TEXT, Style, look_of
 from tcplab.models import Reason
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _CALLS: Final = Style(style.GREY, "..", "system calls/message")
 _MANUAL_MS: Final = 200
 
 
-@drawing()
+@old
 def cork_messages(result: Cork) -> Picture:
     """The time, the segments and the system calls of a message, for each variant."""
     rows = some(result.rows())
@@ -64,7 +65,7 @@ def cork_messages(result: Cork) -> Picture:
     return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
 
 
-@drawing()
+@old
 def forgotten_cork(result: Forgotten) -> Picture:
     """The time that a write waits in a cork that nobody pulls, against the round-trip time."""
     rows = some(result.rows())
@@ -95,7 +96,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
     return Picture(figure, title, f"Waiting time against RTT. {words}.", table(result))
 
 
-@drawing()
+@old
 def cork_scenarios(result: Scenarios) -> Picture:
     """The wait of each segment of each script, its reason, and when it left."""
     figure, axes = style.new_axes((0.29, 0.115, 0.695, 0.735), grid="x")

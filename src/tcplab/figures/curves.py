@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
-from tcplab.figures.style import HOLD_STYLES, Picture, count, drawing, ms, rate, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import HOLD_STYLES, count, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Timeline
@@ -32,7 +33,7 @@ _HEADROOM: Final = 1.08
 _DENSE: Final = 3000
 
 
-@drawing()
+@old
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """Bytes over time: one stroke per segment, the ACK line below, the window line above.
 
@@ -76,7 +77,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     return Picture(figure, *_rate_finding(curves), curves.table())
 
 
-@drawing()
+@old
 def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """The data sent and not yet acknowledged, below the windows that bound it.
 

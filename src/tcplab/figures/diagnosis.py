@@ -10,7 +10,8 @@ from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import style
 from tcplab.figures.bars import beside
 from tcplab.figures.curves import steps
-from tcplab.figures.style import TEXT, TITLE, Picture, Style, count, drawing, look_of, ms, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import TEXT, TITLE, Style, count, look_of, ms
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
 from tcplab.tables import digits
@@ -45,7 +46,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@drawing()
+@old
 def symptom(case: Diagnosis) -> Picture:
     """Some packets at the sender, the gaps between them, what is taken and what is needed.
 
@@ -166,7 +167,7 @@ def _here_and_needed(axes: Axes) -> None:
 # ---- the cause -----------------------------------------------------------------------------------
 
 
-@drawing()
+@old
 def cause(case: Diagnosis) -> Picture:
     """The picture that names the cause, another one for each program.
 

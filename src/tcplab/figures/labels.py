@@ -1,107 +1,134 @@
-"""Text in a figure that does not cover other text."""
+"""Text in a figure that covers neither other text nor an arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from tcplab.figures.style import (
-    DPI,
-    HEIGHT_INCHES,
-    ON_WHITE,
-    SMALL,
-    WIDTH_INCHES,
-    text_width_px,
-    write,
-)
+from tcplab.figures.style import ON_WHITE, SMALL, text_width_px, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_POINTS: Final = 72
+Point: TypeAlias = tuple[float, float]
+_ROOM: Final = 2.0  # around a text
+_GAP: Final = 5.0  # between a mark and its name
+
+
+class Place(NamedTuple):
+    """Where a text may stand: a point, and which part of the text is there."""
+
+    x: float
+    y: float
+    align: Literal["left", "center", "right"] = "center"
+
+
+def height_of(size: float = SMALL) -> float:
+    """The height of a line of text."""
+    return 1.2 * size
+
+
+def beside(x: float, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
+    """Right and left of x at each of the heights."""
+    for y in ys:
+        yield Place(x + gap, y, "left")
+        yield Place(x - gap, y, "right")
+
+
+def along(start: Point, end: Point, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
+    """Right and left of an arrow at each of the heights, clear of the arrow's slope."""
+    (x0, y0), (x1, y1) = start, end
+    for y in ys:
+        half = height_of() / 2
+        edges = (min(max((each - y0) / (y1 - y0), 0), 1) for each in (y - half, y + half))
+        xs = [x0 + share * (x1 - x0) for share in edges]
+        yield Place(max(xs) + gap, y, "left")
+        yield Place(min(xs) - gap, y, "right")
 
 
 class Labels:
-    """Labels in axes whose coordinates run from 0 to 1: one is left out rather than two hidden."""
+    """Labels in axes whose unit is the drawing's: one is left out rather than two hidden."""
 
-    def __init__(self, axes: Axes) -> None:
+    def __init__(self, axes: Axes, width: float) -> None:
         self._axes = axes
-        box = axes.get_position()
-        self._width_px = float(box.width) * WIDTH_INCHES * DPI
-        self._height_px = float(box.height) * HEIGHT_INCHES * DPI
-        self._taken: list[tuple[float, float, float, float]] = []
+        self._width = width
+        self._boxes: list[tuple[float, float, float, float]] = []  # left, right, bottom, top
+        self._lines: list[tuple[Point, Point]] = []
 
-    def width(self, text: str, size: float = SMALL, *, bold: bool = False) -> float:
-        """The width of a text, with a little room around it."""
-        return (text_width_px(text, size, bold=bold) + 4) / self._width_px
+    def keep_clear(self, start: Point, end: Point) -> None:
+        """No text may stand on this line."""
+        self._lines.append((start, end))
 
-    def height(self, size: float = SMALL) -> float:
-        """The height of a line of text."""
-        return 1.25 * size * DPI / _POINTS / self._height_px
+    def keep_free(self, x: float, y: float, half: float = 6) -> None:
+        """No text may stand on the mark at this point."""
+        self._boxes.append((x - half, x + half, y - half, y + half))
 
     def put(
         self,
         text: str,
-        x: float,
-        rows: Sequence[float],
+        places: Iterable[Place],
         colour: str,
         *,
         size: float = SMALL,
-        box: bool = False,
+        on_lines: bool = False,
+        gid: str | None = None,
     ) -> bool:
-        """Centred on x, in the first of the rows that is free."""
-        half = self.width(text, size) / 2
-        x = min(max(x, half), 1 - half) if half < 0.5 else 0.5
-        for y in rows:
-            if self._claim(x - half, x + half, y, size):
-                self._text(text, x, y, size, color=colour, bbox=ON_WHITE if box else None)
+        """In the first of the places that is free; one on lines has a ground of its own."""
+        wide = text_width_px(text, size, bold=size > SMALL) + 2 * _ROOM
+        for x, y, align in places:
+            left = {"left": x - _ROOM, "center": x - wide / 2, "right": x - wide + _ROOM}[align]
+            if align == "center":
+                left = min(max(left, 0.0), self._width - wide)
+            if left < 0 or left + wide > self._width:
+                continue
+            if self._claim([(left, left + wide, y, size)], on_lines=on_lines):
+                look: dict[str, Any] = {"bbox": ON_WHITE} if on_lines else {}
+                at = {"left": x, "center": left + wide / 2, "right": x}[align]
+                self._text(text, at, y, size, color=colour, ha=align, gid=gid, **look)
                 return True
         return False
 
-    def beside(
-        self, text: str, x: float, rows: Sequence[float], colour: str, *, gap: float = 0.006
-    ) -> bool:
-        """Right of x, or left of it, in the first of the rows that is free; the gap between."""
-        width = self.width(text)
-        for align in ("left", "right"):
-            start = x + gap if align == "left" else x - gap - width
-            if start < 0 or start + width > 1:
-                continue
-            for y in rows:
-                if self._claim(start, start + width, y, SMALL):
-                    at = start if align == "left" else start + width
-                    self._text(text, at, y, SMALL, color=colour, ha=align, bbox=ON_WHITE)
-                    return True
-        return False
-
-    def on_bar(self, lines: Sequence[tuple[str, float, float]], x: float) -> bool:
-        """Lines (text, row, size) centred on x, on a hatched bar; large type is bold."""
-        taken = list(self._taken)
+    def on_bar(self, lines: Sequence[tuple[str, float, float]], x: float, gid: str) -> bool:
+        """Lines (text, height, size) centred on x, on a hatched bar; large type is bold."""
+        boxes = []
         for text, y, size in lines:
-            half = self.width(text, size, bold=size > SMALL) / 2
-            if not self._claim(x - half, x + half, y, size):
-                self._taken = taken
-                return False
+            half = text_width_px(text, size, bold=size > SMALL) / 2
+            boxes.append((x - half, x + half, y, size))
+        if not self._claim(boxes, on_lines=True):
+            return False
         for text, y, size in lines:
-            weight = "bold" if size > SMALL else "normal"
-            self._text(text, x, y, size, bbox=ON_WHITE, fontweight=weight)
+            self._text(text, x, y, size, bbox=ON_WHITE, gid=gid)
         return True
 
-    def tick(self, text: str, x: float, y: float) -> None:
-        """Below an axis, if there is room."""
-        half = self.width(text, 12) / 2 + 0.004
-        if self._claim(x - half, x + half, y, 12):
-            self._text(text, x, y, 12, va="top")
-
-    def _claim(self, left: float, right: float, y: float, size: float) -> bool:
-        half = self.height(size) / 2
-        mine = (left, right, y - half, y + half)
-        for other in self._taken:
-            apart = mine[0] >= other[1] or mine[1] <= other[0]
-            if not (apart or mine[2] >= other[3] or mine[3] <= other[2]):
+    def _claim(self, boxes: Sequence[tuple[float, float, float, float]], *, on_lines: bool) -> bool:
+        mine = [(a, b, y - height_of(s) / 2, y + height_of(s) / 2) for a, b, y, s in boxes]
+        for box in mine:
+            if any(_overlap(box, other) for other in self._boxes):
                 return False
-        self._taken.append(mine)
+            if not on_lines and any(_crosses(box, *line) for line in self._lines):
+                return False
+        self._boxes += mine
         return True
 
     def _text(self, text: str, x: float, y: float, size: float, **look: Any) -> None:
-        write(self._axes, x, y, text, size, **{"zorder": 6, "fontweight": "normal"} | look)
+        write(self._axes, x, y, text, size, **{"zorder": 6} | look)
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    beside_it = one[0] >= other[1] or one[1] <= other[0]
+    return not (beside_it or one[2] >= other[3] or one[3] <= other[2])
+
+
+def _crosses(box: Sequence[float], start: Point, end: Point) -> bool:
+    """A part of the line lies in the box (Liang and Barsky's clipping)."""
+    first, last = 0.0, 1.0
+    for axis in (0, 1):
+        length = end[axis] - start[axis]
+        low, high = box[2 * axis], box[2 * axis + 1]
+        if length == 0:
+            if not low < start[axis] < high:
+                return False
+            continue
+        ends = sorted(((low - start[axis]) / length, (high - start[axis]) / length))
+        first, last = max(first, ends[0]), min(last, ends[1])
+    return first < last

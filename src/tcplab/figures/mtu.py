@@ -10,7 +10,8 @@ from tcplab.experiments.mtu import Mtu
 from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
-from tcplab.figures.style import SMALL, TEXT, Picture, count, drawing, ms, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import SMALL, TEXT, count, ms
 from tcplab.models import TCP_ON_ETHERNET, header_share
 from tcplab.tables import Table
 
@@ -24,7 +25,7 @@ _LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLU
 _FIRST_MS: Final = 0.01  # an earlier time has no place on the logarithmic axis
 
 
-@drawing()
+@old
 def mtu_sweep(result: Mtu) -> Picture:
     """Throughput and CPU time against the MTU, with and without offload."""
     figure = style.new_figure()
@@ -80,7 +81,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
     axes.grid()
 
 
-@drawing()
+@old
 def headers(result: Mtu) -> Picture:
     """The share of an Ethernet's rate that is data, by size of segment: derived and measured."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
@@ -126,7 +127,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
         axes.annotate(words, (size, percent), (0, -16), fontsize=TEXT, **below)
 
 
-@drawing()
+@old
 def path_mtu(result: PathMtu) -> Picture:
     """Each segment that left, when, and whether it fitted the path: one lane per case."""
     figure, axes = style.new_axes((0.185, 0.2, 0.79, 0.62), grid="x")

@@ -9,7 +9,8 @@ from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import SMALL, TEXT, Line, Picture, Style, count, drawing, look_of, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import SMALL, TEXT, Line, Style, count, look_of
 from tcplab.models.copies import STAGES
 from tcplab.tables import Table
 
@@ -38,7 +39,7 @@ _BOX_HEIGHT: Final = 0.24
 # ---- the rates -----------------------------------------------------------------------------------
 
 
-@drawing()
+@old
 def pipe_rates(result: Pipes) -> Picture:
     """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
@@ -105,7 +106,7 @@ def _rates_finding(measured: Sequence[Chain]) -> str:
 # ---- the CPUs ------------------------------------------------------------------------------------
 
 
-@drawing()
+@old
 def pipe_cpus(result: Pipes) -> Picture:
     """One bar per variant within one machine: the share of a CPU that each of its programs had."""
     measured = some(
@@ -158,7 +159,7 @@ def _programs(chain: Chain) -> list[str]:
 # ---- the copies ----------------------------------------------------------------------------------
 
 
-@drawing()
+@old
 def copy_path(result: Pipes, key: str) -> Picture:
     """The path of a byte with each of its copies, and the rates of all variants as bars.
 

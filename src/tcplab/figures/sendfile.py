@@ -12,7 +12,8 @@ from tcplab.experiments.sendfile.transfers import Plan
 from tcplab.experiments.sendfile.wire import published_s
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import Picture, Style, drawing, look_of, some
+from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.style import Style, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ _HEADER: Final = Style(style.VERMILION, "xx", "header")
 _FILE: Final = Style(style.BLUE, "", "file")
 
 
-@drawing()
+@old
 def file_seconds(result: SendFiles) -> Picture:
     """The published variants: seconds beside the published ones, and the sender's CPU time."""
     three = some(
@@ -79,7 +80,7 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
     axes.text(x, seconds / 2, words, ha="center", va="center", bbox=style.ON_WHITE)
 
 
-@drawing()
+@old
 def file_methods(result: SendFiles) -> Picture:
     """Each variant with its largest file: the rate, and both ends' CPU time."""
     found = some(_measured(result), "nothing was measured")
@@ -118,7 +119,7 @@ def file_methods(result: SendFiles) -> Picture:
     return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
 
 
-@drawing()
+@old
 def header_segments(result: SendFiles) -> Picture:
     """The segments of a header and a file, side by side, the header's bytes marked."""
     found = some([each for each in _measured(result) if each.segments], "no segments were recorded")

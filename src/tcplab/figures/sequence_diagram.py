@@ -9,7 +9,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from tcplab.figures import style
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
+from tcplab.figures.picture import Picture, old
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
 from tcplab.timeline import Ack, Hold, Segment, Timeline
@@ -26,7 +27,7 @@ _ROW: Final = 0.037  # height of a line of small type
 _TOP: Final = 0.94  # y where the lines begin
 
 
-@drawing()
+@old
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tcplab.experiments import table
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
-from tcplab.figures.style import TEXT, Picture, Style, drawing, look_of
+from tcplab.figures.picture import Picture, old
+from tcplab.figures.style import TEXT, Style, look_of
 from tcplab.tables import digits
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ _RECEIVERS: Final = {
 }
 
 
-@drawing()
+@old
 def records(result: Records) -> Picture:
     """Records per second of each variant, on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "records", "receiver")
 
 
-@drawing()
+@old
 def quotes(result: Quotes) -> Picture:
     """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "quotes", "server")
@@ -100,7 +101,7 @@ def _mark_published(axes: Axes, per_s: float, y: float, height: float) -> None:
 _STALLED, _QUICK = Style(style.VERMILION, "///", ""), Style(style.GREY, "", "")
 
 
-@drawing()
+@old
 def write_matrix(result: WriteMatrix) -> Picture:
     """Write pattern by option and receiver: which combinations wait for a timer."""
     figure, axes = style.new_axes((0.16, 0.03, 0.83, 0.75))

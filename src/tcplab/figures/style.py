@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import io
-import os
-import threading
-from collections.abc import Iterator, Sized
-from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from tcplab.experiments.mode import mode
 from tcplab.models import Reason
-from tcplab.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-S = TypeVar("S", bound=Sized)
 
 # Okabe and Ito's palette, which people with any colour vision tell apart.
 BLACK: Final = "#000000"
@@ -35,6 +23,7 @@ VERMILION: Final = "#D55E00"
 PURPLE: Final = "#CC79A7"
 GREY: Final = "#6E6E6E"
 PALE: Final = "#E8E8E8"
+FAINT: Final = "#B0B0B0"
 
 #: Darker, for text: on white at least 4.5 times as dark, which a projector needs.
 _INK: Final = {
@@ -45,9 +34,10 @@ _INK: Final = {
     GREY: "#595959",
 }
 
-# As in tcplab.mplstyle: a projector's 1280 x 720, and type of three sizes.
-WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 100
-TITLE, TEXT, SMALL = 19, 15, 13
+#: Type of two sizes, as in tcplab.mplstyle; larger than SMALL is bold.
+TEXT, SMALL = 13, 12
+TITLE = 16
+WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 72
 
 #: Behind a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
 ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
@@ -70,10 +60,10 @@ class Line(NamedTuple):
     width: float
 
 
-SENT: Final = Line("-", BLUE, 3.0)
-SENT_AGAIN: Final = Line("-", BLACK, 3.0)
-REPLY: Final = Line("-.", GREEN, 2.4)
-ACK: Final = Line("--", VERMILION, 2.0)
+SENT: Final = Line("-", BLUE, 2.2)
+SENT_AGAIN: Final = Line("-", BLACK, 2.2)
+REPLY: Final = Line("-.", GREEN, 1.9)
+ACK: Final = Line("--", VERMILION, 1.7)
 
 #: A wait is known by colour, by hatch, and by its label.
 HOLD_STYLES: Final = {
@@ -92,92 +82,13 @@ HOLD_STYLES: Final = {
 }
 
 
-#: matplotlib's settings belong to the whole process. Drawing calls drawing: hence reentrant.
-_SETTINGS: Final = threading.RLock()
-_SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """The course's style sheet, whatever the user has set for figures of his own.
-
-    A context manager, and a decorator of functions that draw: ``@drawing()``.
-    """
-    from matplotlib import style
-
-    with _SETTINGS, style.context(["default", _SHEET]):
-        yield
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Picture:
-    """A figure with its finding above it, its alternative text, and its numbers as a table.
-
-    The last expression of a notebook cell shows it once, with its alternative text.
-    """
-
-    figure: Figure  #: unknown to pyplot
-    title: str
-    alt: str  #: for a reader who cannot see the figure: a sentence or two, with numbers
-    table: Table
-
-    def __post_init__(self) -> None:
-        with drawing():
-            _write_title(self.figure, self.title)
-
-    def png(self, dpi: int = DPI) -> bytes:
-        """The figure as a PNG file of 12.8 x 7.2 inches."""
-        data = io.BytesIO()
-        self._write(data, "png", dpi)
-        return data.getvalue()
-
-    def save(self, path: str | os.PathLike[str], *, dpi: int = DPI) -> None:
-        """Writes the figure in the format that the file's name says (png, svg, pdf)."""
-        self._write(path, Path(path).suffix[1:].lower(), dpi)
-
-    def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, dpi: int) -> None:
-        # Without a date, equal figures are equal files.
-        metadata = {
-            "png": {"Description": self.alt},
-            "svg": {"Date": None, "Title": self.title, "Description": self.alt},
-            "pdf": {"CreationDate": None, "Title": self.title, "Subject": self.alt},
-        }
-        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if kind == "png" else {}
-        with drawing():
-            self.figure.savefig(
-                target, format=kind or None, dpi=dpi, metadata=metadata.get(kind), **options
-            )
-
-    def html(self) -> str:
-        """The figure as an HTML image with its alternative text."""
-        data = base64.b64encode(self.png()).decode()
-        alt = escape(self.alt, quote=True)
-        return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
-
-    def _repr_mimebundle_(self, **_options: Any) -> dict[str, str]:
-        return {"text/html": self.html(), "text/plain": f"{self.title}. {self.alt}"}
-
-
-def some(items: S, missing: str = "there is nothing to draw") -> S:
-    """The items of a figure.
-
-    Raises:
-        ValueError: there is none; the message is what is missing, or how to get it.
-    """
-    if not len(items):
-        raise ValueError(missing)
-    return items
-
-
 def new_figure() -> Figure:
-    """An empty figure for a projector; drawn without pyplot, so in any thread."""
+    """To be replaced by canvas.new_figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure()
+    figure = Figure(figsize=(12.8, 7.2))
     FigureCanvasAgg(figure)
-    if mode() == "recorded":
-        figure.text(0.995, 0.005, "recorded, not measured now", ha="right")
     return figure
 
 
@@ -185,25 +96,12 @@ def new_axes(
     box: tuple[float, float, float, float] = (0.085, 0.115, 0.895, 0.735),
     grid: Literal["both", "x", "y"] | None = None,
 ) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes, whose box is left, bottom, width, height in parts of it."""
+    """To be replaced by canvas.new_axes."""
     figure = new_figure()
     axes = figure.add_axes(box)
     if grid:
         axes.grid(axis=grid)
     return figure, axes
-
-
-def _write_title(figure: Figure, text: str) -> None:
-    """The finding, above the figure, in at most two lines."""
-    import re
-    import textwrap
-
-    # A number and its unit stay on one line.
-    text = re.sub(r"(\d) (?=[a-zµA-Z])", "\\1\N{NO-BREAK SPACE}", text)
-    sizes = ((TITLE, 80), (17, 90), (TEXT, 102), (SMALL, 118))
-    wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in sizes]
-    size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
-    figure.text(0.012, 0.985, "\n".join(lines), fontsize=size, fontweight="bold", va="top")
 
 
 def ink(colour: str) -> str:
@@ -213,13 +111,13 @@ def ink(colour: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
-    """Width of a line of text, in pixels of a figure from new_figure."""
+    """Width of a line of text, in units of a drawing."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     width, _height, _descent = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) * DPI / 72
+    return float(width)
 
 
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
@@ -241,20 +139,36 @@ def look_of(style: Style, opacity: float = 0.3) -> dict[str, Any]:
         "facecolor": to_rgba(style.colour, opacity),
         "edgecolor": style.colour,
         "hatch": style.hatch,
-        "linewidth": 1.8,
+        "linewidth": 1.3,
     }
 
 
-def fill(axes: Axes, style: Style, x: float, y: float, width: float, height: float) -> None:
+def fill(
+    axes: Axes,
+    style: Style,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    gid: str | None = None,
+) -> None:
     """A bar in a style, so pale that a label can be read on it."""
     from matplotlib.patches import Rectangle
 
-    axes.add_patch(Rectangle((x, y), width, height, zorder=2, **look_of(style, 0.16)))
+    axes.add_patch(Rectangle((x, y), width, height, zorder=2, gid=gid, **look_of(style, 0.16)))
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], look: Line) -> None:
+def arrow(
+    axes: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    look: Line,
+    *,
+    gid: str | None = None,
+) -> None:
     """An arrow from start to end, in the coordinates of the axes."""
-    axes.annotate(
+    drawn = axes.annotate(
         "",
         xy=end,
         xytext=start,
@@ -265,10 +179,12 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], look
             "lw": look.width,
             "shrinkA": 0,
             "shrinkB": 0,
-            "mutation_scale": 16 if look.width > 1 else 7,
+            "mutation_scale": 12 if look.width > 1 else 6,
         },
         zorder=3,
     )
+    if drawn.arrow_patch is not None:
+        drawn.arrow_patch.set_gid(gid)
 
 
 def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None:

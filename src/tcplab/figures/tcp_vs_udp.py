@@ -11,7 +11,8 @@ from tcplab.experiments.udp_batching import Batching
 from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 from tcplab.figures import style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.style import Picture, Style, drawing, look_of
+from tcplab.figures.picture import Picture, old
+from tcplab.figures.style import Style, look_of
 from tcplab.tables import Column, Table, digits
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 }
 
 
-@drawing()
+@old
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     """The published MB/s and ours, one line per row, on a logarithmic axis."""
     figure = style.new_figure()
@@ -135,7 +136,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
     axes.grid(axis="x")
 
 
-@drawing()
+@old
 def receive_buffers(result: ReceiveBuffers) -> Picture:
     """The datagrams that were lost with each size of the receive buffer."""
     buffers = result.variants
@@ -188,7 +189,7 @@ def _bytes(number: int) -> str:
     return f"{number / 1024:.3g} KiB" if number >= 1024 else f"{number} bytes"
 
 
-@drawing()
+@old
 def batching(result: Batching) -> Picture:
     """The MB/s that arrived, by how much one system call hands over."""
     rows = result.rows()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.figures import style
 from tcplab.figures.bars import named_once
+from tcplab.figures.picture import Picture, old, some
 from tcplab.figures.sequence_diagram import AXES, LEFT, RIGHT, Diagram
-from tcplab.figures.style import TEXT, Line, Picture, Style, drawing, look_of, some
+from tcplab.figures.style import TEXT, Line, Style, look_of
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
 
@@ -32,7 +33,7 @@ _SCAPY: Final = Style(style.ORANGE, "///", "scapy has")
 _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 
-@drawing()
+@old
 def handshake(tour: Connection) -> Picture:
     """Every packet of a connection as an arrow between client and server, time downwards."""
     packets = some(_packets(tour), "the recording has no packets to draw")
@@ -122,7 +123,7 @@ def _words(row: Any) -> tuple[str, str]:
 # ---- the packets that scapy misses ---------------------------------------------------------------
 
 
-@drawing()
+@old
 def capture_loss(result: CaptureLoss) -> Picture:
     """The share of packets that scapy and the recorder have, at each rate."""
     rows = result.rows()

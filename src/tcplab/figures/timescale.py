@@ -16,9 +16,11 @@ from typing import Final
 #: The axis is broken only if all busy moments together become so short a part of the whole; with
 #: as few breaks as that takes. A further break has to make them shorter by half.
 BUSY_SHARE: Final = 0.1
+#: Arrows that cross so large a part of the whole can be told apart without a break.
+TRAVEL_SHARE: Final = 0.03
 #: Share of the width that quiet times get together, if there are any.
 QUIET_SHARE: Final = 0.42
-MAX_CUTS: Final = 4
+MAX_CUTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,17 @@ class TimeScale:
 
     Args:
         times_ns: of everything that happens; at least one.
+        travel_ns: how long a segment is on its way; 0 if nothing travels.
     """
 
-    def __init__(self, times_ns: Iterable[int]) -> None:
+    def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
         times = sorted(set(times_ns))
         if not times:
             raise ValueError("nothing happens in this figure: no event was recorded")
         self.start_ns, self.end_ns = times[0], times[-1]
-        self.parts = _layout(_bursts(times))
+        slanted = travel_ns >= TRAVEL_SHARE * (self.end_ns - self.start_ns)
+        is_even = slanted and travel_ns > 0
+        self.parts = _layout([(times[0], times[-1])] if is_even else _bursts(times))
         self._starts = [part.start_ns for part in self.parts]
 
     @property

@@ -70,13 +70,15 @@ def picture(
     data: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
 ) -> Picture:
     """The model's lines of a :func:`chart` and a run's points, as panel.js draws them."""
-    from tcplab.figures import Picture, style
+    from tcplab.figures import Picture, canvas, style
+    from tcplab.figures.picture import drawn
 
-    with style.drawing():
-        figure, axes = style.new_axes(grid="both")
+    @drawn
+    def draw() -> Picture:
+        figure, axes = canvas.new_axes(grid="both")
         for line in data["lines"]:
-            axes.plot(*zip(*line["points"], strict=True), "k--", lw=2.4, label=line["label"])
-        axes.plot(*zip(*points, strict=True), "o-", ms=9, lw=2, color=style.BLUE, label="measured")
+            axes.plot(*zip(*line["points"], strict=True), "k--", label=line["label"])
+        axes.plot(*zip(*points, strict=True), "o-", color=style.BLUE, label="measured")
         x, y = data["x"], data["y"]
         axes.set_xscale(x["scale"])
         axes.set_xlim(x["low"], x["high"])
@@ -84,9 +86,11 @@ def picture(
         axes.set_xlabel(x["label"])
         axes.set_ylabel(y["label"])
         for number, mark in enumerate(data["marks"]):
-            axes.axvline(mark["x"], color=style.GREY, ls=":", lw=2)
+            axes.axvline(mark["x"], color=style.GREY, ls=":")
             place = (mark["x"], y["low"] + (0.03 + 0.06 * number) * (y["high"] - y["low"]))
             axes.annotate(mark["label"], place)
         axes.legend(loc="upper left")
-    measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
-    return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)
+        measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
+        return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)
+
+    return draw()

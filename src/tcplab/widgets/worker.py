@@ -159,16 +159,21 @@ class _Owner:
 def _warm_up() -> None:
     """Draws once, so that the first run is as quick as the next."""
     from tcplab.figures import Picture
-    from tcplab.figures.style import drawing, new_figure
+    from tcplab.figures.canvas import new_figure
+    from tcplab.figures.picture import drawn
     from tcplab.tables import Table
 
     import_early()
-    with drawing():
+    table = Table.of(["warm"], [[1]])
+
+    @drawn
+    def warm() -> Picture:
         figure = new_figure()
         for number, weight in enumerate(("normal", "bold")):  # finds the fonts
             figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
-    table = Table.of(["warm"], [[1]])
-    Shown.of("", None, Picture(figure, "", "", table), table, {})
+        return Picture(figure, "", "", table)
+
+    Shown.of("", None, warm(), table, {})
     gc.collect()
     gc.freeze()  # all that is here now stays, and need not be looked through again
 

@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tcplab.figures import style
-from tcplab.figures.labels import Labels
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Picture, Style, count, drawing, ms
+from tcplab.figures import canvas, style
+from tcplab.figures.labels import Labels, Place, Point, along, beside, height_of
+from tcplab.figures.picture import Picture, drawn
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms, text_width_px
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["timeline"]
 
 T = TypeVar("T")
 
-# Bottom and top of each lane, in units of the axes' height.
-_LANES: Final = {
-    "application": (0.795, 1.0),
-    "kernel": (0.56, 0.78),
-    "wire": (0.24, 0.545),
-    "peer": (0.0, 0.225),
-}
-_SUBTITLES: Final = {
-    "application": "calls write()",
-    "kernel": "queues, holds",
-    "wire": "segments",
-    "peer": "receives, ACKs",
-}
+
+class _Lane(NamedTuple):
+    """Its name, what it is about, and its heights."""
+
+    name: str
+    about: str
+    height: float
+    heading: float  #: above it, in a narrow drawing
+
+
+_GUTTER: Final = 98  # left of the lanes in a wide one
+_AXIS, _STRIP = 34, 18  # the time axis; the same to scale
 _DELAYED_ACK: Final = Style(style.ORANGE, "...", "ACK delayed")
-_SMALLEST: Final[dict[str, Any]] = {"fontsize": 12, "color": style.GREY}
-_LEFT, _WIDTH = 0.118, 0.872
+_UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
-_LINE_SPACING: Final = {1: 0.0, 2: 0.04, 3: 0.033}  # half of it, in a bar
+_SAME: Final = 4.0  # arrows so near look like one
 _MANY: Final = 4  # as many arrows alike in a row get one label
 _CROWD: Final = 60  # as many arrows are hair lines
-_MARK_GAP: Final = 0.012  # from the middle of a mark to its name
 
 
-@drawing()
+@drawn
 def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the events of some messages, lane by lane, on one time axis.
 
-    The axis is stretched where much happens and shortened where nothing does; the strip below shows
-    the same waits to scale.
+    The axis is linear, unless the segments' way through the wire could not be seen on it: then the
+    quiet times are shortened, two at most, and the strip below shows the waits to scale. In a page
+    it plays.
 
     Args:
         explained: by tcplab.timeline.explain.
@@ -63,91 +60,160 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
     """
     view = View.of(explained, first_message, messages)
-    figure = style.new_figure()
-    broken = view.scale.broken
-    bottom = 0.185 if broken else 0.12
-    axes = figure.add_axes((_LEFT, bottom, _WIDTH, 0.865 - bottom))
-    _Painter(axes, view).paint()
-    if broken:
-        _to_scale(figure.add_axes((_LEFT, 0.03, _WIDTH, 0.035)), view)
-    _footer(figure, view)
-    return Picture(figure, view.finding(), view.alt(), view.table())
+    is_narrow = canvas.is_narrow()
+    lanes = _lanes(view)
+    height = sum(each.height + each.heading for each in lanes)
+    height += _AXIS + _STRIP if view.scale.broken else _AXIS - 14
+    figure = canvas.new_figure(height)
+    wide, high = figure.get_size_inches() * canvas.POINTS
+    top = canvas.body()[1]
+    left = 4.0 if is_narrow else _GUTTER
+    width = wide - left - 6
+    at = (left / wide, top - height / high, width / wide, height / high)
+    axes = figure.add_axes(at)
+    axes.set(xlim=(0, width), ylim=(0, height))
+    axes.axis("off")
+    _Painter(axes, view, width, height).paint()
+    times = [
+        (left + each.left * width, left + each.right * width, *map(view.ms, _ends_of(each)))
+        for each in view.scale.parts
+    ]
+    words = view.finding(), view.alt()
+    return Picture(figure, *words, view.table(), view.note(), view.parts(), tuple(times))
+
+
+def _ends_of(part: Any) -> tuple[int, int]:
+    return part.start_ns, part.end_ns
+
+
+def _lanes(view: View) -> list[_Lane]:
+    """From top to bottom; the peer's is low where nothing is known of it."""
+    heading = 16.0 if canvas.is_narrow() else 0.0
+    peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
+    return [
+        _Lane("application", "calls write()", 50, heading),
+        _Lane("kernel", "queues, holds", 64, heading),
+        _Lane("wire", "segments", 96 if heading else 82, heading),
+        _Lane("peer", "receives", 4 if peer < 48 and heading else peer, heading),
+    ]
 
 
 class _Painter:
-    """Draws a view into axes whose coordinates run from 0 to 1."""
+    """Draws a view into axes whose unit is the drawing's."""
 
-    def __init__(self, axes: Axes, view: View) -> None:
+    def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
         self.axes = axes
         self.view = view
         self.timeline = view.timeline
-        self.labels = Labels(axes)
+        self.width = width
+        self.labels = Labels(axes, width)
         self._named: set[Style] = set()  # kinds of bars that have a label by now
+        self._later: list[Callable[[], Any]] = []  # labels, put when all arrows are drawn
+        self.top = self.bottom = height
+        #: Bottom and top of each lane.
+        self.lanes: dict[str, tuple[float, float]] = {}
+        for lane in _lanes(view):
+            top = self.bottom - lane.heading
+            self.bottom = top - lane.height
+            self.lanes[lane.name] = self.bottom + 3, top - 2
+
+    def x(self, time_ns: float) -> float:
+        """The position of a time."""
+        return self.view.x(time_ns) * self.width
 
     def paint(self) -> None:
         self._background()
+        self._time_axis()
         self._kernel()
         self._peer()
-        self._application()
         self._wire()
-        self._time_axis()
+        self._application()
+        for put in self._later:
+            put()
 
     def _background(self) -> None:
         axes = self.axes
-        axes.set(xlim=(0, 1), ylim=(0, 1))
-        axes.axis("off")
         for part in self.view.scale.parts:
             if not part.busy:
-                axes.axvspan(part.left, part.right, color=style.PALE, lw=0, alpha=0.8, zorder=0)
-        for name, (bottom, top) in _LANES.items():
-            axes.plot([-0.13, 1], [bottom - 0.0075] * 2, color="#B0B0B0", lw=1, clip_on=False)
+                left, right = part.left * self.width, part.right * self.width
+                look: dict[str, Any] = {"color": style.PALE, "lw": 0, "zorder": 0}
+                axes.fill_betweenx([self.bottom - _AXIS, self.top], left, right, **look)
+        for lane in _lanes(self.view):
+            bottom, top = self.lanes[lane.name]
+            edge = bottom - 3
+            if lane.heading:
+                axes.plot([0, self.width], [edge] * 2, color=style.FAINT, lw=1)
+                head = top + 2 + lane.heading / 2
+                axes.text(0, head, lane.name, va="center", fontweight="bold")
+                after = text_width_px(lane.name, SMALL, bold=True) + 6
+                axes.text(after, head, lane.about, va="center", color=style.ink(style.GREY))
+                continue
+            axes.plot(
+                [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
+            )
             middle = (bottom + top) / 2
-            axes.text(-0.012, middle + 0.018, name, ha="right", fontsize=TEXT, fontweight="bold")
-            axes.text(-0.012, middle - 0.035, _SUBTITLES[name], ha="right", **_SMALLEST)
+            axes.text(-8, middle + 1, lane.name, ha="right", fontweight="bold")
+            axes.text(-8, middle - 2, lane.about, ha="right", va="top", color=style.ink(style.GREY))
 
     # -- lanes --
 
     def _application(self) -> None:
-        bottom, top = _LANES["application"]
-        y = bottom + 0.042
-        for group in self.view.write_groups():
-            xs = [self.view.x(write.time_ns) for write in group]
-            self.axes.plot(xs, [y] * len(xs), "|", ms=24, mew=2.6, color=style.BLUE, zorder=4)
-            self.labels.put(_group_label(group), (xs[0] + xs[-1]) / 2, [top - 0.025], style.BLUE)
-        for mark in self.view.marks():
-            self._mark(mark, top - 0.085)
+        bottom, top = self.lanes["application"]
+        for number, group in enumerate(self.view.write_groups()):
+            xs = [self.x(write.time_ns) for write in group]
+            gid, y = f"writes-{number}", bottom + 11
+            self.axes.plot(
+                xs, [y] * len(xs), "|", ms=17, mew=2, color=style.BLUE, zorder=4, gid=gid
+            )
+            for x in xs:
+                self.labels.keep_free(x, y)
+            middle, name = (xs[0] + xs[-1]) / 2, _group_label(group)
+            places = [Place(middle, top - 9), *beside(xs[-1], [y]), *beside(xs[0], [y])]
+            self._label(name, places, style.BLUE, gid)
+        for number, mark in enumerate(self.view.marks()):
+            self._mark(mark, bottom + 11, [bottom + 11, top - 9], f"mark-{number}")
 
-    def _mark(self, mark: Mark, y: float) -> None:
-        x = self.view.x(mark.time_ns)
+    def _label(self, text: str, places: Sequence[Place], colour: str, gid: str) -> None:
+        """In a free place; what carries data gets one on an arrow rather than none."""
+
+        def put() -> None:
+            placed = self.labels.put(text, places, colour, gid=gid)
+            if not placed and gid.startswith("segment"):
+                self.labels.put(text, places, colour, gid=gid, on_lines=True)
+
+        self._later.append(put)
+
+    def _mark(self, mark: Mark, y: float, rows: Sequence[float], gid: str) -> None:
+        x = self.x(mark.time_ns)
         shape, colour = {"cork": (">", style.PURPLE), "uncork": ("<", style.PURPLE)}.get(
             mark.name, ("v", style.GREEN)
         )
-        self.axes.plot([x], [y], shape, ms=11, color=colour, zorder=5, clip_on=False)
+        self.axes.plot([x], [y], shape, ms=8, color=colour, zorder=5, clip_on=False, gid=gid)
+        self.labels.keep_free(x, y)
         name = {"reply": "reply read", "read": "read"}.get(mark.name, mark.name)
-        self.labels.beside(name, x, [y, y + 0.06], colour, gap=_MARK_GAP)
+        self._label(name, [*beside(x, rows, 8), Place(x, rows[-1])], colour, gid)
 
     def _kernel(self) -> None:
-        bottom, top = _LANES["kernel"]
+        bottom, top = self.lanes["kernel"]
         waits = self.view.waits()
         for hold in self.view.merged_holds():
             if hold.reason is Reason.APPLICATION_IDLE:
-                self._idle(hold, waits, bottom + 0.05)
+                self._idle(hold, waits, bottom + 12)
         rows = side_by_side(waits)
-        height = (top - bottom - 0.03) / len(rows) if rows else 0.0
-        bars = [
-            (hold, top - 0.015 - (i + 1) * height) for i, row in enumerate(rows) for hold in row
-        ]
+        height = (top - bottom - 4) / len(rows) if rows else 0.0
+        bars = [(hold, top - 2 - (i + 1) * height) for i, row in enumerate(rows) for hold in row]
+        names = {id(hold): f"hold-{i}" for i, hold in enumerate(waits)}
         # The longest first, for it has the first claim to a label.
         for hold, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
-            self._hold(hold, low, height - 0.008)
+            self._hold(hold, low, height - 3, names[id(hold)])
 
     def _ends(self, hold: Hold) -> tuple[float, float]:
-        return max(self.view.x(hold.start_ns), 0.0), min(self.view.x(hold.end_ns), 1.0)
+        return max(self.x(hold.start_ns), 0.0), min(self.x(hold.end_ns), self.width)
 
-    def _hold(self, hold: Hold, bottom: float, height: float) -> None:
+    def _hold(self, hold: Hold, bottom: float, height: float, gid: str) -> None:
         look = HOLD_STYLES[hold.reason]
         left, right = self._ends(hold)
-        style.fill(self.axes, look, left, bottom, max(right - left, 0.003), height)
+        style.fill(self.axes, look, left, bottom, max(right - left, 2), height, gid=gid)
         waiting = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
         who, how_long = f"{waiting}{look.name}", ms(hold.duration_ms)
         whole = f"{who} {how_long}"
@@ -162,9 +228,10 @@ class _Painter:
         if look in self._named:  # then the hatch says what it is
             choices.append(((how_long, SMALL),))
         middle = bottom + height / 2
-        labelled = self._inside(choices, (left, right), middle, height)
+        labelled = self._inside(choices, (left, right), middle, height, gid)
         if not labelled and look not in self._named:
-            labelled = self.labels.beside(whole, right, [middle, bottom], "black")
+            places = [*beside(right, [middle]), *beside(left, [middle])]
+            labelled = self.labels.put(whole, places[::3], "black", gid=gid)
         if labelled:
             self._named.add(look)
 
@@ -174,19 +241,21 @@ class _Painter:
         ends: tuple[float, float],
         y: float,
         height: float,
+        gid: str,
     ) -> bool:
         """Writes the first of the choices, each of some lines, that has room in a bar."""
-        x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 0.01
+        x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 6
         for lines in choices:
-            if max(self.labels.width(text, size, bold=size > SMALL) for text, size in lines) > room:
+            if max(text_width_px(text, size, bold=size > SMALL) for text, size in lines) > room:
                 continue
-            if height < 0.06 * len(lines):
+            step = height_of(SMALL) + 2
+            if height < step * len(lines):
                 continue
             placed = [
-                (text, y + _LINE_SPACING[len(lines)] * (len(lines) - 1 - 2 * i), size)
+                (text, y + step * ((len(lines) - 1) / 2 - i), size)
                 for i, (text, size) in enumerate(lines)
             ]
-            if self.labels.on_bar(placed, x):
+            if self.labels.on_bar(placed, x, gid):
                 return True
         return False
 
@@ -201,51 +270,76 @@ class _Painter:
             left = max(left, bar[1])
 
     def _nothing_to_send(self, left: float, right: float, y: float) -> None:
-        self.axes.plot([left, right], [y, y], ls=":", lw=2, color=style.GREY, zorder=2)
+        self.axes.plot([left, right], [y, y], ls=":", lw=1.6, color=style.GREY, zorder=2)
         text = HOLD_STYLES[Reason.APPLICATION_IDLE].name
-        if self.labels.width(text, SMALL) < right - left:
-            self.labels.put(text, (left + right) / 2, [y + 0.035], style.GREY, size=SMALL)
+        if text_width_px(text, SMALL) < right - left:
+            place = Place((left + right) / 2, y + 10)
+            self._later.append(lambda: self.labels.put(text, [place], style.GREY))
+
+    # -- the wire --
 
     def _wire(self) -> None:
-        bottom, top = _LANES["wire"]
+        bottom, top = self.lanes["wire"]
         self._queue(bottom, top)
-        rows = [top - 0.035, top - 0.085]
+        step = height_of()
+        rows = [top - 8 - i * step for i in range(int((top - bottom) / step))]
         kind = lambda each: (each.payload_bytes, each.message, each.reason)  # noqa: E731
+        names = self._segment_names()
         for segments in _runs(self.timeline.segments, kind):
             for segment in segments:
                 ends = (segment.time_ns, top), (self.view.arrival_ns(segment), bottom)
                 again = segment.reason is Reason.RETRANSMISSION
                 look = style.SENT_AGAIN if again else style.SENT
-                name = f"{segment.payload_bytes} B again" if again else f"{segment.payload_bytes} B"
                 if self.view.is_lost(segment):
                     ends = self._lost(ends)
-                self._arrow(*ends, *self._thinned(look, name, len(segments)), rows)
+                gid = f"segment-{segment.number}"
+                name = names.get(segment.number, "")
+                self._arrow(ends, *self._thinned(look, name, len(segments)), rows, gid)
             self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
-        rows = [bottom + 0.03, bottom + 0.08, bottom + 0.13]
+        rows = rows[::-1]
+        numbers = {id(each): i for i, each in enumerate(self.timeline.acks)}
         for acks in _runs(self.timeline.acks, lambda each: each.payload_bytes):
             size = acks[0].payload_bytes
             name, look = (f"{size} B + ACK", style.REPLY) if size else ("ACK", style.ACK)
             for ack in acks:
                 ends = (self.view.departure_ns(ack), bottom), (ack.time_ns, top)
-                self._arrow(*ends, *self._thinned(look, name, len(acks)), rows)
+                gid = f"ack-{numbers[id(ack)]}"
+                self._arrow(ends, *self._thinned(look, name, len(acks)), rows, gid)
             self._many(acks, name, look)
+
+    def _segment_names(self) -> dict[int, str]:
+        """By the number of a segment: those that the eye cannot tell apart have one name."""
+        names: dict[int, str] = {}
+        first, last_x = 0, 0.0
+        for each in self.timeline.segments:
+            x = self.x(each.time_ns)
+            size = f"{each.payload_bytes}"
+            if each.reason is Reason.RETRANSMISSION:
+                names[each.number] = f"{size} B again"
+            elif first in names and x - last_x < _SAME and names[first].count("+") < _MANY - 2:
+                names[first] = f"{names[first][:-2]} + {size} B"
+            else:
+                first, names[each.number] = each.number, f"{size} B"
+            last_x = x
+        return names
 
     def _queue(self, bottom: float, top: float) -> None:
         """Where segments waited in the wire: a band behind their arrows."""
-        for hold in self.view.merged_holds():
+        for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue
-            look = HOLD_STYLES[hold.reason]
+            look, gid = HOLD_STYLES[hold.reason], f"queue-{number}"
             left, right = self._ends(hold)
-            height = 0.05
-            style.fill(self.axes, look, left, top - height - 0.008, right - left, height)
+            style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
             known = hold.reason is Reason.RATE_LIMITED
             what = look.name if known else "late in the wire"
             text = f"{what} up to {ms(self._longest_queue(hold))}"
-            middle = top - height / 2 - 0.008
-            inside = self.labels.width(text) < right - left
-            if not (inside and self.labels.on_bar([(text, middle, SMALL)], (left + right) / 2)):
-                self.labels.put(text, right, [bottom + 0.03], "black", size=SMALL, box=True)
+            inside = text_width_px(text, SMALL) < right - left
+            if not (
+                inside and self.labels.on_bar([(text, top - 9, SMALL)], (left + right) / 2, gid)
+            ):
+                place = Place(right, bottom + 8)
+                self.labels.put(text, [place], "black", on_lines=True, gid=gid)
 
     def _longest_queue(self, hold: Hold) -> float:
         times = range(hold.start_ns, hold.end_ns)
@@ -256,115 +350,147 @@ class _Painter:
         """The arrow of a segment that did not arrive ends half-way, with a cross."""
         (start_ns, start), (end_ns, end) = ends
         halfway = (start_ns + end_ns) // 2, (start + end) / 2
-        x = self.view.x(start_ns) + (self.view.x(end_ns) - self.view.x(start_ns)) / 2
-        self.axes.plot([x], [halfway[1]], "x", ms=16, mew=4, color=style.BLACK, zorder=7)
-        self.labels.beside("lost", x + 0.008, [halfway[1]], style.BLACK)
+        x = self.x(start_ns) + (self.x(end_ns) - self.x(start_ns)) / 2
+        self.axes.plot([x], [halfway[1]], "x", ms=11, mew=3, color=style.BLACK, zorder=7)
+        self.labels.keep_free(x, halfway[1], 7)
+        places = list(beside(x, [halfway[1]], 10))
+        self._later.append(lambda: self.labels.put("lost", places, style.BLACK))
         return ends[0], (halfway[0], halfway[1])
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
         """Arrows alike in a row are thin, and have one label together."""
         if many < _MANY:
             return look, name
-        return look._replace(width=1.4 if many < _CROWD else 0.6), ""
+        return look._replace(width=1.2 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
         """One label for many arrows alike."""
         if len(run) < _MANY:
             return
-        bottom, top = _LANES["wire"]
-        ends = [time_ns for each in (run[0], run[-1]) for time_ns in self._both_ends(each)]
-        x = statistics.mean(map(self.view.x, ends))
-        rows = [(bottom + top) / 2 + shift for shift in (0.0, 0.06, -0.06, 0.11, -0.11)]
-        self.labels.put(f"{len(run)} × {name}", x, rows, look.colour, size=TEXT, box=True)
+        bottom, top = self.lanes["wire"]
+        ends = [self.x(time_ns) for each in (run[0], run[-1]) for time_ns in self._both_ends(each)]
+        middle, step = (bottom + top) / 2, height_of(TEXT) + 2
+        places = [Place(sum(ends) / len(ends), middle + i * step) for i in (0, 1, -1, 2, -2)]
+        text, colour = f"{len(run)} × {name}", look.colour
+        self._later.append(lambda: self.labels.put(text, places, colour, size=TEXT, on_lines=True))
 
     def _both_ends(self, each: Segment | Ack) -> tuple[int, int]:
         if isinstance(each, Segment):
             return each.time_ns, self.view.arrival_ns(each)
         return self.view.departure_ns(each), each.time_ns
 
-    def _arrow(
-        self,
-        start: tuple[int, float],
-        end: tuple[int, float],
-        look: Line,
-        name: str,
-        rows: Sequence[float],
-    ) -> None:
-        x0, x1 = self.view.x(start[0]), self.view.x(end[0])
-        style.arrow(self.axes, (x0, start[1]), (x1, end[1]), look)
+    def _arrow(self, ends: _Ends, look: Line, name: str, rows: Sequence[float], gid: str) -> None:
+        start, end = ((self.x(time_ns), y) for time_ns, y in ends)
+        style.arrow(self.axes, start, end, look, gid=gid)
+        self.labels.keep_clear(start, end)
         if name:
-            share = (rows[0] - start[1]) / (end[1] - start[1])
-            self.labels.beside(name, x0 + share * (x1 - x0), rows, look.colour)
+            low, high = sorted((start[1], end[1]))
+            places = list(along(start, end, [y for y in rows if low < y < high]))
+            self._label(name, places, look.colour, gid)
+
+    # -- the peer --
 
     def _peer(self) -> None:
-        bottom, top = _LANES["peer"]
-        for ack in self.timeline.acks:
-            if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-                self._delayed_ack(ack, bottom, top)
-        for marks in _runs(self.timeline.peer_marks, lambda each: (each.name, each.bytes)):
-            xs = [self.view.x(mark.time_ns) for mark in marks]
-            shape = "^" if marks[0].name == "read" else "s"
-            y = [bottom + 0.045] * len(xs)
-            self.axes.plot(xs, y, shape, ms=11, ls="", color=style.GREEN, zorder=5)
-            text = f"{marks[0].name} {marks[0].bytes} B"
-            rows = [bottom + 0.045, bottom + 0.1, bottom + 0.15]
-            if len(marks) < _MANY:
-                for x in xs:
-                    self.labels.beside(text, x, rows, style.GREEN, gap=_MARK_GAP)
+        bottom, top = self.lanes["peer"]
+        for number, ack in self.view.delayed_acks():
+            self._delayed_ack(ack, bottom + 15, top - 2, number)
+        y = bottom + 6
+        marks = list(enumerate(self.timeline.peer_marks))
+        for run in _runs(marks, lambda each: (each[1].name, each[1].bytes)):
+            points: list[Point] = []
+            for number, mark in run:
+                points.append((self.x(mark.time_ns), y))
+                shape, gid = "^" if mark.name == "read" else "s", f"peer-{number}"
+                self.axes.plot(*points[-1], shape, ms=8, color=style.GREEN, zorder=5, gid=gid)
+                self.labels.keep_free(*points[-1])
+            first, mark = run[0]
+            text = f"{mark.name} {mark.bytes} B"
+            if len(run) < _MANY:
+                for (number, _mark), point in zip(run, points, strict=True):
+                    places = list(beside(point[0], [y, y + 15, y + 30], 8))
+                    self._label(text, places, style.GREEN, f"peer-{number}")
             else:
-                self.labels.put(f"{len(marks)} × {text}", sum(xs) / len(xs), rows[1:], style.GREEN)
+                middle = (points[0][0] + points[-1][0]) / 2
+                places = [Place(middle, y + 15), Place(middle, y + 30)]
+                self._label(f"{len(run)} × {text}", places, style.GREEN, f"peer-{first}")
 
-    def _delayed_ack(self, ack: Ack, bottom: float, top: float) -> None:
+    def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
+        """A bar where the peer waits with an ACK, pale and without words if nobody waits for it."""
         assert ack.delay_ms is not None
-        left_ns = self.view.departure_ns(ack)
-        left, right = self.view.x(left_ns - ack.delay_ms * 1e6), self.view.x(left_ns)
-        height = top - bottom - 0.09
-        style.fill(self.axes, _DELAYED_ACK, left, bottom + 0.08, right - left, height)
-        middle = bottom + 0.08 + height / 2
+        left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
+        left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
+        is_awaited = self.view.is_awaited(number)
+        look = _DELAYED_ACK if is_awaited else _UNAWAITED
+        style.fill(self.axes, look, left, bottom, right - left, top - bottom, gid=gid)
+        if not is_awaited:
+            return
         text = f"ACK delayed {ms(ack.delay_ms)}"
         choices = [((text, TEXT),), ((text, SMALL),)]
         if _DELAYED_ACK in self._named:  # then the hatch says what it is
             choices.append(((ms(ack.delay_ms), SMALL),))
-        labelled = self._inside(choices, (left, right), middle, height)
+        middle = (bottom + top) / 2
+        labelled = self._inside(choices, (left, right), middle, top - bottom, gid)
         if not labelled and _DELAYED_ACK not in self._named:
-            labelled = self.labels.put(
-                text, (left + right) / 2, [middle], "black", size=SMALL, box=True
-            )
+            place = Place((left + right) / 2, middle)
+            labelled = self.labels.put(text, [place], "black", on_lines=True, gid=gid)
         if labelled:
             self._named.add(_DELAYED_ACK)
 
     # -- the axis --
 
     def _time_axis(self) -> None:
-        for part in self.view.scale.parts:
-            if part.right - part.left < 0.035:
+        y, scale = self.bottom, self.view.scale
+        for part in scale.parts:
+            left, right = part.left * self.width, part.right * self.width
+            if part.busy or not scale.broken:
+                self._ticks(part, left, right)
                 continue
-            edge = 0.0 if part.busy else 0.02
-            for x, label in self.view.scale.ticks(part, room=0.062):
-                if not part.left + edge <= x <= part.right - edge:
-                    continue  # on a break, where it would seem to belong to the other scale
-                self.axes.plot([x, x], [-0.018, -0.0075], color="black", lw=1.2, clip_on=False)
-                self.labels.tick(label, x, -0.028)
-        if not self.view.scale.broken:
-            self.axes.text(0.5, -0.12, "time (ms)", ha="center", fontsize=TEXT)
-            return
-        for part in self.view.scale.parts[1:]:
-            for shift in (-0.003, 0.003):
-                ends = [part.left + shift - 0.003, part.left + shift + 0.003]
-                self.axes.plot(ends, [-0.026, 0.011], color="black", lw=1.6, clip_on=False)
-        for part in self.view.scale.parts:
-            # The scales differ, and the reader must know.
-            text = ms((part.end_ns - part.start_ns) / 1e6)
-            style.extent(self.axes, part.left + 0.001, part.right - 0.001, -0.1, style.GREY)
-            if self.labels.width(text, 12) < part.right - part.left + 0.01:
-                at = (part.left + part.right) / 2, -0.112
-                self.axes.text(*at, text, ha="center", va="top", **_SMALLEST)
-        self.axes.text(-0.03, -0.06, "time (ms)", ha="right")
-        self.axes.text(-0.03, -0.125, "scale", ha="right", **_SMALLEST)
+            how_long = ms((part.end_ns - part.start_ns) / 1e6)
+            for row, text in enumerate((how_long, "shortened")):
+                place = Place((left + right) / 2, y - 9 - row * 15)
+                self.labels.put(text, [place], style.GREY)
+            for x in (left, right):
+                for shift in (-3, 3):
+                    self.axes.plot(
+                        [x + shift - 2, x + shift + 2], [y - 5, y + 5], color="black", lw=1.2
+                    )
+        places = [Place(self.width, y - 25, "right"), Place(0, y - 25, "left")]
+        if canvas.is_narrow():
+            self.labels.put("time (ms)", places, "black")
+        else:
+            self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
+        if scale.broken:
+            self._to_scale(y - _AXIS - 4)
+
+    def _ticks(self, part: Any, left: float, right: float) -> None:
+        room = 46 / self.width
+        for share, label in self.view.scale.ticks(part, room):
+            x = share * self.width
+            half = text_width_px(label, SMALL) / 2
+            edges = [edge for edge in (left, right) if 0 < edge < self.width]
+            if any(abs(x - edge) < half + 8 for edge in edges):
+                continue
+            self.axes.plot([x, x], [self.bottom, self.bottom - 3], color="black", lw=1)
+            self.labels.put(label, [Place(x, self.bottom - 10)], "black")
+
+    def _to_scale(self, y: float) -> None:
+        """A thin bar in which a millisecond is a millisecond everywhere."""
+        scale, words = self.view.scale, "to scale"
+        left = text_width_px(words, SMALL) + 6 if canvas.is_narrow() else 0.0
+        self.axes.text(left - 6, y, words, ha="right", va="center")
+        length, width = max(scale.end_ns - scale.start_ns, 1), self.width - left
+        for hold in self.view.merged_holds():
+            if hold.reason is not Reason.APPLICATION_IDLE:
+                start = max(hold.start_ns - scale.start_ns, 0) / length
+                end = (min(hold.end_ns, scale.end_ns) - scale.start_ns) / length
+                at = left + start * width, y - 6, max(end - start, 0.0015) * width, 12
+                style.fill(self.axes, HOLD_STYLES[hold.reason], *at)
+        box = [left, left + width, left + width, left, left], [y - 6, y - 6, y + 6, y + 6, y - 6]
+        self.axes.plot(*box, color="black", lw=1, clip_on=False)
 
 
-def _runs(events: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
-    """Events of one kind that follow each other."""
+def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
+    """Events alike that follow each other."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
 
 
@@ -375,30 +501,3 @@ def _group_label(group: Sequence[Write]) -> str:
     if len(sizes) == 1:
         return f"{len(group)} × write {group[0].bytes} B"
     return f"{len(group)} writes, {sum(write.bytes for write in group)} B"
-
-
-def _to_scale(axes: Axes, view: View) -> None:
-    """One thin bar in which a millisecond is a millisecond everywhere."""
-    start, end = view.scale.start_ns, view.scale.end_ns
-    length = max(end - start, 1)
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set(xticks=[], yticks=[])
-    axes.spines[:].set_visible(True)
-    for hold in view.merged_holds():
-        if hold.reason is Reason.APPLICATION_IDLE:
-            continue
-        left = max(hold.start_ns - start, 0) / length
-        right = (min(hold.end_ns, end) - start) / length
-        style.fill(axes, HOLD_STYLES[hold.reason], left, 0, max(right - left, 0.0015), 1)
-    axes.text(-0.012, 0.5, "to scale", ha="right", va="center")
-
-
-def _footer(figure: Figure, view: View) -> None:
-    timeline = view.timeline
-    which = f"message {view.first}" + (f"–{view.last}" if view.last > view.first else "")
-    parts = [which, timeline.connection, f"MSS {timeline.mss_bytes}"]
-    if timeline.rtt_ms is not None:
-        parts.append(f"RTT {ms(timeline.rtt_ms)}")
-    if not view.seen_at_peer:
-        parts.append("times at the peer: estimates")
-    figure.text(0.99, 0.875, " · ".join(parts), ha="right", fontsize=11, color=style.GREY)

@@ -77,7 +77,12 @@ class View:
                 f"{len(times)} events are too many to draw (at most {MAX_EVENTS}); choose fewer"
                 " messages, or draw figures.time_sequence"
             )
-        return TimeScale(times)
+        return TimeScale(times, self._travel_ns())
+
+    def _travel_ns(self) -> float:
+        """The time that a segment of these is under way, in the median."""
+        ways = [self.arrival_ns(each) - each.time_ns for each in self.timeline.segments]
+        return statistics.median(ways) if ways else 0
 
     def _times(self) -> Iterator[int]:
         timeline = self.timeline
@@ -242,6 +247,70 @@ class View:
         if longest is not None and longest.evidence:
             text += f"; the longest wait: {longest.evidence}"
         return text + "."
+
+    def note(self) -> str:
+        """Message, connection and options: the same for all that is drawn."""
+        timeline = self.timeline
+        which = f"message {self.first}" + (f"–{self.last}" if self.last > self.first else "")
+        notes = [which, timeline.connection.replace("->", "→"), f"MSS {timeline.mss_bytes}"]
+        if timeline.rtt_ms is not None:
+            notes.append(f"RTT {ms(timeline.rtt_ms)}")
+        if not self.seen_at_peer:
+            notes.append("times at the peer: estimates")
+        return " · ".join(notes)
+
+    def delayed_acks(self) -> list[tuple[int, Ack]]:
+        """The ACKs that the peer kept back, and their indices in the timeline."""
+        late = Reason.ACK_DELAYED_BY_PEER
+        numbered = enumerate(self.timeline.acks)
+        return [(i, ack) for i, ack in numbered if ack.reason is late and ack.delay_ms is not None]
+
+    def is_awaited(self, ack: int) -> bool:
+        """A segment left when this ACK of the timeline's came."""
+        return any(each.released_by == ack for each in self.timeline.segments)
+
+    def parts(self) -> dict[str, str]:
+        """A sentence on each mark of the figure, its time and its reason, by the mark's name."""
+        said = {}
+        for number, group in enumerate(self.write_groups()):
+            until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
+            many = f"{len(group)} writes within {until}" if group[1:] else "a write"
+            size = count(sum(write.bytes for write in group), "byte")
+            said[f"writes-{number}"] = f"{self._at(group[0].time_ns)}: {many}, {size}"
+        for number, mark in enumerate(self.marks()):
+            said[f"mark-{number}"] = f"{self._at(mark.time_ns)}: {mark.name} in the application"
+        for number, hold in enumerate(self.waits()):
+            said[f"hold-{number}"] = self._wait(hold)
+        for number, hold in enumerate(self.merged_holds()):
+            if hold.where == "wire":
+                said[f"queue-{number}"] = self._wait(hold)
+        for segment, why in zip(self.timeline.segments, self.timeline.sentences(), strict=False):
+            said[f"segment-{segment.number}"] = f"{self._at(segment.time_ns)}: {why}"
+        for number, ack in enumerate(self.timeline.acks):
+            said[f"ack-{number}"] = f"{self._at(self.departure_ns(ack))}: {self._ack(ack)}"
+        for number, ack in self.delayed_acks():
+            nobody = "" if self.is_awaited(number) else "; no segment waits for it"
+            said[f"delay-{number}"] = f"The peer keeps back an {self._ack(ack)}{nobody}"
+        for number, mark in enumerate(self.timeline.peer_marks):
+            size = count(mark.bytes, "byte")
+            said[f"peer-{number}"] = f"{self._at(mark.time_ns)}: {mark.name} {size} at the peer"
+        return said
+
+    def _at(self, time_ns: int) -> str:
+        return f"{self.ms(time_ns):.3f} ms"
+
+    def _wait(self, hold: Hold) -> str:
+        size = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
+        why = hold.missing if hold.reason is Reason.UNKNOWN else hold.evidence
+        name = HOLD_STYLES[hold.reason].name
+        return f"{self._at(hold.start_ns)}: {size}{name} {ms(hold.duration_ms)}: {why}"
+
+    def _ack(self, ack: Ack) -> str:
+        what = f"{count(ack.payload_bytes, 'byte')} and ACK" if ack.payload_bytes else "ACK"
+        words = f"{what} of {count(ack.newly_acked_bytes, 'byte')}"
+        if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
+            words += f", {ms(ack.delay_ms)} late"
+        return f"{words}: {ack.evidence}" if ack.evidence else words
 
     # -- numbers --
 

@@ -167,7 +167,8 @@ def _table(stretches: Sequence[_Stretch]) -> Table:
 
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
-    from tcplab.figures import Picture, style
+    from tcplab.figures import Picture, canvas, style
+    from tcplab.figures.picture import drawn
 
     readings = list(chain.from_iterable(stretches))
     rates = [each.throughput_mbit for each in readings]
@@ -178,20 +179,26 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     )
     colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
     times = [each.t for each in readings]
-    with style.drawing():
-        figure = style.new_figure()
-        axes = figure.subplots(len(LANES), 1, sharex=True)
-        figure.subplots_adjust(left=0.08, right=0.98, top=0.86, bottom=0.09, hspace=0.45)
+
+    @drawn
+    def draw() -> Picture:
+        figure, axes = canvas.new_panels([1] * len(LANES), narrow_height=480, stacked=True)
         for lane, one, colour in zip(LANES, axes, colours, strict=True):
-            one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour, lw=2)
+            one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour)
             one.set_title(lane.label, fontsize=style.SMALL)
             one.set_ylim(bottom=0)
             one.grid()
             for stretch in stretches[1:]:
                 one.axvline(stretch[0].t, color=style.GREY, ls="--", lw=1.5)
-        axes[-1].set_xlabel("time (s); a dashed line is a change of the wire", fontsize=style.SMALL)
-    alt = f"Strip chart of {times[-1]:.1f} s: {finding}. {len(stretches) - 1} changes of the wire."
-    return Picture(figure, finding, alt, table)
+            if one is not axes[-1]:
+                one.sharex(axes[-1])
+            one.tick_params(labelbottom=one is axes[-1])
+        axes[-1].set_xlabel("time (s); dashed: a change of the wire")
+        alt = f"Strip chart of {times[-1]:.1f} s: {finding}."
+        alt += f" {len(stretches) - 1} changes of the wire."
+        return Picture(figure, finding, alt, table)
+
+    return draw()
 
 
 def _forecast(values: Values) -> float | None:

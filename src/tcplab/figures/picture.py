@@ -1,0 +1,168 @@
+"""A picture: a figure with its finding, its alternative text, and its numbers."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import textwrap
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from tcplab.experiments.mode import mode
+from tcplab.figures import canvas, page
+from tcplab.figures.canvas import NARROW, WIDE, drawing
+from tcplab.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=Sized)
+
+PNG_WIDTH: Final = 1280
+_RECORDED: Final = "recorded, not measured now"
+#: Sizes of a title, each with the number of characters that have room in a line.
+_TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
+_NOTE: Final = 9.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A figure with its finding above it, its alternative text, and its numbers as a table.
+
+    The last expression of a notebook cell shows it once, with its alternative text.
+    """
+
+    figure: Figure  #: unknown to pyplot; for a projector, with title and note
+    title: str
+    alt: str  #: for a reader who cannot see the figure: a sentence or two, with numbers
+    table: Table
+    note: str = ""  #: what is the same for all that is drawn, below the figure
+    #: What the marks in the figure say of themselves, by their gid.
+    parts: Mapping[str, str] = field(default_factory=dict)
+    #: For a figure that plays: stretches of its time axis (left, right, start and end in ms),
+    #: the places in units of the figure.
+    times: tuple[tuple[float, float, float, float], ...] = ()
+    #: Draws it for a narrow column.
+    narrow: Callable[[], Picture] | None = None
+
+    def png(self, width_px: int = PNG_WIDTH) -> bytes:
+        """The figure as a PNG file of 16 to 9."""
+        data = io.BytesIO()
+        self._write(data, "png", width_px)
+        return data.getvalue()
+
+    def save(self, path: str | os.PathLike[str], *, width_px: int = PNG_WIDTH) -> None:
+        """Writes the figure in the format that the file's name says (png, svg, pdf)."""
+        self._write(path, Path(path).suffix[1:].lower(), width_px)
+
+    def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, width_px: int) -> None:
+        # Without a date, equal figures are equal files.
+        metadata = {
+            "png": {"Description": self.alt},
+            "svg": {"Date": None, "Title": self.title, "Description": self.alt},
+            "pdf": {"CreationDate": None, "Title": self.title, "Subject": self.alt},
+        }
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if kind == "png" else {}
+        with drawing():
+            self.figure.savefig(
+                target,
+                format=kind or None,
+                dpi=width_px / self.figure.get_figwidth(),
+                metadata=metadata.get(kind),
+                **options,
+            )
+
+    def html(self) -> str:
+        """The figure for a page: drawings for two widths of its column, title, note, and script."""
+        return f"{self.markup()}<script>{page.script()}</script>"
+
+    def markup(self) -> str:
+        """The same without the script, for a page that has it (see figures.page.script)."""
+        cut = (WIDE.title, WIDE.note) if self.narrow else (57, 0)
+        wide = page.Drawing(self._svg(), self.parts, self.times, "w", *cut)
+        drawings = [wide]
+        if self.narrow is not None:
+            narrow = self.narrow()
+            svg = narrow._svg()
+            drawings.insert(0, page.Drawing(svg, narrow.parts, narrow.times, "n"))
+        return page.markup(drawings, self.title, self.alt, self._notes())
+
+    def _svg(self) -> str:
+        data = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with drawing():
+            self.figure.savefig(data, format="svg", metadata=nothing)
+        return data.getvalue()
+
+    def _notes(self) -> str:
+        notes = [self.note, _RECORDED if mode() == "recorded" else ""]
+        return " · ".join(filter(None, notes))
+
+    def _repr_mimebundle_(self, **_options: Any) -> dict[str, str]:
+        return {"text/html": self.html(), "text/plain": f"{self.title}. {self.alt}"}
+
+
+def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+    """Decorates a function that draws a picture: it is called for a wide column, and once more
+    for a narrow one when a page wants it.
+    """
+
+    def once(size: canvas.Size, *args: P.args, **kwargs: P.kwargs) -> Picture:
+        with drawing(size):
+            return draw(*args, **kwargs)
+
+    @functools.wraps(draw)
+    def both(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        if canvas.is_drawing():  # a picture may be another one's
+            return draw(*args, **kwargs)
+        picture = once(WIDE, *args, **kwargs)
+        with drawing(WIDE):
+            _write_title(picture.figure, picture.title)
+            _write_note(picture.figure, picture._notes())
+        return replace(picture, narrow=lambda: once(NARROW, *args, **kwargs))
+
+    return both
+
+
+def old(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+    """To be replaced by drawn."""
+
+    @functools.wraps(draw)
+    def one(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        with drawing(WIDE):
+            picture = draw(*args, **kwargs)
+            lines = textwrap.wrap(picture.title, 90)
+            picture.figure.text(0.01, 0.985, "\n".join(lines), fontsize=14, va="top")
+            return picture
+
+    return one
+
+
+def some(items: S, missing: str = "there is nothing to draw") -> S:
+    """The items of a figure.
+
+    Raises:
+        ValueError: there is none; the message is what is missing, or how to get it.
+    """
+    if not len(items):
+        raise ValueError(missing)
+    return items
+
+
+def _write_title(figure: Figure, text: str) -> None:
+    """The finding, above the figure."""
+    text = page.unbroken(text)
+    wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in _TITLES]
+    size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
+    at = 6 / WIDE.width, 1 - 4 / WIDE.height
+    look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "va": "top", "linespacing": 1.1}
+    figure.text(*at, "\n".join(lines[:3]), **look)
+
+
+def _write_note(figure: Figure, text: str) -> None:
+    at = 1 - 6 / WIDE.width, 3 / WIDE.height
+    figure.text(*at, text, ha="right", fontsize=_NOTE, color="#595959")
