@@ -14,11 +14,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab import explain, ready
+from tcplab import ready
 from tcplab.errors import TcplabError
 from tcplab.experiments import as_json, every, table
 from tcplab.experiments.command import add_options
 from tcplab.experiments.command import run as run_experiment
+from tcplab.explain import command as explain
 from tcplab.grading.command import add_commands as add_grading
 from tcplab.segments import command as segments
 from tcplab.segments.left_out import in_words as left_out_in_words
@@ -30,7 +31,7 @@ _EXAMPLES: Final = {
     "doctor": "--versions",
     "ready": "",
     "run": "small-writes",
-    "explain": "file capture.pcapng --log calls.log",
+    "explain": '--server "redis-server --protected-mode no" -- redis-cli -h server ping',
     "segments": "capture.pcapng --summary",
     "demo": "small-writes",
     "grade": "ps5 --jobs 4",
@@ -48,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no result is lost for a character
             stream.reconfigure(errors="replace")
+    words, command = explain.with_command(words)
     arguments = _parser(experiments=words[:1] == ["run"]).parse_args(words)
+    arguments.argv = command
     warnings.showwarning = _one_line_warning
     try:
         status = int(arguments.action(arguments))

@@ -39,6 +39,7 @@ from tcplab.programs.bulk import (
     tcp_transfer,
     udp_bulk,
 )
+from tcplab.programs.calls import Call, CallLog, SocketCalls, read_calls
 from tcplab.programs.chain import ChainProcess, ChainResult, pipe_chain
 from tcplab.programs.file import (
     CacheState,
@@ -68,6 +69,8 @@ from tcplab.programs.reports import Percentiles, SocketOptions, TcpInfo, Usage
 __all__ = [
     "AnyNetwork",
     "CacheState",
+    "Call",
+    "CallLog",
     "ChainProcess",
     "ChainResult",
     "Event",
@@ -86,6 +89,7 @@ __all__ = [
     "SinkOptions",
     "SmallWritesMode",
     "SmallWritesResult",
+    "SocketCalls",
     "SocketOptions",
     "TcpBulkResult",
     "TcpInfo",
@@ -100,6 +104,7 @@ __all__ = [
     "page_cache",
     "pipe_chain",
     "quotes",
+    "read_calls",
     "read_log",
     "records",
     "run_pair",

@@ -1,7 +1,7 @@
-"""`tcplab explain`: why each segment left when it did, of a live run or of recorded files.
+"""`tcplab explain`: any command, one of the course's programs, or recorded files, explained.
 
-For the command line: add_arguments declares the options, run does what they say. Live runs are
-recorded as experiments record theirs.
+For the command line: with_command takes a command from behind "--", add_arguments declares the
+options, run does what they say. The course's programs are recorded as experiments record theirs.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import argparse
 import dataclasses
 import inspect
 import json
+import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tcplab.checks import whole
 from tcplab.errors import LabError
 from tcplab.experiments.exchange import record_exchange
+from tcplab.explain import explain_command
+from tcplab.explain.answer import Explanation, explained
+from tcplab.explain.here import record_here
 from tcplab.lab import Lab
 from tcplab.programs import (
     Event,
@@ -37,7 +41,9 @@ from tcplab.timeline.sentences import missing_evidence, waiting
 if TYPE_CHECKING:
     from tcplab.figures import Picture
 
-SUMMARY: Final = "why each segment left when it did: of a live run, or of a capture and a log"
+SUMMARY: Final = "why a command takes as long as it does: tcplab explain [OPTION]... -- COMMAND"
+
+_COMMAND: Final = "any command, given behind --; the word `command` may be left out"
 
 _MODES: Final[Mapping[SmallWritesMode, str]] = {
     "default": "small messages in 15 writes each, as they come",
@@ -60,6 +66,20 @@ _MOST: Final = {
 # ---- the options ---------------------------------------------------------------------------------
 
 
+def with_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The command line without the command to explain, and that command.
+
+    `tcplab explain --rtt-ms 20 -- curl URL` is short for `tcplab explain command --rtt-ms 20` and
+    the words "curl URL".
+    """
+    if list(words[:1]) != ["explain"] or "--" not in words:
+        return list(words), []
+    at = list(words).index("--")
+    options = list(words[1:at])
+    named = options[:1] == ["command"]
+    return ["explain", *([] if named else ["command"]), *options], list(words[at + 1 :])
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tcplab explain`: a command of its own for each thing to explain."""
     kinds = parser.add_subparsers(
@@ -73,6 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.set_defaults(program=program)
         return command
 
+    _add_command(add("command", _COMMAND, None))
     for mode, summary in _MODES.items():
         command = add(mode, summary, small_writes)
         command.set_defaults(mode=mode)
@@ -93,6 +114,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests per send")
     _add_lab(command)
     _add_recorded(add("file", "a capture made beside the sender, and the sender's log", None))
+
+
+def _add_command(command: Any) -> None:
+    command.usage = "tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."
+    lab = command.add_argument_group("in a laboratory, client and server on two hosts")
+    lab.add_argument("--server", metavar="CMD", help="the server's command, as one word")
+    lab.add_argument("--rtt-ms", type=float, metavar="MS", help="round-trip time (default 0)")
+    lab.add_argument("--rate-mbit", type=float, metavar="R", help="rate in 10^6 bit/s")
+    lab.add_argument("--loss-percent", type=float, metavar="P", help="packets that are dropped")
+    here = command.add_argument_group("on this machine and its own network")
+    here.add_argument("--here", action="store_true", help="no laboratory, no --server")
+    here.add_argument("--interface", metavar="NAME", help="to capture on (default: to the world)")
+    text = "end the command after this time, and explain what there is (default 60)"
+    command.add_argument("--timeout-s", type=float, default=60.0, metavar="S", help=text)
+    text = "save the capture, each reason as a comment that Wireshark shows with its packet"
+    command.add_argument("--pcapng", metavar="FILE", help=text)
+    command.add_argument("--output", action="store_true", help="print what the command printed")
+    command.epilog = (
+        'The server\'s name is "server"; {server} and {port} in COMMAND become its address and the'
+        " port on which it listens. It has to listen on all addresses, not on localhost only."
+        ' Example: tcplab explain --server "python3 -m http.server 8000 -p HTTP/1.1" --'
+        " curl http://server:8000/"
+    )
 
 
 def _add_number(command: Any, option: str, default: int, meaning: str) -> None:
@@ -169,6 +213,8 @@ def run(arguments: argparse.Namespace) -> int:
         options = [option for option, (_name, its, _text) in _FIGURES.items() if its == part]
         if getattr(arguments, part) is not None and not wanted.keys() & options:
             raise ValueError(f"--{part} says which {what} {' and '.join(options)} draw: give one")
+    if arguments.what == "command":
+        return _run_command(arguments, wanted)
     name, timeline = find(arguments)
     # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
     pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
@@ -179,6 +225,55 @@ def run(arguments: argparse.Namespace) -> int:
     for picture, file in pictures:
         picture.save(file)
     return 0
+
+
+def _run_command(arguments: argparse.Namespace, wanted: Mapping[str, str]) -> int:
+    """The exit status is 0 if the command could be explained, however it ended."""
+    found = explain_arguments(arguments)
+    if arguments.output:
+        print(found.recorded.output, end="", file=sys.stderr)
+    if arguments.json:
+        print(found.as_json())
+    else:
+        for line in found.report().splitlines():
+            print("\n".join(_folded(line, 8)))
+    if arguments.pcapng:
+        found.save_pcapng(arguments.pcapng)
+    for option, file in wanted.items():
+        _draw(option, found.worst(), arguments).save(file)
+    return 0
+
+
+def explain_arguments(arguments: argparse.Namespace) -> Explanation:
+    """Runs and explains the command that the command line asks for.
+
+    Raises:
+        ValueError: there is no command, or options do not fit together.
+        LabError: no laboratory can be made here, or the server does not listen.
+    """
+    if not arguments.argv:
+        raise ValueError("no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...")
+    if not 0 < arguments.timeout_s <= 86_400:
+        raise ValueError(f"--timeout-s {arguments.timeout_s:g}: give more than 0, up to 86400")
+    lab = ("server", "rtt_ms", "rate_mbit", "loss_percent")
+    given = ["--" + name.replace("_", "-") for name in lab if getattr(arguments, name) is not None]
+    if arguments.here:
+        if given:
+            raise ValueError(f"{' and '.join(given)}: only in a laboratory, not with --here")
+        return explained(record_here(arguments.argv, arguments.interface, arguments.timeout_s))
+    if arguments.interface:
+        raise ValueError("--interface: only with --here")
+    loss = arguments.loss_percent or 0.0
+    if not 0 <= loss <= 100:
+        raise ValueError(f"--loss-percent {loss:g}: give 0 to 100")
+    return explain_command(
+        arguments.argv,
+        shlex.split(arguments.server) if arguments.server else None,
+        rtt_ms=arguments.rtt_ms or 0.0,
+        rate_mbit=arguments.rate_mbit,
+        loss=loss / 100,
+        timeout_s=arguments.timeout_s,
+    )
 
 
 def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:

@@ -1,0 +1,361 @@
+/* record.c - see record.h. */
+#define _GNU_SOURCE
+#include "record.h"
+
+#include "filter.h"
+#include "net.h"
+#include "target.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    LOG_BUFFER_BYTES = 1 << 20,
+    PROTOCOL_MPTCP = 262, /* falls back to TCP where the peer knows nothing else; Go asks for it */
+    INTRODUCED = 1 << 14,
+};
+
+static FILE *out;
+static int64_t most, calls, logged, stopped_total_ns;
+static int64_t began_ns; /* of the call that is looked at */
+static char lines[2 * PATH_MAX];
+static size_t used;
+/* Sockets whose line "socket" is written, by their cookie; one that was pushed out gets another. */
+static uint64_t introduced[INTRODUCED];
+
+void open_record(const char *path, int64_t limit) {
+    out = fopen(path, "we");
+    if (!out || setvbuf(out, NULL, _IOFBF, LOG_BUFFER_BYTES) != 0)
+        fail("%s", path);
+    most = limit;
+}
+
+/* ---- lines ---- */
+
+static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void add(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(lines + used, sizeof lines - used, format, args);
+    va_end(args);
+    if (length > 0 && used + (size_t)length < sizeof lines)
+        used += (size_t)length;
+}
+
+static void begin_line(const char *event, uint64_t cookie, pid_t pid) {
+    add("%lld %s %llu %d", (long long)began_ns, event, (unsigned long long)cookie, pid);
+}
+
+static void line(const char *event, pid_t pid, const char *word) {
+    begin_line(event, 0, pid);
+    add(" %s\n", word);
+}
+
+void write_down(bool goes_on, int64_t stopped_ns) {
+    stopped_total_ns += stopped_ns;
+    if (goes_on && used > 0 && fwrite(lines, used, 1, out) != 1)
+        fail("writing the log of calls");
+    logged += goes_on && used > 0;
+    calls += goes_on;
+    used = 0;
+}
+
+void flush_log(void) {
+    if (fflush(out) == EOF)
+        fail("writing the log of calls");
+}
+
+void log_exit(pid_t child, int status) {
+    fprintf(out, "%lld exit 0 %d %d\n", (long long)clock_ns(CLOCK_REALTIME), child, status);
+}
+
+void close_record(void) {
+    fprintf(out, "%lld end 0 0 %lld %lld %lld\n", (long long)clock_ns(CLOCK_REALTIME),
+            (long long)calls, (long long)logged, (long long)stopped_total_ns);
+    if (fclose(out) == EOF)
+        fail("writing the log of calls");
+}
+
+/* ---- sockets ---- */
+
+static int number(int fd, int level, int option) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, level, option, &value, &size) < 0 ? 0 : value;
+}
+
+static bool is_tcp(int fd) {
+    int protocol = number(fd, SOL_SOCKET, SO_PROTOCOL), family = number(fd, SOL_SOCKET, SO_DOMAIN);
+    return (family == AF_INET || family == AF_INET6) &&
+           (protocol == IPPROTO_TCP || protocol == PROTOCOL_MPTCP);
+}
+
+static uint64_t cookie_of(int fd) {
+    uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) < 0 ? 0 : cookie;
+}
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+static void add_address(const union address *address) {
+    char text[INET6_ADDRSTRLEN] = "?";
+    bool old = address->any.sa_family == AF_INET;
+    const void *number = &address->six.sin6_addr;
+    if (old)
+        number = &address->four.sin_addr;
+    inet_ntop(address->any.sa_family, number, text, sizeof text);
+    add(" %s %d", text, ntohs(old ? address->four.sin_port : address->six.sin6_port));
+}
+
+static void introduce(int fd, uint64_t cookie, pid_t pid) {
+    union address local = {0}, peer = {0};
+    socklen_t local_size = sizeof local, peer_size = sizeof peer;
+    char congestion[17] = "?";
+    socklen_t congestion_size = sizeof congestion - 1;
+    if (introduced[cookie % INTRODUCED] == cookie || getpeername(fd, &peer.any, &peer_size) < 0 ||
+        getsockname(fd, &local.any, &local_size) < 0)
+        return;
+    getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_size);
+    begin_line("socket", cookie, pid);
+    add_address(&local);
+    add_address(&peer);
+    add(" %d %d %d %d %d %s\n", number(fd, IPPROTO_TCP, TCP_NODELAY),
+        number(fd, IPPROTO_TCP, TCP_CORK), number(fd, SOL_SOCKET, SO_SNDBUF),
+        number(fd, SOL_SOCKET, SO_RCVBUF), number(fd, IPPROTO_TCP, TCP_MAXSEG), congestion);
+    introduced[cookie % INTRODUCED] = cookie;
+}
+
+/* States of TCP: include/net/tcp_states.h. */
+enum { TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+
+/* Handed to TCP is what was sent for the first time, and what was not sent yet. */
+static void add_state(int fd) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    int unread = 0;
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    if (ioctl(fd, SIOCINQ, &unread) < 0)
+        unread = 0;
+    /* TCP counts the peer's FIN like a byte, SIOCINQ does not. */
+    bool ended = info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK ||
+                 info.tcpi_state == TCP_CLOSING;
+    add(" %lld %lld %d %u %u %u %u %u %u %u %u %llu %llu %u %u %u\n",
+        (long long)(info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes),
+        (long long)info.tcpi_bytes_received - unread - ended, unread, info.tcpi_unacked,
+        info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh, info.tcpi_sacked, info.tcpi_lost,
+        info.tcpi_retrans, info.tcpi_notsent_bytes, info.tcpi_snd_wnd,
+        (unsigned long long)info.tcpi_sndbuf_limited, (unsigned long long)info.tcpi_rwnd_limited,
+        info.tcpi_rtt, info.tcpi_min_rtt, info.tcpi_total_retrans);
+}
+
+/* ---- what a call asks for ---- */
+
+static uint64_t vector_bytes(pid_t pid, uint64_t address, uint64_t count) {
+    struct iovec parts[64];
+    uint64_t total = 0;
+    while (count > 0) {
+        size_t some = count < 64 ? count : 64;
+        size_t got = copy_from(pid, address, parts, some * sizeof *parts) / sizeof *parts;
+        for (size_t i = 0; i < got; i++)
+            total += parts[i].iov_len;
+        if (got < some)
+            break;
+        address += got * sizeof *parts;
+        count -= got;
+    }
+    return total;
+}
+
+static uint64_t message_bytes(pid_t pid, uint64_t address) {
+    struct msghdr message;
+    if (copy_from(pid, address, &message, sizeof message) < sizeof message)
+        return 0;
+    return vector_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
+}
+
+static uint64_t bytes_asked(const struct watched_call *call, const struct seccomp_notif *notice) {
+    const __u64 *args = notice->data.args;
+    pid_t pid = (pid_t)notice->pid;
+    uint64_t total = 0;
+    switch (call->how) {
+    case NO_SIZE:
+        return 0;
+    case REGISTER:
+        return args[call->size];
+    case VECTOR:
+        return vector_bytes(pid, args[call->size], args[call->size + 1]);
+    case MESSAGE:
+        return message_bytes(pid, args[call->size]);
+    case MESSAGES:
+        for (uint64_t i = 0; i < args[2] && i < IOV_MAX; i++)
+            total += message_bytes(pid, args[call->size] + i * sizeof(struct mmsghdr));
+        return total;
+    }
+    return 0;
+}
+
+/* ---- the calls ---- */
+
+static const char *write_name(const struct watched_call *call, const __u64 *args) {
+    /* As the kernel's fs/splice.c: more data will come from the pipe. */
+    if (call->number == SYS_splice)
+        return args[5] & SPLICE_F_MORE ? "more" : "write";
+    unsigned long long flags = call->flags < 0 ? 0 : args[call->flags];
+    return flags & MSG_MORE ? "more" : flags & MSG_ZEROCOPY ? "zerocopy" : "write";
+}
+
+static const struct {
+    int level, option;
+    const char *name;
+} known_options[] = {
+    {IPPROTO_TCP, TCP_NODELAY, "nodelay"},
+    {IPPROTO_TCP, TCP_CORK, "cork"},
+    {IPPROTO_TCP, TCP_QUICKACK, "quickack"},
+    {IPPROTO_TCP, TCP_MAXSEG, "maxseg"},
+    {IPPROTO_TCP, TCP_NOTSENT_LOWAT, "notsent_lowat"},
+    {SOL_SOCKET, SO_SNDBUF, "sndbuf"},
+    {SOL_SOCKET, SO_RCVBUF, "rcvbuf"},
+    {SOL_SOCKET, SO_ZEROCOPY, "zerocopy"},
+};
+
+static void look_at_option(uint64_t cookie, const struct seccomp_notif *notice) {
+    const __u64 *args = notice->data.args;
+    for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++)
+        if ((int)args[1] == known_options[i].level && (int)args[2] == known_options[i].option) {
+            int value = 0;
+            copy_from((pid_t)notice->pid, args[3], &value, sizeof value);
+            begin_line("option", cookie, (pid_t)notice->pid);
+            add(" %s %d\n", known_options[i].name, value);
+        }
+}
+
+static void look_at_connect(uint64_t cookie, const struct seccomp_notif *notice) {
+    union address peer = {0};
+    size_t size = notice->data.args[2] < sizeof peer ? notice->data.args[2] : sizeof peer;
+    copy_from((pid_t)notice->pid, notice->data.args[1], &peer, size);
+    if (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6)
+        return;
+    begin_line("connect", cookie, (pid_t)notice->pid);
+    add_address(&peer);
+    add("\n");
+}
+
+static void look_at_listen(int fd, uint64_t cookie, pid_t pid) {
+    union address local = {0};
+    socklen_t size = sizeof local;
+    if (getsockname(fd, &local.any, &size) < 0)
+        return;
+    begin_line("listen", cookie, pid);
+    add_address(&local);
+    add("\n");
+    /* Who waits for it must not wait for the buffer too. */
+    fwrite(lines, used, 1, out);
+    used = 0;
+    flush_log();
+}
+
+/* A string of a task: page by page, for behind its last one there may be nothing. */
+static void copy_text(pid_t pid, uint64_t address, char *to, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), filled = 0;
+    while (filled < size - 1 && !memchr(to, '\0', filled)) {
+        size_t some = page - (address + filled) % page;
+        if (some > size - 1 - filled)
+            some = size - 1 - filled;
+        if (copy_from(pid, address + filled, to + filled, some) < some)
+            break;
+        filled += some;
+    }
+    to[filled] = '\0';
+}
+
+static void look_at_exec(const struct seccomp_notif *notice) {
+    char path[PATH_MAX] = "";
+    struct stat about = {0};
+    copy_text((pid_t)notice->pid, notice->data.args[0], path, sizeof path);
+    for (char *at = path; *at; at++)
+        if (*at == '\n')
+            *at = '?';
+    /* A shell tries each directory of PATH. */
+    if (path[0] == '/' && stat(path, &about) < 0)
+        return;
+    line("exec", (pid_t)notice->pid, path);
+    if (path[0] == '/' && (about.st_mode & (S_ISUID | S_ISGID)))
+        line("unseen", (pid_t)notice->pid, "setuid");
+}
+
+static void look_at_socket(const struct watched_call *call, int fd,
+                           const struct seccomp_notif *notice) {
+    pid_t pid = (pid_t)notice->pid;
+    uint64_t cookie = cookie_of(fd);
+    const char *name = call->kind == WRITES  ? write_name(call, notice->data.args)
+                       : call->kind == READS ? "read"
+                       : call->kind == SHUTS ? "shutdown"
+                                             : "close";
+    switch (call->kind) {
+    case ANSWERS:
+        begin_line("accept", cookie, pid);
+        add("\n");
+        return;
+    case CONNECTS:
+        look_at_connect(cookie, notice);
+        return;
+    case LISTENS:
+        look_at_listen(fd, cookie, pid);
+        return;
+    case SETS:
+        look_at_option(cookie, notice);
+        return;
+    default:
+        introduce(fd, cookie, pid);
+        if (introduced[cookie % INTRODUCED] != cookie)
+            return; /* it was never connected */
+        begin_line(name, cookie, pid);
+        add(" %llu", (unsigned long long)bytes_asked(call, notice));
+        add_state(fd);
+    }
+}
+
+void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
+    const struct watched_call *call = find_call(notice->data.nr);
+    pid_t pid = (pid_t)notice->pid;
+    began_ns = now_ns;
+    used = 0;
+    if (logged >= most)
+        return;
+    if (!is_native(notice->data.arch)) {
+        line("unseen", pid, "32-bit");
+        return;
+    }
+    if (call->kind == UNSEEN || call->kind == EXECS) {
+        if (call->kind == EXECS)
+            look_at_exec(notice);
+        else
+            line("unseen", pid, "io_uring");
+        return;
+    }
+    int fd = borrow(pid, (int)notice->data.args[call->fd]);
+    if (fd < 0) {
+        if (errno == EPERM || errno == EACCES)
+            line("unseen", pid, "not-allowed");
+        return;
+    }
+    if (is_tcp(fd))
+        look_at_socket(call, fd, notice);
+    close(fd);
+}

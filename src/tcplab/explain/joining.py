@@ -1,0 +1,236 @@
+"""Joins recorded calls and recorded packets, connection by connection, into timelines."""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+
+from tcplab.explain.recording import Recorded
+from tcplab.programs import Event, SocketCalls, SocketOptions
+from tcplab.programs.calls import CallLog, End
+from tcplab.segments import RST, TCP, SegmentArray
+from tcplab.timeline import Exchange, Timeline, explain
+
+#: More connections, and more packets of one, are counted and not explained.
+MOST_CONNECTIONS: Final = 200
+MOST_PACKETS: Final = 40_000
+
+#: The ends of a connection: (client, server).
+Ends = tuple[End, End]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One connection: both of its senders explained, as far as the record goes."""
+
+    client: End  #: Who connected
+    server: End  #: To whom
+    rows: SegmentArray  #: Its packets beside the client
+    #: "client", "server" -> its timeline as a sender; none for a side that sent nothing
+    timelines: dict[str, Timeline] = field(default_factory=dict)
+    #: "client", "server" -> its calls; none for a side whose program is not ours
+    sockets: dict[str, SocketCalls] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  #: What could not be joined, and why
+
+    @property
+    def name(self) -> str:
+        """ "10.0.0.1:40000 -> 10.0.0.2:80"."""
+        return " -> ".join(f"{address}:{port}" for address, port in (self.client, self.server))
+
+    @property
+    def failure(self) -> str:
+        """Why it was never opened; "" if it was."""
+        syns = self.rows[self.rows.is_syn]
+        if len(syns) == 0 or bool((syns["direction"] == 1).any()):
+            return ""
+        answered = (self.rows["direction"] == 1) & (self.rows["flags"] & RST != 0)
+        if answered.any():
+            return "refused (RST): nothing listens there"
+        return f"no answer to {len(syns)} SYN" + "s" * (len(syns) > 1)
+
+    @property
+    def handshake_ns(self) -> tuple[int, int] | None:
+        """From the SYN to the answer of the server; None if the capture has none."""
+        syns = self.rows[self.rows.is_syn]
+        if not (len(syns) and bool((syns["direction"] == 1).any())):
+            return None
+        return int(syns["time_ns"][0]), int(syns["time_ns"][syns["direction"] == 1][-1])
+
+
+def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
+    """The connections of the capture beside the client, in order, and what is missing in all."""
+    if recorded.near is None:
+        return [], []
+    near = _by_ends(recorded.near.segments)
+    far = {} if recorded.far is None else _by_ends(recorded.far.segments)
+    found, missing = [], []
+    many = sum(map(len, near.values()))
+    if many > MOST_CONNECTIONS:
+        missing.append(f"{many - MOST_CONNECTIONS} of {many} connections were not looked at")
+    turns: dict[Ends, int] = defaultdict(int)
+    first_rows = sorted(
+        ((rows, ends) for ends, several in near.items() for rows in several),
+        key=lambda pair: int(pair[0]["time_ns"][0]),
+    )
+    for rows, ends in first_rows[:MOST_CONNECTIONS]:
+        turn = turns[ends]
+        turns[ends] += 1
+        others = far.get(ends, [])
+        peer_rows = others[turn] if turn < len(others) else None
+        found.append(_explained(recorded, ends, rows, peer_rows, turn))
+    return found, missing
+
+
+def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
+    """The packets of each TCP connection; several where the same ends met again."""
+    tcp: SegmentArray = segments[segments["protocol"] == TCP]
+    order = np.argsort(tcp["connection"], kind="stable")
+    numbers = tcp["connection"][order]
+    found: dict[Ends, list[SegmentArray]] = defaultdict(list)
+    for part in np.split(order, np.flatnonzero(np.diff(numbers)) + 1) if len(tcp) else ():
+        rows: SegmentArray = tcp[part]
+        known = segments.connections[int(rows["connection"][0])]
+        found[known.client, known.server].append(rows)
+    return found
+
+
+# ---- one connection ------------------------------------------------------------------------------
+
+
+def _explained(
+    recorded: Recorded, ends: Ends, rows: SegmentArray, peer: SegmentArray | None, turn: int
+) -> Conversation:
+    client, server = ends
+    result = Conversation(client, server, rows)
+    if len(rows) > MOST_PACKETS:
+        result.missing.append(
+            f"{len(rows) - MOST_PACKETS} of its {len(rows)} packets were not looked at"
+        )
+        rows, peer = _shortened(rows, peer)
+    for side, log, local, other in (
+        ("client", recorded.client, client, server),
+        ("server", recorded.server, server, client),
+    ):
+        if log is not None and (socket := _socket(log, local, other, turn)) is not None:
+            result.sockets[side] = socket
+    views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
+    if peer is not None:
+        views["server"] = (peer, rows)
+    for side, (own, others) in views.items():
+        timeline = _timeline(result, side, own, others, recorded.rate_mbit)
+        if timeline is not None:
+            result.timelines[side] = timeline
+    return result
+
+
+def _shortened(
+    rows: SegmentArray, peer: SegmentArray | None
+) -> tuple[SegmentArray, SegmentArray | None]:
+    """The first packets, of both captures the same time."""
+    rows = rows[:MOST_PACKETS]
+    if peer is not None:
+        peer = peer[peer["time_ns"] <= rows["time_ns"][-1]]
+    return rows, peer
+
+
+def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | None:
+    same = [each for each in log.sockets if (each.local, each.peer) == (local, peer)]
+    return same[turn] if turn < len(same) else None
+
+
+def _timeline(
+    found: Conversation,
+    side: str,
+    own: SegmentArray,
+    others: SegmentArray | None,
+    rate_mbit: float | None,
+) -> Timeline | None:
+    """The reasons of one sender; without its log where that does not fit the capture."""
+    direction = 0 if side == "client" else 1
+    sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
+    if not len(sent):
+        return None
+    socket, peer = found.sockets.get(side), found.sockets.get(_other(side))
+    end_ns = int(own["time_ns"][-1])
+    exchange: Exchange[None] = Exchange(
+        None,
+        log=_log(socket, own, direction, end_ns),
+        segments=own,
+        peer_log=_log(peer, own if others is None else others, 1 - direction, end_ns),
+        peer_segments=others,
+        options=_options(socket),
+        tcp_info={"snd_ssthresh": socket.calls[-1].snd_ssthresh} if socket else None,
+        samples=socket.samples() if socket else (),
+        rate_mbit=rate_mbit,
+    )
+    if socket is not None and (unseen := socket.unseen_bytes()):
+        found.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
+    number = int(own["connection"][0])
+    for each in (exchange, _without_log(exchange)):
+        try:
+            return explain(each, connection=number, sender=side)
+        except ValueError as error:
+            found.missing.append(f"the {side}'s calls do not fit its packets: {error}")
+    return None
+
+
+def _other(side: str) -> str:
+    return "server" if side == "client" else "client"
+
+
+def _without_log(exchange: Exchange[None]) -> Exchange[None]:
+    return Exchange(
+        None,
+        segments=exchange.segments,
+        peer_segments=exchange.peer_segments,
+        options=exchange.options,
+        rate_mbit=exchange.rate_mbit,
+    )
+
+
+def _log(
+    socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
+) -> list[Event] | None:
+    """The events of a socket while it was captured; None if it was not seen, or wrote nothing."""
+    if socket is None or not socket.calls:
+        return None
+    sent = rows[rows["direction"] == direction]
+    carried = int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
+    events = socket.events(_arrivals(rows, 1 - direction), carried)
+    return [event for event in events if event.time_ns <= end_ns] or None
+
+
+def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
+    """When the byte of an offset came, by the packets of that direction."""
+    came = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
+    ends = list(accumulate((came["seq"] - 1 + came["payload_bytes"]).tolist(), max))
+    times = came["time_ns"].tolist()
+
+    def arrival_ns(offset: int) -> int | None:
+        i = bisect.bisect_right(ends, offset)
+        return times[i] if i < len(times) else None
+
+    return arrival_ns
+
+
+def _options(socket: SocketCalls | None) -> SocketOptions | None:
+    if socket is None:
+        return None
+    local, peer = (" port ".join(map(str, end)) for end in (socket.local, socket.peer))
+    return SocketOptions(
+        sndbuf_bytes=socket.sndbuf_bytes,
+        rcvbuf_bytes=socket.rcvbuf_bytes,
+        local=local,
+        peer=peer,
+        cpu=None,
+        deadline_s=0.0,
+        congestion=socket.congestion,
+        mss_bytes=socket.mss_bytes,
+        nodelay=socket.nodelay,
+    )

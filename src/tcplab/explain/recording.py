@@ -1,0 +1,206 @@
+"""Runs any command, unmodified, and records its calls and its packets: in a laboratory, or here."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tcplab.errors import LabError
+from tcplab.lab import Host, Lab
+from tcplab.lab.binaries import environment, find_command
+from tcplab.programs.calls import CallLog, End, read_calls
+from tcplab.programs.pair import await_listener
+
+if TYPE_CHECKING:
+    from tcplab.capture import Capture
+
+#: How long a server may take until it listens.
+LISTEN_S: Final = 30.0
+#: Signals of one's own and the end of the connections get this long after the client's end.
+_SETTLE_S: Final = 0.05
+_GRACE_S: Final = 3.0
+_LOOPBACK: Final = ("127.", "::1")
+_PLACES: Final = re.compile(r"\{(server|port)\}")
+
+
+@dataclass(slots=True)
+class Recorded:
+    """The record of a client, and of a server if there was one."""
+
+    client: CallLog  #: The client's calls
+    server: CallLog | None  #: The server's; None if it is not ours
+    near: Capture | None  #: Beside the client; None where capturing is not allowed
+    far: Capture | None  #: Beside the server
+    span_ns: tuple[int, int]  #: From the start of the client to its end
+    rate_mbit: float | None = None  #: Of the wire, if it is known
+    notes: list[str] = field(default_factory=list)  #: What is missing, or went wrong
+    output: str = ""  #: What the client printed
+
+
+def record_in_lab(
+    lab: Lab, client: Sequence[str], server: Sequence[str] | None, *, timeout_s: float = 60.0
+) -> Recorded:
+    """Runs a client and its server on the two hosts of a laboratory, both recorded.
+
+    In the client's words {server} and {port} become the server's address and the port on which it
+    listens first; "server" is also a name that both hosts can resolve.
+
+    Args:
+        lab: where.
+        client: the command whose time is to be explained.
+        server: the command that serves it; None if the client needs none.
+        timeout_s: after this time the client is ended, and what there is by then is explained.
+
+    Raises:
+        LabError: the server ended, or listens nowhere that the client can reach.
+    """
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        notes: list[str] = []
+        near = stack.enter_context(contextlib.closing(_Stopped(lab.client)))
+        far = stack.enter_context(contextlib.closing(_Stopped(lab.server)))
+        port = ""
+        serving = None
+        if server is not None:
+            serving = stack.enter_context(_command(lab.server, server, folder / "server"))
+            port = str(_await_server(lab.server, serving, folder / "server", server[0]))
+        words = [_filled(word, lab.server.address, port) for word in client]
+        span = run_client(lab.client, words, folder / "client", timeout_s, notes)
+        time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
+        captures = near.stop(), far.stop()
+        if serving is not None:
+            _end(serving)
+        logs = read_calls(folder / "client"), server and read_calls(folder / "server")
+        output = (folder / "client.out").read_text(errors="replace")
+        rate = lab.link.parameters["client->server"].get("rate_mbit") or None
+    return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output)
+
+
+class _Stopped:
+    """A recording that has begun, and is stopped once; closing it stops it, too."""
+
+    def __init__(self, host: Host) -> None:
+        self._recording = host.capture()
+        self._recording.start()
+
+    def stop(self) -> Capture:
+        return self._recording.stop()
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._recording.stop()
+
+
+def _filled(word: str, address: str, port: str) -> str:
+    values = {"server": address, "port": port}
+    return _PLACES.sub(lambda match: values[match[1]], word)
+
+
+# ---- the two commands ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _command(
+    host: Host, words: Sequence[str], log: Path, *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A command under the recorder of calls; ended with the with statement."""
+    known_command(words)
+    with (
+        log.with_suffix(".out").open("w") as out,
+        log.with_suffix(".err").open("w") as err,
+    ):
+        argv = ["calls", *options, str(log), "--", *words]
+        process = host.start(argv, privileged=False, stdout=out, stderr=err)
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def known_command(words: Sequence[str]) -> None:
+    """Refuses a command that does not exist, before anything is started.
+
+    Raises:
+        LabError: there is none.
+    """
+    find_command(words[0], environment(None)["PATH"])
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Asks it to end; what does not is killed, and so is what it started."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def run_client(
+    host: Host, words: Sequence[str], log: Path, timeout_s: float, notes: list[str]
+) -> tuple[int, int]:
+    """Runs the client to its end under the recorder; from when to when it ran.
+
+    Args:
+        host: where.
+        words: its command.
+        log: where its calls go; beside it what it printed, as .out and .err.
+        timeout_s: after this time it is ended.
+        notes: what went wrong is added to them.
+    """
+    start_ns = time.time_ns()
+    with _command(host, words, log, "--first") as process:
+        try:
+            status = process.wait(timeout_s)
+            if status:
+                notes.append(f"{words[0]} failed (exit {status}){_last_words(log)}")
+        except subprocess.TimeoutExpired:
+            notes.append(f"{words[0]} was ended after {timeout_s:g} s (--timeout-s)")
+        except KeyboardInterrupt:
+            notes.append(f"{words[0]} was interrupted: this is what was recorded until then")
+    return start_ns, time.time_ns()
+
+
+def _last_words(log: Path) -> str:
+    lines = log.with_suffix(".err").read_text(errors="replace").strip().splitlines()
+    return f": {lines[-1]}" if lines else ""
+
+
+# ---- readiness -----------------------------------------------------------------------------------
+
+
+def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: str) -> int:
+    """The port on which it listens; the recorder sees the call of listen()."""
+    end = time.monotonic() + LISTEN_S
+    seen: list[End] = []
+    while time.monotonic() < end:
+        seen = _listening(log)
+        for address, port in seen:
+            if not address.startswith(_LOOPBACK) and await_listener(
+                host, port, lambda: process.poll() is not None, LISTEN_S
+            ):
+                return port
+        if process.poll() is not None:
+            raise LabError(f"the server {name} ended without listening{_last_words(log)}")
+        time.sleep(0.01)
+    if seen:
+        where = ", ".join(f"{address} port {port}" for address, port in seen)
+        raise LabError(
+            f"the server {name} listens on {where} only, which the client's host cannot reach:"
+            f" tell it to bind {host.address} or 0.0.0.0"
+        )
+    raise LabError(f"the server {name} did not listen on a TCP port within {LISTEN_S:g} s")
+
+
+def _listening(log: Path) -> list[End]:
+    if not log.exists():
+        return []
+    return [end for _time_ns, end in read_calls(log).listening]

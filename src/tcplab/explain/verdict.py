@@ -1,0 +1,348 @@
+"""The verdict on a whole run: which cause took the most of its time, the evidence, and the cure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tcplab.explain.joining import Conversation
+from tcplab.explain.shares import Wait, black_hole_bytes, requests, shares, waits
+from tcplab.programs import SocketCalls
+from tcplab.timeline import Timeline
+
+#: A fault has to take this share of the time, and so long in all and at a time: less is noise of
+#: the machine, and not worth anybody's work.
+FAULT_SHARE: Final = 0.15
+FAULT_MS: Final = 8.0
+FAULT_EACH_MS: Final = 4.0
+#: A limit has to take this share to be named as the answer.
+LIMIT_SHARE: Final = 0.4
+#: So many messages one after another, each a round trip, are worth a word on pipelining.
+MANY_REQUESTS: Final = 10
+MANY_CONNECTIONS: Final = 5
+#: Shorter round trips cost less than what programs do.
+LONG_RTT_MS: Final = 1.0
+
+Kind = Literal["fault", "limit", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause, with what shows it and what mends it."""
+
+    cause: str  #: "nagle-delayed-ack", "round-trips", "server", ... of this module
+    kind: Kind  #: A mistake in the use of TCP; something that limits; neither
+    share: float  #: Of the time in which the client waited, 0 to 1
+    ms: float  #: How long in all
+    title: str  #: In a few words: "Nagle × delayed ACK"
+    evidence: str  #: What in the record shows it
+    cure: str  #: What to do about it; "" where there is nothing to mend
+
+
+def findings(found: Sequence[Conversation]) -> list[Finding]:
+    """The causes of the connections' waits, that which decides first: it is the verdict."""
+    total: dict[str, float] = defaultdict(float)
+    for each in found:
+        for cause, ms in shares(each).items():
+            total[cause] += ms
+    everything = sum(total.values())
+    by_cause: dict[str, list[Wait]] = defaultdict(list)
+    for each in found:
+        for wait in waits(each):
+            by_cause[wait.cause].append(wait)
+    judge = _Judge(found, total, by_cause)
+    result = [
+        judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
+    ]
+    result += judge.failures()
+    rank = {"fault": 0, "limit": 1, "none": 2}
+    return sorted(result, key=lambda one: (rank[one.kind], -one.share))
+
+
+class _Judge:
+    """Puts each cause into words."""
+
+    def __init__(
+        self,
+        found: Sequence[Conversation],
+        total: Mapping[str, float],
+        by_cause: Mapping[str, Sequence[Wait]],
+    ) -> None:
+        self._found, self._total, self._waits = found, total, by_cause
+
+    def finding(self, cause: str, share: float) -> Finding:
+        """The finding on one cause of shares.ORDER."""
+        describe: Mapping[str, Callable[[float], Finding]] = {
+            "nagle-delayed-ack": self._nagle_delayed_ack,
+            "nagle": self._nagle,
+            "forgotten-cork": self._forgotten_cork,
+            "receive-window": self._receive_window,
+            "send-buffer": self._send_buffer,
+            "mtu-black-hole": self._mtu_black_hole,
+            "in-flight": self._in_flight,
+            "handshake": self._handshake,
+        }
+        if cause in describe:
+            return describe[cause](share)
+        title, evidence, cure = _PLAIN[cause]
+        if cause in ("server", "client") and not self._sockets(cause):
+            title = f"the {cause} (its program or its TCP: its calls are not recorded)"
+        kind: Kind = "limit" if cure and share >= LIMIT_SHARE else "none"
+        return Finding(cause, kind, share, self._total[cause], title, evidence, cure)
+
+    # ---- small segments ----
+
+    def _nagle_delayed_ack(self, share: float) -> Finding:
+        delays = sorted(
+            ack.delay_ms
+            for timeline in self._timelines()
+            for ack in timeline.acks
+            if ack.delay_ms is not None and ack.reason == "ack-delayed-by-peer"
+        )
+        evidence = self._writes("nagle-delayed-ack")
+        known = any(wait.segment is not None for wait in self._waits["nagle-delayed-ack"])
+        if delays:
+            late = f"{delays[len(delays) // 2]:.0f} ms"
+            evidence += (
+                "; the last waits by Nagle's algorithm (TCP_NODELAY is off) for the ACK of the"
+                f" first, which the peer delays ({late})"
+                if known
+                else f", which its peer delayed ({late})"
+            )
+        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, _ONE_WRITE)
+
+    def _nagle(self, share: float) -> Finding:
+        evidence = (
+            f"{self._writes('nagle')}; each small one waits until the one before is acknowledged"
+        )
+        return self._fault("nagle", share, "Nagle's algorithm", evidence, _ONE_WRITE)
+
+    def _forgotten_cork(self, share: float) -> Finding:
+        return self._fault(
+            "forgotten-cork",
+            share,
+            "a cork that nobody pulls",
+            f"{self._writes('forgotten-cork')}, and the last bytes leave when the kernel's timer of"
+            " 200 ms ends the cork (TCP_CORK, MSG_MORE, sendfile before 6.5)",
+            "clear TCP_CORK, or leave out MSG_MORE, with the last write of each message",
+        )
+
+    def _writes(self, cause: str) -> str:
+        """ "the server hands each message to TCP in 2 writes (113, 200 bytes)"."""
+        shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
+        for found in self._found:
+            for side, timeline in found.timelines.items():
+                messages = {
+                    wait.segment.message
+                    for wait in self._waits[cause]
+                    if wait.side == side and wait.segment in timeline.segments and wait.segment
+                }
+                by_message: dict[int, list[int]] = defaultdict(list)
+                for write in timeline.writes:
+                    if write.message in messages:
+                        by_message[write.message].append(write.bytes)
+                shapes.update((side, tuple(sizes)) for sizes in by_message.values())
+        if not shapes:
+            side = self._side(cause)
+            return (
+                f"by the segments alone, for the {side}'s program is not recorded: each of its"
+                " small segments leaves just after the ACK of the one before"
+            )
+        (side, sizes), _count = shapes.most_common(1)[0]
+        shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
+        many = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
+        return f"the {side} hands a message to TCP in {many} ({shown} bytes)"
+
+    # ---- windows and buffers ----
+
+    def _receive_window(self, share: float) -> Finding:
+        side = self._side("receive-window")
+        reader = "server" if side == "client" else "client"
+        option = self._option(reader, "rcvbuf")
+        unread = max(
+            (call.unread for each in self._sockets(reader) for call in each.calls), default=0
+        )
+        if option is not None:
+            return self._fault(
+                "fixed-receive-buffer",
+                share,
+                "a receive buffer of fixed size",
+                f"the {reader} set SO_RCVBUF to {option} bytes, which switches autotuning off, and"
+                f" the {side}'s data waited for its window",
+                "do not set SO_RCVBUF, or to more than rate × round-trip time (twice, for the"
+                " kernel's bookkeeping)",
+                self._total["receive-window"],
+            )
+        cure = f"let the {reader} read sooner, or in a thread of its own" if unread else ""
+        kind: Kind = "limit" if share >= LIMIT_SHARE else "none"
+        text = f"the {side}'s data waited for room in the {reader}'s window"
+        if unread:
+            text += f", where up to {unread} bytes lay unread"
+        return Finding(
+            "receive-window",
+            kind,
+            share,
+            self._total["receive-window"],
+            "the receive window",
+            text,
+            cure,
+        )
+
+    def _send_buffer(self, share: float) -> Finding:
+        for side in ("client", "server"):
+            option = self._option(side, "sndbuf")
+            limited = any(
+                call.sndbuf_limited_us for each in self._sockets(side) for call in each.calls
+            )
+            if option is not None and limited:
+                return self._fault(
+                    "fixed-send-buffer",
+                    share,
+                    "a send buffer of fixed size",
+                    f"the {side} set SO_SNDBUF to {option} bytes, which switches autotuning off,"
+                    " and was blocked in its writes with both windows open",
+                    "do not set SO_SNDBUF, or to more than rate × round-trip time (twice, for the"
+                    " kernel's bookkeeping)",
+                    self._total["send-buffer"],
+                )
+        kind: Kind = "limit" if share >= LIMIT_SHARE else "none"
+        return Finding(
+            "send-buffer",
+            kind,
+            share,
+            self._total["send-buffer"],
+            "the send buffer",
+            "a program was blocked in its writes while the buffer was full",
+            "",
+        )
+
+    # ---- the network ----
+
+    def _mtu_black_hole(self, share: float) -> Finding:
+        sizes = [black_hole_bytes(timeline) for timeline in self._timelines()]
+        largest = max((size for size in sizes if size is not None), default=0)
+        return self._fault(
+            "mtu-black-hole",
+            share,
+            "an MTU black hole",
+            f"segments of more than {largest} bytes never came to the peer, shorter ones did, and"
+            " no ICMP message told the sender",
+            "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
+            " net.ipv4.tcp_mtu_probing=1 works around it",
+            self._total["mtu-black-hole"],
+        )
+
+    def _in_flight(self, share: float) -> Finding:
+        many = sum(map(requests, self._found))
+        rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
+        most = max(map(requests, self._found), default=0)
+        title, ms = "round trips", self._total["in-flight"]
+        if share >= LIMIT_SHARE and most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS:
+            return Finding(
+                "round-trips",
+                "limit",
+                share,
+                ms,
+                title,
+                f"{most} messages on one connection, each written when the answer to the one before"
+                f" had been read: {rtt_ms:.3g} ms of round trip for each",
+                "send the next before the answer is there (pipelining, batches, several at once)",
+            )
+        return Finding(
+            "in-flight", "none", share, ms, title, f"data on its way ({many} messages)", ""
+        )
+
+    def _handshake(self, share: float) -> Finding:
+        targets = Counter(each.server for each in self._found if each.handshake_ns)
+        many = max(targets.values(), default=0)
+        rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
+        ms = self._total["handshake"]
+        if many >= MANY_CONNECTIONS and rtt_ms >= LONG_RTT_MS and share >= LIMIT_SHARE / 2:
+            return Finding(
+                "new-connections",
+                "limit",
+                share,
+                ms,
+                "a connection for each request",
+                f"{many} connections to one server, each with a handshake of a round trip",
+                "keep connections open and use them again (keep-alive, a pool)",
+            )
+        return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
+
+    def failures(self) -> list[Finding]:
+        """Connections that were never opened."""
+        result = []
+        for each in self._found:
+            if each.failure:
+                text = f"{each.name}: {each.failure}"
+                cure = "look at address, port and firewall, and whether the server listens there"
+                result.append(
+                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, cure)
+                )
+        return result[:1]
+
+    # ---- the record ----
+
+    def _fault(
+        self,
+        cause: str,
+        share: float,
+        title: str,
+        evidence: str,
+        cure: str,
+        ms: float | None = None,
+    ) -> Finding:
+        total = self._total.get(cause, 0.0) if ms is None else ms
+        stretches = self._waits.get(cause, ())
+        each_ms = total / len(stretches) if stretches else total
+        grave = share >= FAULT_SHARE and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
+        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, cure)
+
+    def _timelines(self) -> list[Timeline]:
+        return [timeline for each in self._found for timeline in each.timelines.values()]
+
+    def _sockets(self, side: str) -> list[SocketCalls]:
+        return [each.sockets[side] for each in self._found if side in each.sockets]
+
+    def _option(self, side: str, name: str) -> int | None:
+        """The value to which a program set an option of a connection; None if it did not."""
+        for socket in self._sockets(side):
+            for _time_ns, option, value in reversed(socket.options):
+                if option == name:
+                    return value
+        return None
+
+    def _side(self, cause: str) -> str:
+        counted = Counter(wait.side for wait in self._waits[cause])
+        return counted.most_common(1)[0][0] if counted else "client"
+
+
+_ONE_WRITE: Final = (
+    "hand each message over in one write (a buffer, writev()), or say MSG_MORE in all writes but"
+    " the last; TCP_NODELAY also ends the wait, at the price of a segment per write"
+)
+
+#: Cause -> title, evidence, cure.
+_PLAIN: Final = {
+    "loss": (
+        "packets that were lost and sent again",
+        "retransmissions on the connection",
+        "find where the path drops packets; TCP can only send them again",
+    ),
+    "autocorked": ("autocorking", "an earlier packet was still in the interface's queue", ""),
+    "link-rate": (
+        "the rate of the link",
+        "segments stood in the queue of the wire",
+        "",
+    ),
+    "congestion-window": (
+        "slow start and the congestion window",
+        "as much was in flight as the congestion window allows",
+        "use connections again, which keep their window; send less",
+    ),
+    "unknown": ("something that is not in the record", "see what is missing below", ""),
+    "server": ("the server's program", "nothing was on its way, and the server wrote next", ""),
+    "client": ("the client's program", "nothing was on its way, and the client wrote next", ""),
+}
