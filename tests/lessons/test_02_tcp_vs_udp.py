@@ -111,16 +111,6 @@ def test_loss_on_one_machine_is_at_the_receive_buffer(
                 assert run.lost <= run.drops
 
 
-def test_published_ratios_are_shown_beside_measured(result: tcp_vs_udp.TcpVsUdp) -> None:
-    rows = {row["claim"]: row["published"] for row in result.claims_table().rows}
-    assert len(rows) == len(tcp_vs_udp.CLAIMS)
-    assert rows["TCP to localhost, of bsd"] == pytest.approx(3.0, abs=0.02)
-    assert rows["UDP to localhost, of bsd"] == pytest.approx(1.0, abs=0.02)
-    assert rows["TCP of UDP, to localhost"] == pytest.approx(2.07, abs=0.01)
-    assert rows["UDP of TCP, to sparc"] == pytest.approx(1.23, abs=0.01)
-    assert rows["UDP of TCP, to sparc: what arrived"] == pytest.approx(1.12, abs=0.01)
-
-
 def test_published_rate_exceeds_the_wire() -> None:
     from tcplab.models import Encapsulation
 

@@ -10,7 +10,6 @@ import re
 import runpy
 import shlex
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,20 +17,22 @@ from typing import Any
 import pytest
 from tests.nonempty import each
 
-from tcplab import cli
+from tcplab import claims, cli
+from tcplab.claims import ClaimsError, Number, on_trial, trial
+from tcplab.errors import ParameterError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/claims.md").read_text()
 TOOL = runpy.run_path(str(ROOT / "tools/make-claims"))
-DATA = tomllib.loads((ROOT / "docs/claims.toml").read_text())
+DATA = claims.data()
 
 
-def claims() -> list[list[str]]:
+def rows() -> list[list[str]]:
     """Cells of the lessons' tables: text, claim, verdict, evidence, reason, date and kernel."""
     _start, _mark, tables = PAGE.partition("## Lesson 00")
     lines = [line for line in tables.splitlines() if line.startswith("| ")]
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [row for row in rows if row[0] not in ("text", "---")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return [row for row in cells if row[0] not in ("text", "---")]
 
 
 def commands() -> list[str]:
@@ -47,8 +48,8 @@ def sections() -> list[tuple[str, str]]:
 
 
 def test_every_claim_has_a_verdict_evidence_and_a_reason() -> None:
-    assert len(claims()) == len(DATA["claim"])
-    for row in each(claims()):
+    assert len(rows()) == len(DATA["claim"])
+    for row in each(rows()):
         assert len(row) == 6, row
         assert all(row), row
         assert row[2] in ("holds", "holds with limits", "refuted", "not testable here"), row
@@ -67,7 +68,7 @@ def damaged(edit: Callable[[dict[str, Any]], object]) -> str:
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
     results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in ("goodput", "pipes")}
-    with pytest.raises(TOOL["ClaimsError"]) as caught:
+    with pytest.raises(ClaimsError) as caught:
         TOOL["reason"](claim, results)
     return str(caught.value)
 
@@ -92,7 +93,7 @@ def test_wrong_arithmetic_is_refused() -> None:
 
 
 def test_spread_of_several_runs_is_shown() -> None:
-    assert TOOL["shown"]([3.0, 1.0, 2.04], ".1f") == "2.0 (1.0–3.0 in 3 runs)"
+    assert str(Number([3.0, 1.0, 2.04], 0, 9, ".1f")) == "2.0 (1.0–3.0 in 3 runs)"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_spread_of_several_runs_is_shown() -> None:
 def test_unknown_verdicts_and_second_rows_are_refused(
     change: dict[str, str], complaint: str
 ) -> None:
-    with pytest.raises(TOOL["ClaimsError"], match=complaint):
+    with pytest.raises(ClaimsError, match=complaint):
         TOOL["check_claims"]([*DATA["claim"], DATA["claim"][0] | change])
 
 
@@ -128,3 +129,91 @@ def test_sections_named_by_the_claims_exist() -> None:
     missing = [(number, title) for number, title in sections() if title not in headings[number]]
     assert not missing
     assert len(sections()) >= 40
+
+
+# ---- on trial in the lessons ---------------------------------------------------------------------
+
+
+LESSONS = [path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))]
+
+
+def shipped(lesson: str) -> dict[str, Any]:
+    """The recordings that a lesson's claims need."""
+    names = {entry[0] for each in on_trial(lesson) for entry in each.get("numbers", {}).values()}
+    return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
+    (path,) = (ROOT / "lessons").glob(f"{lesson}-*.ipynb")
+    cells = [each for each in json.loads(path.read_text())["cells"] if each["cell_type"] == "code"]
+    code = "".join("".join(each["source"]) + "\n" for each in cells)
+    assert code.count(f'trial("{lesson}", ') == 1
+    assert len(on_trial(lesson)) >= 5
+    for claim in each(on_trial(lesson)):
+        assert claim.get("numbers"), f"nothing of this is measured: {claim['claim']}"
+    table = trial(lesson, **shipped(lesson))
+    assert [row["verdict"] for row in table.rows] == [each["verdict"] for each in on_trial(lesson)]
+    assert "–" not in {row["reason"] for row in table.rows}
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [
+        ([2.0], True),
+        ([4.0], False),
+        ([1.5, 2.0, 2.5], True),
+        ([1.5, 2.0, 3.5], None),
+        ([3.5, 4.0, 9.0], False),
+        ([0.1, 9.0], None),
+        ([2.0] * 48 + [0.1, 9.0], True),
+        ([2.0] * 25 + [4.0] * 25, None),
+    ],
+)
+def test_number_is_within_its_bounds_where_the_runs_agree(
+    values: list[float], within: bool | None
+) -> None:
+    assert Number(values, 1, 3, "g").within is within
+
+
+class Made:
+    """A result with one row."""
+
+    def __init__(self, **row: Any) -> None:
+        self.row = {"variant": "only"} | row
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [self.row]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "words"),
+    [
+        (2.0, "refuted", "it takes 2.0 ms"),
+        ([0.5, 2.0], claims.UNDECIDED, "“Refuted” would take 1 to 3, not 1.2 (0.5–2.0 in 2 runs)."),
+        (7.0, claims.OTHERWISE, "“Refuted” would take 1 to 3, not 7.0."),
+        (None, claims.NOT_MEASURED, "it takes – ms"),
+    ],
+)
+def test_verdict_follows_the_run(
+    value: Any, verdict: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = {
+        "source": "a text",
+        "claim": "`send()` takes long",
+        "verdict": "refuted",
+        "evidence": 'lesson 99, "Measure", "On trial"',
+        "reason": "it takes {ms} ms",
+        "numbers": {"ms": ["made", "by['only']['ms']", 1, 3, ".1f"]},
+    }
+    monkeypatch.setattr(claims, "data", lambda: {"claim": [claim]})
+    (row,) = trial("99", made=Made(ms=value)).rows
+    assert (row["claim"], row["verdict"]) == ("send() takes long", verdict)
+    assert words in row["reason"]
+
+
+def test_results_that_no_claim_needs_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
+        trial("00")
+    with pytest.raises(ParameterError, match="no claim is on trial there"):
+        trial("99", small=Made())

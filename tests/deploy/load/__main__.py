@@ -76,15 +76,11 @@ CLAIMS = {
         Claim("Nagle / TCP_NODELAY (ms)", "measured['default'] / measured['no_delay']", 4),
         Claim("Nagle / writev (ms)", "measured['default'] / measured['writev']", 4),
         Claim("cells of 40 that wait", "waiting", 2, 2),
-        Claim("records/s: prompt / late ACKs", "records_per_s[0] / records_per_s[1]", 4),
-        Claim("the same late, TCP_NODELAY", "records_per_s[1] / records_per_s[2]", 0.5, 2),
-        Claim("quotes/s: one / two connections", "single.quotes_per_s / two_late.quotes_per_s", 4),
         Claim("panels that measured", "int(panel.phase == 'done')", 1, 1),
     ),
 }
 BEFORE_CLAIMS = """
 from tcplab import widgets
-records_per_s = [each.result.records_per_s for each in way.values()]
 panel = widgets.small_writes().start().wait(3600)
 """
 

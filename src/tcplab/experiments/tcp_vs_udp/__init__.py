@@ -36,7 +36,6 @@ from tcplab.experiments.tcp_vs_udp.networks import (
     Run,
 )
 from tcplab.experiments.tcp_vs_udp.published import (
-    CLAIMS,
     PUBLISHED,
     PUBLISHED_COUNT,
     Key,
@@ -48,7 +47,6 @@ from tcplab.experiments.tcp_vs_udp.published import (
 from tcplab.experiments.tcp_vs_udp.result import TableRow, TcpVsUdp
 
 __all__ = [
-    "CLAIMS",
     "PROTOCOLS",
     "PUBLISHED",
     "PUBLISHED_COUNT",

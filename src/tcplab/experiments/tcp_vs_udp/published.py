@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -48,20 +48,6 @@ PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
     ("bsd", "udp", 300): Published(1.6324, 0.0324, 0.9998, 0.919, 212),
     ("sparc", "udp", 300): Published(1.9118, 0.0278, 1.4352, 0.785, 306),
 }
-
-
-#: Conclusions of the text: how many times as fast the first row is as the second.
-CLAIMS: Final[Sequence[tuple[str, Key, Key]]] = (
-    ("TCP to localhost, of bsd", ("localhost", "tcp", 1440), ("bsd", "tcp", 1440)),
-    ("UDP to localhost, of bsd", ("localhost", "udp", 1440), ("bsd", "udp", 1440)),
-    ("TCP of UDP, to localhost", ("localhost", "tcp", 1440), ("localhost", "udp", 1440)),
-    ("UDP of TCP, to bsd", ("bsd", "udp", 1440), ("bsd", "tcp", 1440)),
-    ("UDP of TCP, to bsd: what arrived", ("bsd", "udp", 1440), ("bsd", "tcp", 1440)),
-    ("UDP of TCP, to sparc", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
-    ("UDP of TCP, to sparc: what arrived", ("sparc", "udp", 1440), ("sparc", "tcp", 1440)),
-    ("TCP of UDP, 300 bytes to bsd", ("bsd", "tcp", 300), ("bsd", "udp", 300)),
-    ("TCP of UDP, 300 bytes to sparc", ("sparc", "tcp", 300), ("sparc", "udp", 300)),
-)
 
 
 def published_ratio(over: tuple[str, str, int], under: tuple[str, str, int]) -> float:

@@ -10,12 +10,10 @@ from typing import Any, ClassVar, Final
 from tcplab.experiments import Result, Variant, spread_columns
 from tcplab.experiments.tcp_vs_udp.networks import Run
 from tcplab.experiments.tcp_vs_udp.published import (
-    CLAIMS,
     PUBLISHED,
     PUBLISHED_COUNT,
     Protocol,
     Server,
-    published_ratio,
 )
 from tcplab.tables import Column, Table
 
@@ -144,6 +142,11 @@ class TcpVsUdp(Result[TableRow]):
         """Rate of one row over that of another."""
         return self[over].mb_per_s / self[under].mb_per_s
 
+    def ratios(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> list[float]:
+        """Rate of one row over that of another, in each round."""
+        pairs = zip(self[over].runs, self[under].runs, strict=True)
+        return [a.sent_mb_per_s / b.sent_mb_per_s for a, b in pairs]
+
     def published_table(self, write_bytes: int) -> Table:
         """The rows of one block size under the columns of the published table, its figures beside.
 
@@ -167,26 +170,6 @@ class TcpVsUdp(Result[TableRow]):
         chosen = [each for each in self.variants if each.server == server]
         chosen.sort(key=lambda each: (each.protocol, each.write_bytes))
         return self._part(chosen, keys.split(), f"To {server}")
-
-    def claims_table(self) -> Table:
-        """Conclusions of the text from its tables, as ratios: published, and ours."""
-        rows = []
-        for claim, over, under in CLAIMS:
-            try:
-                ours = self.ratio(over, under)
-            except KeyError:  # not measured
-                continue
-            published = published_ratio(over, under)
-            if claim.endswith("what arrived"):
-                ours = self[over].arrived_mb_per_s / self[under].arrived_mb_per_s
-                published = PUBLISHED[over].arrived_mb_per_s / PUBLISHED[under].arrived_mb_per_s
-            rows.append({"claim": claim, "published": published, "ours": ours})
-        columns = (
-            Column("claim", "how many times as fast"),
-            Column("published", "published", ".2f"),
-            Column("ours", "this run", ".2f"),
-        )
-        return Table(columns, rows)
 
     def _of_size(self, write_bytes: int, keys: Sequence[str]) -> Table:
         chosen = [each for each in self.variants if each.write_bytes == write_bytes]
