@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tcplab.models import NetworkPath, message_cost
 from tcplab.models.steps import Step, message_steps
 
 
-def steps(option: str = "default", **values: Any) -> list[Step]:
-    return message_steps(option, **({"writes": 5, "write_bytes": 2, "rtt_ms": 0.0} | values))
+def steps(option: str = "default", writes: int = 5, rtt_ms: float = 0.0) -> list[Step]:
+    return message_steps(option, [2] * writes, rtt_ms)
 
 
 def sizes(some: list[Step]) -> list[int]:
@@ -33,7 +31,14 @@ def test_two_bytes_leave_and_the_rest_waits_for_the_delayed_ack() -> None:
 
 @pytest.mark.parametrize(
     ("option", "expected"),
-    [("no_delay", [2] * 5), ("cork", [10]), ("msg_more", [10]), ("writev", [10])],
+    [
+        ("no_delay", [2] * 5),
+        ("cork", [10]),
+        ("cork+no_delay", [10]),
+        ("forgotten", [10]),
+        ("msg_more", [10]),
+        ("writev", [10]),
+    ],
 )
 def test_segments_of_the_cures(option: str, expected: list[int]) -> None:
     assert sizes(steps(option)) == expected

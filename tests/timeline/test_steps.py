@@ -9,7 +9,7 @@ from tcplab.timeline.steps import agreement, matches
 
 
 def steps(option: str = "default") -> list[Step]:
-    return message_steps(option, writes=5, write_bytes=2, rtt_ms=0.0)
+    return message_steps(option, [2] * 5, rtt_ms=0.0)
 
 
 def test_each_segment_matches_the_recorded_one_at_the_same_position() -> None:

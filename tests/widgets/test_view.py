@@ -148,6 +148,33 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
     assert [row for row in rows if "chosen" in row] == [rows[1]]
 
 
+@pytest.mark.parametrize("name", PANELS)
+def test_model_stands_in_the_figure_before_anything_is_measured(name: str) -> None:
+    panel = Panel(load(name))
+    first = with_view(panel).figure.data
+    shown = first.get("rows") or first.get("lines") or first.get("lanes") or first["model"]
+    assert shown
+    changed = {"rtt_ms": 7, "size_mb": 1, "mtu_bytes": 576, "write_bytes": 99}
+    (setting,) = [key for key in changed if key in panel.values][:1]
+    panel.set(**{setting: changed[setting]}, **{"source": "zeros"} if name == "pipes" else {})
+    assert panel._view is not None
+    assert panel._view.figure.data != first
+
+
+def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
+    panel = widgets.small_writes().predict(10)
+    view = with_view(panel)
+    events = [[0.0, "call", 2], [0.1, "segment", 2], [0.2, "call", 28], [40.0, "segment", 28]]
+    panel.runs = [run_of(panel, 1, 44) | {"points": events}]
+    panel.refresh()
+    model, run = view.figure.data["rows"]
+    assert [model["label"], run["label"]] == ["the model", "Run 1 · label 1"]
+    assert (run["waits"], run["end"]) == ([(0.0, 0.1), (0.2, 40.0)], 40.0)
+    assert [round(end) for _start, end in model["waits"]] == [44]
+    assert view.figure.data["level"]["x"] == 10
+    assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.figure.data["alt"]
+
+
 def test_chosen_run_is_shown_until_the_next() -> None:
     panel = widgets.small_writes()
     view = with_view(panel)

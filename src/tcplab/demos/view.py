@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tcplab.tables import digits
+from tcplab.widgets import chart, course
 from tcplab.widgets.view import PanelView, group
 
 if TYPE_CHECKING:
@@ -54,11 +55,15 @@ class DemoView(PanelView):
         model = super().model()
         if self.answered:
             return model
-        if model["chart"]:
-            axes = f"{model['chart']['y']['label']} against {model['chart']['x']['label']}"
-            hidden = {"lines": [], "marks": [], "alt": f"{axes}: empty until Run"}
-            model["chart"] = model["chart"] | hidden
-        return model | {"forecast": None}
+        hidden: dict[str, Any] = {"forecast": None}
+        match model:
+            case {"chart": data}:
+                hidden["chart"] = chart.without_result(data)
+            case {"course": data}:
+                hidden["course"] = course.without_result(data)
+            case {"levels": _}:
+                hidden["levels"] = {}
+        return model | hidden
 
     def row_names(self, names: list[str]) -> list[str]:
         """Their numbers: there is little room beside the figure, above which the names are."""

@@ -11,14 +11,15 @@ from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 
-OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write")
+OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write", "forgotten")
 
 
 def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
     """The calls that send one message written in pieces.
 
-    "default" and "no_delay" are one write a piece; "cork" wraps them in TCP_CORK on and off;
-    "msg_more" flags all but the last; "writev" and "one write" hand all over at once.
+    "default" and "no_delay" are one write a piece; "cork" wraps them in TCP_CORK on and off,
+    "forgotten" leaves out the off; "msg_more" flags all but the last; "writev" and "one write" hand
+    all over at once.
     """
     choice("option", option, OPTIONS)
     if not writes:
@@ -28,7 +29,9 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
     if option == "msg_more":
         return (*(Call("more", size) for size in writes[:-1]), Call("write", writes[-1]))
     pieces = tuple(Call("write", size) for size in writes)
-    return (Call("cork", 1), *pieces, Call("cork", 0)) if option == "cork" else pieces
+    if option in ("cork", "forgotten"):
+        return (Call("cork", 1), *pieces, *[Call("cork", 0)] * (option == "cork"))
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)

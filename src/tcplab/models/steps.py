@@ -44,7 +44,7 @@ class Step:
     kind: Kind
     #: The event in words.
     text: str
-    #: Of a segment or reply, else 0.
+    #: Of a write, segment or reply, else 0.
     bytes: int = 0
     #: The rule, after the event; empty where it is not known.
     why: str = ""
@@ -53,21 +53,22 @@ class Step:
 
 
 def message_steps(
-    option: str, writes: int, write_bytes: int, rtt_ms: float, quickack: str = "on"
+    option: str, writes_bytes: Sequence[int], rtt_ms: float, quickack: str = "on"
 ) -> list[Step]:
     """The model's events of one message, with the sender's state after each.
 
     Args:
-        option: of the sender, see :func:`message_calls`.
-        writes: per message.
-        write_bytes: of each.
+        option: of the sender, see :func:`message_calls`; "+no_delay" after it sets TCP_NODELAY too.
+        writes_bytes: sizes of the writes of a message.
         rtt_ms: of the path.
         quickack: of the receiver, see :class:`Peer`.
     """
-    count = len(message_calls([write_bytes] * writes, option)) + 1
-    calls, packets = _conversation(option, writes, write_bytes, rtt_ms, quickack)
+    option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
+    count = len(message_calls(writes_bytes, option)) + 1
+    calls, packets = _conversation(option, nodelay, tuple(writes_bytes), rtt_ms, quickack)
     path = NetworkPath(rtt_ms=rtt_ms)
-    sender = NagleSender(nodelay=option == "no_delay", rtt_ms=path.rtt_ms + path.wakeup_ms)
+    rtt_ms = path.rtt_ms + path.wakeup_ms
+    sender = NagleSender(nodelay=nodelay, rtt_ms=rtt_ms, clock=path.clock)
     begin_ms, end_ms = calls[count * (MESSAGES - 1)][0], calls[count * MESSAGES][0]
     steps = []
     for time_ms, event in _in_order(calls, packets, sender):
@@ -79,7 +80,7 @@ def message_steps(
         after_ms = time_ms - begin_ms
         why = " ".join(_sentence(part) for part in (*map(_leaves, left), sender.state.why))
         state = _visible(sender.state)
-        steps.append(Step(after_ms, kind, text, 0, why, state))
+        steps.append(Step(after_ms, kind, text, _bytes(event), why, state))
         for segment in left:
             text = f"{segment.payload_bytes} bytes, {_reason(segment)}"
             steps.append(Step(after_ms, "segment", text, segment.payload_bytes, why, state))
@@ -88,13 +89,14 @@ def message_steps(
 
 @lru_cache(maxsize=8)
 def _conversation(
-    option: str, writes: int, write_bytes: int, rtt_ms: float, quickack: str
+    option: str, nodelay: bool, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str
 ) -> tuple[tuple[tuple[float, Call], ...], tuple[SimulatedPacket, ...]]:
     """The client's calls with their times, and the packets that arrive at it."""
-    peer = Peer(reply_every_bytes=writes * write_bytes, reply_bytes=REPLY_BYTES, quickack=quickack)
-    body = (*message_calls([write_bytes] * writes, option), Call("read", REPLY_BYTES))
+    every_bytes = sum(writes_bytes)
+    peer = Peer(reply_every_bytes=every_bytes, reply_bytes=REPLY_BYTES, quickack=quickack)
+    body = (*message_calls(writes_bytes, option), Call("read", REPLY_BYTES))
     schedule = body * (MESSAGES + 1)
-    result = simulate(schedule, NetworkPath(rtt_ms=rtt_ms), peer, nodelay=option == "no_delay")
+    result = simulate(schedule, NetworkPath(rtt_ms=rtt_ms), peer, nodelay=nodelay)
     arriving = tuple(packet for packet in result.packets if not packet.outgoing)
     return tuple(zip(result.call_ms, schedule, strict=False)), arriving
 
@@ -108,7 +110,7 @@ def _in_order(
         *((each.time_ms, each) for each in packets),
     ]
     for time_ms, event in sorted(known, key=lambda item: item[0]):
-        while (due := sender.next_timer_ms) is not None and due < time_ms:
+        while (due := sender.next_timer_ms) is not None and due <= time_ms:
             yield due, None
         yield time_ms, event
 
@@ -137,6 +139,12 @@ def _feed(
         left = sender.set_cork(bool(event.value), time_ms)
         return left, f"TCP_CORK {'on' if event.value else 'off'}", "call"
     return [], f"read: waits for {event.value} bytes", "call"
+
+
+def _bytes(event: Call | SimulatedPacket | None) -> int:
+    if isinstance(event, SimulatedPacket):
+        return event.segment.payload_bytes if event.segment else 0
+    return event.value if event is not None and event.kind in ("write", "more") else 0
 
 
 def _leaves(segment: SimulatedSegment) -> str:

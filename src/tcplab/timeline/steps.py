@@ -1,4 +1,4 @@
-"""The last message of a timeline event by event, beside the model's steps of the same message."""
+"""A message of a timeline event by event, beside the model's steps of the same message."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from tcplab.models.steps import Step
 from tcplab.timeline.timeline import Timeline
 
 
-def recorded_steps(timeline: Timeline) -> list[Step]:
-    """Writes, segments and ACKs of the last message, as they were recorded at the sender."""
-    last = timeline.messages
-    writes = [each for each in timeline.writes if each.message == last]
+def recorded_steps(timeline: Timeline, message: int | None = None) -> list[Step]:
+    """Writes, segments and ACKs of a message, the last one unless its number is given.
+
+    As they were recorded at the sender.
+    """
+    message = timeline.messages if message is None else message
+    writes = [each for each in timeline.writes if each.message == message]
     begin_ns = writes[0].time_ns
     first_byte = writes[0].offset
     end_byte = first_byte + sum(each.bytes for each in writes)
@@ -19,9 +22,12 @@ def recorded_steps(timeline: Timeline) -> list[Step]:
     def ms(time_ns: int) -> float:
         return (time_ns - begin_ns) / 1e6
 
-    steps = [Step(ms(each.time_ns), "call", f"write of {each.bytes} bytes") for each in writes]
+    steps = [
+        Step(ms(each.time_ns), "call", f"write of {each.bytes} bytes", each.bytes)
+        for each in writes
+    ]
     for segment in timeline.segments:
-        if segment.offset >= first_byte and (size := segment.payload_bytes):
+        if first_byte <= segment.offset < end_byte and (size := segment.payload_bytes):
             text = f"{size} bytes, {segment.reason}: {segment.evidence}"
             steps.append(Step(ms(segment.time_ns), "segment", text, size))
     for ack in timeline.acks:

@@ -1,4 +1,4 @@
-"""A chart of a model's line over a logarithmic axis: as data for panel.js, and as a picture."""
+"""A chart of a model's line and the runs' points: as data for panel.js, and as a picture."""
 
 from __future__ import annotations
 
@@ -16,36 +16,45 @@ POINTS: Final = 91
 
 
 def chart(
-    model: Callable[[int], float],
-    limits: tuple[int, int],
+    line: Sequence[tuple[float, float]],
+    x: Mapping[str, Any],
     *,
-    x_label: str,
     y_label: str,
     y_high: float,
-    line: str,
+    label: str,
     marks: Mapping[str, float],
     alt: str,
 ) -> dict[str, Any]:
     """The data of a chart before anything is measured.
 
-    The model's line from x to y, labelled `line`, between the limits of x; y begins at 0; `marks`
-    maps the label of a vertical line to its x. The axes' labels have units.
+    Args:
+        line: the model's points, in order.
+        x: "label" with the unit, "scale" ("log" or "linear"), "low" and "high" of the axis.
+        y_label: with the unit.
+        y_high: end of the axis, which begins at 0; a run's points may move it.
+        label: of the line.
+        marks: label of a vertical line -> its x.
+        alt: in words.
     """
-    low, high = limits
-    sizes = [round(low * (high / low) ** (n / (POINTS - 1))) for n in range(POINTS)]
     return {
-        "x": {"label": x_label, "scale": "log", "low": low, "high": high},
+        "x": dict(x),
         "y": {"label": y_label, "scale": "linear", "low": 0, "high": y_high},
-        "lines": [
-            {
-                "kind": "model",
-                "label": line,
-                "points": [(float(size), model(size)) for size in sizes],
-            }
-        ],
+        "lines": [{"kind": "model", "label": label, "points": list(line)}],
         "marks": [{"x": x, "label": label} for label, x in marks.items()],
         "alt": alt,
     }
+
+
+def sampled(model: Callable[[int], float], low: int, high: int) -> Sequence[tuple[float, float]]:
+    """A model's line over a logarithmic axis."""
+    sizes = [round(low * (high / low) ** (n / (POINTS - 1))) for n in range(POINTS)]
+    return [(float(size), model(size)) for size in sizes]
+
+
+def without_result(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The axes of a :func:`chart`: what a room may see before it has voted."""
+    axes = f"{data['y']['label']} against {data['x']['label']}"
+    return {**data, "lines": [], "marks": [], "level": None, "alt": f"{axes}: empty until Run"}
 
 
 def with_runs(
@@ -63,7 +72,10 @@ def with_runs(
     level = None
     if prediction is not None:
         level = {"y": prediction, "label": f"your prediction: {prediction:g} {unit}"}
-    return {**data, "lines": [*data["lines"], *measured], "level": level}
+    seen = [y for line in measured for _x, y in line["points"]]
+    high = max(data["y"]["high"], 1.1 * max(seen, default=0), 1.1 * (prediction or 0))
+    lines = [*data["lines"], *measured]
+    return {**data, "y": {**data["y"], "high": high}, "lines": lines, "level": level}
 
 
 def picture(

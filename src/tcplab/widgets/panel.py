@@ -115,9 +115,9 @@ class Panel:
             self._drawing = self._is_queued = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
-            drawn_in_browser = self._view is not None and self.spec.figure in ("chart", "stepper")
+            wants_picture = self._view is None or self.spec.pictured
             request = {"run": self.spec.name, "values": self.values}
-            self._worker.send({**request, "picture": not drawn_in_browser})
+            self._worker.send({**request, "picture": wants_picture})
             self._set("running", "Starting …", None)
         return self
 
@@ -253,7 +253,7 @@ class Panel:
                 self._view.refresh()
 
     def model(self) -> Mapping[str, Any]:
-        """The model's "chart", "steps" and "forecast" for the settings at hand."""
+        """What the spec's model and forecast say of the settings at hand."""
         return _model(self.spec.name, tuple(self.values.items()))
 
     def make_view(self) -> PanelView:
@@ -298,14 +298,9 @@ class Panel:
 
 @functools.lru_cache(maxsize=64)
 def _model(name: str, values: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
-    """The model's chart, steps and forecast for some settings, None where it has none."""
     spec, settings = load(name), dict(values)
-    model: dict[str, Any] = {"chart": None, "steps": None, "forecast": None}
-    if spec.model is not None:
-        model |= spec.model(settings)
-    if spec.forecast is not None:
-        model["forecast"] = spec.forecast(settings)
-    return model
+    forecast = None if spec.forecast is None else spec.forecast(settings)
+    return {**spec.model(settings), "forecast": forecast}
 
 
 def _frontend_is_interactive() -> bool:

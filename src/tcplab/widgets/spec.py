@@ -57,8 +57,8 @@ class Shown:
     #: The same for a terminal of 80 columns.
     text: str
     provenance: Mapping[str, Any]
-    #: Of a chart over the panel's axes.
-    points: Sequence[tuple[float, float]] = ()
+    #: Over the axes of the panel's chart; of a course its events (tcplab.widgets.course).
+    points: Sequence[Sequence[Any]] = ()
     #: Of the stepper.
     steps: Mapping[str, Any] = field(default_factory=dict)
     #: Warnings, one line each.
@@ -223,16 +223,19 @@ class PanelSpec:
     unit: str
     #: Made by Run.
     measurement: Measurement
-    #: From the settings to {"chart": axes and curves} or {"steps": the stepper's events}, shown
-    #: before anything is measured.
-    model: Callable[[Values], dict[str, Any]] | None = None
+    #: From the settings to what is shown before anything is measured: {"chart": axes and curves},
+    #: {"course": a message on an axis of time}, {"steps": the stepper's events} or {"levels": of
+    #: the lanes of a strip chart}.
+    model: Callable[[Values], dict[str, Any]]
     #: The model's number in the unit of the headline.
     forecast: Callable[[Values], float | None] | None = None
     #: The controls act on the run while it lasts, and Stop shows what was measured.
     live: bool = False
     #: Of the strip chart of a live panel.
     lanes: Sequence[Lane] = ()
-    figure: Literal["picture", "chart", "strip", "stepper"] = "picture"
+    figure: Literal["chart", "strip", "stepper"] = "chart"
+    #: The figure of a run is shown below the chart; else the chart has all that there is to see.
+    pictured: bool = True
     #: Settings of the run that stands in a notebook executed without a browser.
     headless: Values = field(default_factory=dict)
     #: Given by :func:`load`.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anywidget
 import traitlets
 
-from tcplab.widgets import words
-from tcplab.widgets.chart import with_runs
+from tcplab.widgets import chart, course, words
 from tcplab.widgets.fields import PredictionField, make_field
 
 if TYPE_CHECKING:
@@ -67,8 +66,6 @@ class PanelView:
         ).add_class("tcplab-runs")
         self.picture = w.HTML()
         self.figure = Figure(title=panel.title, kind=spec.figure)
-        if spec.lanes:
-            self.figure.data = {"lanes": [asdict(lane) for lane in spec.lanes]}
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
         self.origin.add_class("tcplab-origin")
@@ -120,7 +117,9 @@ class PanelView:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
     def _frame(self) -> Any:
-        return group("frame", self.picture, self.figure)
+        frame = group("frame", self.picture, self.figure)
+        has_both = self.panel.spec.pictured and self.panel.spec.figure == "chart"
+        return frame.add_class("tcplab-pictured") if has_both else frame
 
     # ---- what the panel has ----
 
@@ -163,19 +162,39 @@ class PanelView:
         marks = {"your prediction": prediction, "the model": model["forecast"]}
         number = now["number"] if now else None
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
-        if model["chart"]:
-            self.figure.data = with_runs(model["chart"], runs, names, prediction, spec.unit)
-        elif spec.figure == "stepper":
-            is_same = now and now["values"] == self.panel.values
-            self.figure.data = now["steps"] if now and is_same else {"model": model["steps"]}
+        self.figure.data = self._drawn(model, names, prediction)
         if spec.figure == "strip" and self.panel.phase in BUSY:
             self._pictured, self.picture.value = None, ""
         elif number != self._pictured or not runs:
             self._show_run(now)
 
     def model(self) -> dict[str, Any]:
-        """The model's chart, steps and forecast, as far as they are to be seen."""
+        """What the model says, as far as it is to be seen."""
         return dict(self.panel.model())
+
+    def _drawn(
+        self, model: dict[str, Any], names: list[str], prediction: float | None
+    ) -> dict[str, Any]:
+        """The data of the figure: what the model says, and over it what was measured."""
+        spec, runs = self.panel.spec, self.panel.runs
+        match model:
+            case {"chart": data}:
+                if spec.pictured:  # which leaves little room for it
+                    names = [name.partition(" ·")[0] for name in names]
+                return chart.with_runs(data, runs, names, prediction, spec.unit)
+            case {"course": data}:
+                if spec.unit != "ms":
+                    prediction = None
+                return course.with_runs(data, runs, names, prediction, spec.unit)
+            case {"levels": levels}:
+                return {
+                    "lanes": [
+                        {**asdict(each), "level": levels.get(each.key)} for each in spec.lanes
+                    ]
+                }
+        now = self.shown
+        is_same = now and now["values"] == self.panel.values
+        return now["steps"] if now and is_same else {"model": model["steps"]}
 
     def row_names(self, names: list[str]) -> list[str]:
         """The names of the runs in the table that compares them."""
@@ -197,9 +216,7 @@ class PanelView:
         self.origin.value = words.origin(now) if now else ""
         self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
         self.save.disabled = not (now and now["capture"])
-        if spec.figure in ("picture", "strip"):
-            empty = "<p>The figure of the run stands here.</p>" if spec.figure == "picture" else ""
-            self.picture.value = words.image(now) if now else empty
+        self.picture.value = words.image(now) if now and spec.pictured else ""
 
     # ---- what the user does ----
 

@@ -15,12 +15,13 @@ from tcplab.models import (
     throughput_mbit,
     window_from_buffer,
 )
-from tcplab.widgets.chart import chart, picture
+from tcplab.widgets.chart import chart, picture, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 LOW_BYTES: Final = 4096
 HIGH_BYTES: Final = 4 << 20
+_LIMITS: Final = {"low": LOW_BYTES, "high": HIGH_BYTES}
 
 SIDES: Final = {"receive": "receive buffer, SO_RCVBUF", "send": "send buffer, SO_SNDBUF"}
 SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
@@ -55,12 +56,11 @@ def _chart(values: Values) -> dict[str, Any]:
     knee, top = _knee(values), _model_mbit(HIGH_BYTES, values)
     option = "SO_RCVBUF" if values["side"] == "receive" else "SO_SNDBUF"
     return chart(
-        lambda size: _model_mbit(size, values),
-        (LOW_BYTES, HIGH_BYTES),
-        x_label=f"{option} asked for (bytes)",
+        sampled(lambda size: _model_mbit(size, values), LOW_BYTES, HIGH_BYTES),
+        {"label": f"{option} asked for (bytes)", "scale": "log", **_LIMITS},
         y_label="Throughput (Mbit/s)",
         y_high=1.15 * top,
-        line="the model: window / RTT, at most the wire",
+        label="the model: window / RTT, at most the wire",
         marks={
             f"the BDP fits from {knee:,} bytes on": knee,
             "your buffer": values["request_bytes"],
@@ -126,9 +126,8 @@ PANEL = PanelSpec(
             "Buffer",
             65_536,
             name="request_bytes",
-            low=LOW_BYTES,
-            high=HIGH_BYTES,
             scale="log",
+            **_LIMITS,
         ),
         Number.of(_PARAMETERS["rtts_ms"], "RTT", 20.0, name="rtt_ms", high=200, scale="log"),
         Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", low=5, high=500, scale="log"),
@@ -139,5 +138,5 @@ PANEL = PanelSpec(
     measurement=ExperimentRun(_call, _show),
     model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["request_bytes"], values),
-    figure="chart",
+    pictured=False,
 )

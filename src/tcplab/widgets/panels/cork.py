@@ -7,13 +7,18 @@ from typing import Any, Final
 from tcplab.experiments import cork
 from tcplab.experiments.declaration import declared
 from tcplab.models import NetworkPath, message_cost
+from tcplab.models.steps import message_steps
 from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.course import course, model_course
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
 from tcplab.widgets.panels.small_writes import variant_shown
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 MESSAGES: Final = 10
-VARIANTS: Final = SMALL_WRITES | {"cork+no_delay": "TCP_CORK and TCP_NODELAY"}
+VARIANTS: Final = SMALL_WRITES | {
+    "cork+no_delay": "TCP_CORK and TCP_NODELAY",
+    "forgotten": "TCP_CORK, and never pulled",
+}
 
 
 def _writes_bytes(values: Values) -> tuple[int, ...]:
@@ -41,6 +46,11 @@ def _show(result: Any, job: Job) -> Shown:
     body = f"{values['writes']} × {values['write_bytes']} B"
     label = f"{values['header_bytes']} + {body}, RTT {values['rtt_ms']:g} ms"
     return variant_shown(result, values["variant"], label)
+
+
+def _course(values: Values) -> dict[str, Any]:
+    steps = message_steps(values["variant"], _writes_bytes(values), values["rtt_ms"])
+    return {"course": model_course({"the model": course(steps)})}
 
 
 def _forecast(values: Values) -> float | None:
@@ -72,5 +82,6 @@ PANEL = PanelSpec(
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show),
+    model=_course,
     forecast=_forecast,
 )

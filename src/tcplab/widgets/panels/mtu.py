@@ -8,7 +8,7 @@ from typing import Any, Final
 from tcplab.experiments import mtu, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import goodput_mbyte_s
-from tcplab.widgets.chart import chart
+from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -29,12 +29,11 @@ def _chart(values: Values) -> dict[str, Any]:
     limits = int(_MTU.low), int(_MTU.high)
     lowest, highest = (_model_mb_per_s(mtu, values) for mtu in limits)
     return chart(
-        lambda mtu: _model_mb_per_s(mtu, values),
-        limits,
-        x_label="MTU (bytes)",
+        sampled(lambda mtu: _model_mb_per_s(mtu, values), *limits),
+        {"label": "MTU (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
         y_label="Goodput (MB/s)",
         y_high=1.12 * rate_mbit / 8,
-        line="the model: what headers leave of the rate",
+        label="the model: what headers leave of the rate",
         marks={f"your MTU: {values['mtu_bytes']}": values["mtu_bytes"]},
         alt=(
             f"Goodput against the MTU, wire of {rate_mbit:g} Mbit/s. The model rises from"
@@ -82,5 +81,5 @@ PANEL = PanelSpec(
     measurement=ExperimentRun(_call, _show),
     model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mb_per_s(values["mtu_bytes"], values),
-    figure="chart",
+    pictured=False,
 )

@@ -8,12 +8,15 @@ from tcplab.errors import LabError
 from tcplab.experiments import pipes, table
 from tcplab.experiments.declaration import declared
 from tcplab.tables import Table
+from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 RUNS: Final = 3
 #: A wire of 1 Gbit/s takes 8 ms for each MB: more would make the lecturer wait.
 MOST_WIRE_MB: Final = 40
+#: Of all chains that can be put together.
+MOST_COPIES: Final = 9
 
 SOURCES: Final = {
     "zeros": "dd makes zeros, |",
@@ -78,12 +81,14 @@ def _show(result: Any, job: Job) -> Shown:
             raise LabError(f"{chain.pipeline.name}: {chain.missing}")
     rate = mine.median_mb_per_s or 0.0
     columns = [column for column in result.columns if column.key in COLUMNS]
+    times = rate / (reference.median_mb_per_s or rate)
     return Shown.of(
         f"{count_copies(mine.pipeline)}, {rate:,.0f} MB/s: {mine.pipeline.name}",
-        rate / (reference.median_mb_per_s or rate),
+        times,
         copy_path(result, pipes.COMPOSED),
         Table(columns, result.rows(), table(result).caption),
         result.provenance,
+        points=[(mine.pipeline.cost.copies, times)],
         notes=_notes(job.values, mine.pipeline.commands),
     )
 
@@ -105,6 +110,24 @@ def _forecast(values: Values) -> float | None:
     return pipes.PIPELINES[_reference(values)].cost.copies / copies if copies else None
 
 
+def _chart(values: Values) -> dict[str, Any]:
+    copies = pipes.compose(**_parts(values)).cost.copies
+    usual = pipes.PIPELINES[_reference(values)].cost.copies
+    is_wire = values["network"] == "wire"
+    return chart(
+        [(each, 1.0 if is_wire else usual / each) for each in range(1, MOST_COPIES + 1)],
+        {"label": "Copies of each byte", "scale": "linear", "low": 0, "high": MOST_COPIES},
+        y_label="Rate over that of dd | netcat → netcat (times)",
+        y_high=usual + 1,
+        label="the wire sets the rate" if is_wire else "if copies alone cost time",
+        marks={f"your chain: {copies} copies": copies},
+        alt=(
+            f"Rate against the copies of each byte. Your chain makes {copies}, the chain that it is"
+            f" compared with {usual}."
+        ),
+    )
+
+
 _PARAMETERS: Final = declared(pipes.measure).parameters
 
 PANEL = PanelSpec(
@@ -124,5 +147,6 @@ PANEL = PanelSpec(
     predicts="Rate over that of dd | netcat → netcat",
     unit="times",
     measurement=ExperimentRun(_call, _show),
+    model=lambda values: {"chart": _chart(values)},
     forecast=_forecast,
 )

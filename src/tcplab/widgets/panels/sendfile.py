@@ -6,7 +6,10 @@ from typing import Any, Final
 
 from tcplab.experiments import sendfile, table
 from tcplab.experiments.declaration import declared
+from tcplab.models import NetworkPath, copies_per_byte, message_calls
+from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.course import model_course, simulated_course
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 PARTS: Final = {
@@ -28,13 +31,16 @@ def _call(values: Values) -> Call:
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
 
-    part = job.values["part"]
+    part, times = job.values["part"], None
+    if part != "header":
+        times = _headline(result)
     return Shown.of(
         f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
-        None if part == "header" else _headline(result),
+        times,
         getattr(figures, FIGURES[part])(result),
         table(result),
         result.provenance,
+        points=[] if times is None else [(job.values["size_mb"], times)],
     )
 
 
@@ -44,17 +50,57 @@ def _headline(result: Any) -> float | None:
     return None if read is None or fast is None else fast / read
 
 
+def _model(values: Values) -> dict[str, Any]:
+    """Of rates the ratio of the copies, of a header the segments of three ways to send it."""
+    if values["part"] == "header":
+        return {"course": model_course(_header_courses())}
+    times = _forecast(values)
+    limits = {"low": _SIZE.low, "high": _SIZE.high}
+    is_wire = values["part"] == "wire"
+    return {
+        "chart": chart(
+            [(size, times) for size in limits.values()],
+            {"label": "Size of the file (MB)", "scale": "log", **limits},
+            y_label="sendfile's rate over that of read and send (times)",
+            y_high=times + 1,
+            label="the wire sets the rate" if is_wire else "if copies alone cost time",
+            marks={"your file": values["size_mb"]},
+            alt=f"sendfile's rate over that of read and send; the model has {times:g} for all.",
+        )
+    }
+
+
+def _header_courses() -> dict[str, Any]:
+    sizes = (sendfile.header.HEADER_BYTES, sendfile.header.FILE_BYTES)
+    path = NetworkPath(rtt_ms=sendfile.header.RTT_MS)
+    return {
+        name: simulated_course(message_calls(sizes, option), path)
+        for name, option in {"without an option": "default", "with a cork": "cork"}.items()
+    }
+
+
+def _forecast(values: Values) -> float:
+    """Copies of read and send over those of sendfile, end to end; 1 over a wire."""
+    if values["part"] != "loopback":
+        return 1.0
+    slow, fast = copies_per_byte("read+send"), copies_per_byte("sendfile")
+    return slow.total / fast.total
+
+
 _PARAMETERS: Final = declared(sendfile.measure).parameters
+_SIZE: Final = Number.of(_PARAMETERS["sizes_mb"], "File", 64, name="size_mb", high=256, scale="log")
 
 PANEL = PanelSpec(
     title="Sending a file",
     summary="The same file through read and send, sendfile, splice, mmap and MSG_ZEROCOPY.",
     controls=(
         Choice("part", "Question", PARTS, "loopback"),
-        Number.of(_PARAMETERS["sizes_mb"], "File", 64, name="size_mb", high=256, scale="log"),
+        _SIZE,
         Number.of(_PARAMETERS["runs"], "Runs of each", high=10),
     ),
     predicts="sendfile's rate over that of read and send",
     unit="times",
     measurement=ExperimentRun(_call, _show),
+    model=_model,
+    forecast=lambda values: None if values["part"] == "header" else _forecast(values),
 )

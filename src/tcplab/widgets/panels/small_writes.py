@@ -8,7 +8,9 @@ from typing import Any, Final
 from tcplab.experiments import small_writes, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import NetworkPath, Peer, message_cost
+from tcplab.models.steps import Step, message_steps
 from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.course import course, model_course, recorded_course
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 MESSAGES: Final = 10
@@ -41,9 +43,15 @@ def variant_shown(result: Any, variant: str, label: str) -> Shown:
     """The timeline of the one variant, and the table of its times."""
     from tcplab import figures
 
-    picture = figures.timeline(result[variant].timeline())
-    headline = result[variant].row()["ms_per_message"]
-    return Shown.of(f"{variant}: {label}", headline, picture, table(result), result.provenance)
+    timeline = result[variant].timeline()
+    return Shown.of(
+        f"{variant}: {label}",
+        result[variant].row()["ms_per_message"],
+        figures.timeline(timeline),
+        table(result),
+        result.provenance,
+        points=recorded_course(timeline),
+    )
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -51,6 +59,12 @@ def _show(result: Any, job: Job) -> Shown:
     shape = f"{values['writes']} × {values['write_bytes']} B, RTT {values['rtt_ms']:g} ms"
     acks = "" if values["quickack"] == "on" else f", ACKs {QUICKACK[values['quickack']]}"
     return variant_shown(result, values["variant"], shape + acks)
+
+
+def model_steps(values: Values) -> list[Step]:
+    """The model's events of one message with these settings."""
+    sizes = [values["write_bytes"]] * values["writes"]
+    return message_steps(values["variant"], sizes, values["rtt_ms"], values["quickack"])
 
 
 def _forecast(values: Values) -> float:
@@ -83,5 +97,6 @@ PANEL = PanelSpec(
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
+    model=lambda values: {"course": model_course({"the model": course(model_steps(values))})},
     forecast=_forecast,
 )

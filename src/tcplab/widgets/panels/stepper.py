@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tcplab.models.steps import MESSAGES, Step, message_steps
+from tcplab.models.steps import MESSAGES, Step
 from tcplab.tables import Table
-from tcplab.widgets.panels.small_writes import controls, small_writes_call
+from tcplab.widgets.panels.small_writes import controls, model_steps, small_writes_call
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
-
-
-def _steps(values: Values) -> list[Step]:
-    shape = ("writes", "write_bytes", "rtt_ms", "quickack")
-    return message_steps(values["variant"], **{name: values[name] for name in shape})
 
 
 def _call(values: Values) -> Call:
@@ -38,7 +33,7 @@ def _show(result: Any, job: Job) -> Shown:
 
     variant = job.values["variant"]
     timeline = result[variant].timeline()
-    model, kernel = _steps(job.values), recorded_steps(timeline)
+    model, kernel = model_steps(job.values), recorded_steps(timeline)
     rows = [
         (step.time_ms, side, step.kind, step.text)
         for side, steps in (("model", model), ("kernel", kernel))
@@ -73,7 +68,8 @@ PANEL = PanelSpec(
     predicts="Time of the message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
-    model=lambda values: {"steps": _plain(_steps(values))},
-    forecast=lambda values: max(step.time_ms for step in _steps(values)),
+    model=lambda values: {"steps": _plain(model_steps(values))},
+    forecast=lambda values: max(step.time_ms for step in model_steps(values)),
     figure="stepper",
+    pictured=False,
 )

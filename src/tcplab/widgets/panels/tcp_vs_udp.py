@@ -6,6 +6,9 @@ from typing import Any, Final
 
 from tcplab.experiments import tcp_vs_udp
 from tcplab.experiments.declaration import declared
+from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
+from tcplab.models import mss_bytes
+from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -33,27 +36,55 @@ def _show(result: Any, job: Job) -> Shown:
 
     server, size = job.values["server"], job.values["write_bytes"]
     tcp, udp = result[server, "tcp", size], result[server, "udp", size]
+    times = udp.mb_per_s / tcp.mb_per_s
     return Shown.of(
         f"{SERVERS[server]}, {size} B, offload {job.values['offload']}",
-        udp.mb_per_s / tcp.mb_per_s,
+        times,
         figures.tcp_vs_udp(result),
         result.spread_table(size),
         result.provenance,
+        points=[(size, times)],
+    )
+
+
+def _model(write_bytes: int, values: Values) -> float:
+    """The packets that TCP needs over those that UDP needs; 1 where the wire sets the rate."""
+    if values["server"] not in LO_MTU:
+        return 1.0
+    return min(1.0, write_bytes / mss_bytes(LO_MTU[values["server"]]))
+
+
+def _chart(values: Values) -> dict[str, Any]:
+    is_wire = values["server"] not in LO_MTU
+    limits = int(_SIZE.low), int(_SIZE.high)
+    return chart(
+        sampled(lambda size: _model(size, values), *limits),
+        {"label": "Size of a block (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
+        y_label="UDP's rate over TCP's (times)",
+        y_high=3,
+        label="the wire sets the rate" if is_wire else "if packets alone cost time",
+        marks={"your block": values["write_bytes"]},
+        alt=(
+            "UDP's rate over TCP's, against the size of a block."
+            f" The model has {_model(values['write_bytes'], values):.2g} for yours."
+        ),
     )
 
 
 _PARAMETERS: Final = declared(tcp_vs_udp.measure).parameters
+_SIZE: Final = Number.of(_PARAMETERS["write_bytes"], "Size of a block", 1440, scale="log")
 
 PANEL = PanelSpec(
     title="TCP against UDP",
     summary="The same blocks over both. The rate is the sender's, as in the source text.",
     controls=(
         Choice.of(_PARAMETERS["servers"], "Path to the sink", SERVERS, "bsd", name="server"),
-        Number.of(_PARAMETERS["write_bytes"], "Size of a block", 1440, scale="log"),
+        _SIZE,
         Number.of(_PARAMETERS["runs"], "Runs of each", 5, high=50),
         Choice("offload", "Offloads in the machine", OFFLOADS, "off"),
     ),
     predicts="UDP's rate over TCP's",
     unit="times",
     measurement=ExperimentRun(_call, _show),
+    model=lambda values: {"chart": _chart(values)},
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.lab import Lab
-from tcplab.models import mathis_mbit
+from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
+MSS_BYTES: Final = 1448
 
 LANES: Final = (
     Lane("throughput_mbit", "Throughput (Mbit/s)", 10),
@@ -205,8 +206,18 @@ def _forecast(values: Values) -> float | None:
     """The wire's rate, or what loss leaves of it (Mathis); None on a wire without limits."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
-        limits.append(mathis_mbit(1448, values["rtt_ms"], values["loss_percent"] / 100))
+        limits.append(mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100))
     return float(min(limits))
+
+
+def _levels(values: Values) -> dict[str, float | None]:
+    """The rate that is to be reached, the segments that fill the path, and the empty wire's RTT."""
+    rtt_ms = values["rtt_ms"]
+    return {
+        "throughput_mbit": _forecast(values),
+        "cwnd_segments": bdp_bytes(values["rate_mbit"], rtt_ms) / MSS_BYTES,
+        "rtt_ms": rtt_ms,
+    }
 
 
 PANEL = PanelSpec(
@@ -223,6 +234,7 @@ PANEL = PanelSpec(
     predicts="Throughput at the end",
     unit="Mbit/s",
     measurement=_LiveTransfer(),
+    model=lambda values: {"levels": _levels(values)},
     forecast=_forecast,
     live=True,
     lanes=LANES,

@@ -6,7 +6,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const STRIP_S = 20;
-const LOST_MS = 2000;
+const ASK_MS = 400, LOST_MS = 1200;
 
 /** An element with attributes and children; a string child is text, never markup. */
 function make(tag, attributes = {}, ...children) {
@@ -77,6 +77,37 @@ function plot(data, box) {
   return draw("g", {}, ...parts);
 }
 
+/** The marks of a course's events, from the line of its row. */
+const EVENTS = { call: "v-15", segment: "v18m-4 -6l4 6l4 -6", ack: "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", reply: "m0 -8l8 8l-8 8l-8 -8z" };
+
+/** Messages on one axis of time: for each row its writes, the segments that leave, the ACKs and the waits between. */
+function courses({ rows, level }, { left, right, top, bottom }) {
+  const high = 1.12 * Math.max(...rows.map((row) => row.end), level?.x ?? 0), tall = (bottom - top) / rows.length;
+  const axis = makeAxis({ low: 0, high, scale: "linear" }, left, right, (right - left) / 90), size = Math.min(Math.max(tall / 80, 1), 3);
+  const path = (d, kind, place) => draw("path", { d, class: kind, transform: place ?? "" });
+  const text = (x, y, words, kind = "", anchor = "start") => draw("text", { x, y, class: kind, "text-anchor": anchor }, words);
+  const parts = axis.ticks.flatMap((ms) => [path(`M${axis.at(ms)} ${top}V${bottom}`, "grid"), text(axis.at(ms), bottom + 18, short(ms), "", "middle")]);
+  parts.push(text((left + right) / 2, bottom + 38, "ms since the first write   ( | write   ↓ segment   ○ ACK   ◇ reply )", "", "middle"));
+  rows.forEach(({ kind, label, events, waits, end, shown }, index) => {
+    const y = top + tall * (index + (size > 1 ? 0.45 : 0.6)), x = axis.at(end);
+    parts.push(path(`M${left} ${y}H${x}`, `line base ${kind}`), text(left, y - 8 - 15 * size, label, "heading"), text(x + 4 + 8 * size, y + 5, shown));
+    for (const [from, to] of waits) {
+      const [start, wide] = [axis.at(from), Math.max(axis.at(to) - axis.at(from), 2)];
+      parts.push(draw("rect", { x: start, y: y - 9 * size, width: wide, height: 18 * size, class: `line wait ${kind}` }));
+      if (wide > 90) parts.push(text(start + wide / 2, y + 5, "data wait", "", "middle"));
+    }
+    let free = -Infinity;
+    for (const [ms, what, bytes] of events) {
+      parts.push(path(`M0 0${EVENTS[what]}`, `line ${what} ${kind}`, `translate(${axis.at(ms)} ${y}) scale(${size})`));
+      if (what !== "segment" || axis.at(ms) < free) continue;
+      parts.push(text(axis.at(ms) + 6 * size, y + 2 + 17 * size, `${bytes} B`));
+      free = axis.at(ms) + 50;
+    }
+  });
+  if (level) parts.push(path(`M${axis.at(level.x)} ${top}V${bottom}`, "level"), text(axis.at(level.x), top - 6, level.label, "", axis.at(level.x) > (left + right) / 2 ? "end" : "start"));
+  return draw("g", {}, ...parts);
+}
+
 /** Runs differ in the shape of their points, too. */
 function marker(kind, x, y) {
   const shape = { run0: "m-6 -6h12v12h-12z", run1: "m0 -8l8 14h-16z", run2: "m-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0z" };
@@ -107,8 +138,10 @@ function chart(element, model) {
   const update = drawing(element, (width, height, svg) => {
     const data = model.get("data");
     svg.setAttribute("aria-label", data.alt);
+    element.style.minHeight = `${Math.max(80 + 50 * (data.rows?.length ?? 0), 180)}px`;
+    if (data.rows) return [courses(data, { left: 16, right: width - 70, top: 26, bottom: height - 50 })];
     // Room for the legend above the lines.
-    const high = data.y.high * (1 + (20 * data.lines.length) / height);
+    const legend = 20 * data.lines.length, high = data.y.high * (1 + legend / Math.max(height - 86 - legend, 20));
     return [plot({ ...data, y: { ...data.y, high } }, { left: 62, right: width - 16, top: 30, bottom: height - 56 })];
   });
   model.on("change:data", update);
@@ -116,23 +149,25 @@ function chart(element, model) {
 
 /** The readings of a live run, the last seconds of them. */
 function strips(element, model) {
-  const { lanes } = model.get("data");
   let samples = [], marks = [];
   const update = drawing(element, (width, height, svg) => {
+    const { lanes } = model.get("data");
     svg.setAttribute("aria-label", `Strip chart of ${lanes.map((lane) => lane.label).join(", ")}`);
     const high = Math.max(samples.at(-1)?.t ?? 0, STRIP_S), low = high - STRIP_S;
     const seen = samples.filter(({ t }) => t >= low);
-    return lanes.map(({ key, label, top }, index) => {
-      const highest = Math.max(top, ...seen.map((sample) => sample[key])) * 1.05;
+    return lanes.map(({ key, label, top, level }, index) => {
+      const highest = Math.max(top, level ?? 0, ...seen.map((sample) => sample[key])) * 1.05;
       const data = {
         x: { low, high }, y: { low: 0, high: highest, label: `${label}: ${digits(samples.at(-1)?.[key])}` },
         lines: [{ kind: `lane${index}`, points: seen.map((sample) => [sample.t, sample[key]]) }],
+        level: level && { y: level, label: `the model: ${digits(level)}` },
         marks: marks.filter(({ x }) => x >= low).map(({ x, label }) => ({ x, label: index ? "" : label })),
       };
       const lane = height / lanes.length;
       return plot(data, { left: 56, right: width - 12, top: index * lane + 26, bottom: (index + 1) * lane - 8 });
     });
   });
+  model.on("change:data", update);
   model.on("change:phase", () => {
     if (model.get("phase") !== "running" || element.dataset.phase === "running") return (element.dataset.phase = model.get("phase"));
     element.dataset.phase = "running";
@@ -248,27 +283,53 @@ function attend(root, model) {
   return listen(root, model);
 }
 
-/** A kernel that is restarted or killed says nothing more, so it is asked while it should be at work. */
+/**
+ * Says within two seconds that the kernel has gone. JupyterLab knows of a restart and a lost connection; a killed
+ * kernel says nothing more, so it is asked while it should be at work. One that answers again goes on.
+ */
 function listen(root, model) {
-  let asked = null;
-  const lost = (why) => {
-    if (root.dataset.phase === "lost") return;
-    root.dataset.phase = "lost";
-    for (const button of root.querySelectorAll(".tcplab-actions button")) button.disabled = true;
-    root.querySelector(".tcplab-status .widget-html-content").textContent = why;
+  const kernel = model.widget_manager?.kernel, word = make("p", { class: "tcplab-lost", role: "alert" });
+  let asked = null, isOver = false;
+  root.querySelector(".tcplab-status").before(word);
+  const show = (why) => {
+    if (isOver || word.textContent === why) return;
+    word.textContent = why;
+    root.dataset.phase = why ? "lost" : model.get("phase");
   };
-  const pulse = setInterval(() => {
-    if (!["running", "stopping"].includes(model.get("phase"))) return (asked = null);
-    if (performance.now() - (asked ?? Infinity) > LOST_MS) lost("The kernel does not answer. It has ended, then run this cell again; or another cell keeps it busy.");
+  const over = (why) => {
+    show(why);
+    isOver = true;
+    for (const button of root.querySelectorAll(".tcplab-actions button")) button.disabled = true;
+  };
+  const hear = () => {
+    if (["dead", "restarting", "autorestarting", "terminating"].includes(kernel.status)) over("The kernel has ended or was restarted. Run this cell again.");
+    else if (kernel.connectionStatus !== "connected") show("Not connected to the kernel. JupyterLab tries again.");
+    else if (!asked) show("");
+  };
+  const ask = () => {
     asked ??= performance.now();
     model.send("ping");
-  }, 500);
-  model.on("comm_live_update", () => lost("The kernel was restarted. Run this cell again."));
+  };
+  for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.connect(hear);
+  const pulse = setInterval(() => {
+    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(kernel?.status === "busy" ? "The kernel is busy with another cell, or has ended." : "The kernel does not answer. If it has ended, run this cell again.");
+    if (asked || ["running", "stopping"].includes(model.get("phase"))) ask();
+  }, ASK_MS);
+  root.addEventListener("click", ({ target }) => {
+    const button = target.closest(".tcplab-actions button");
+    if (!button) return;
+    if (word.textContent && button.matches(":last-child")) over("Stopped here. Run this cell again.");
+    else ask();
+  });
+  model.on("comm_live_update", () => over("The kernel was restarted. Run this cell again."));
   model.on("msg:custom", (message, buffers) => {
-    if (message.alive) asked = null;
+    if (message.alive) show((asked = null) ?? "");
     if (message.save) save(message.save, buffers[0]);
   });
-  return () => clearInterval(pulse);
+  return () => {
+    clearInterval(pulse);
+    for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.disconnect(hear);
+  };
 }
 
 const DRAW = { chart, strip: strips, stepper };

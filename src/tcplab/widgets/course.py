@@ -1,0 +1,109 @@
+"""The course of one message on an axis of time, as data for panel.js: the model's, then the runs'.
+
+A row has the writes, the segments that leave, the ACKs and the reply, and the waits between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.models import Call, NetworkPath, simulate
+from tcplab.tables import digits
+from tcplab.widgets.spec import KEPT_RUNS
+
+if TYPE_CHECKING:
+    from tcplab.models.steps import Step
+    from tcplab.timeline import Timeline
+
+#: Shorter ones are the time of a system call.
+LEAST_WAIT_MS: Final = 0.01
+
+#: [ms, kind of step, bytes]
+Event = Sequence[Any]
+
+
+def model_course(models: Mapping[str, Sequence[Event]]) -> dict[str, Any]:
+    """The data of a course before anything is measured: a row for each name."""
+    return {"rows": [_row("model", name, events) for name, events in models.items()]}
+
+
+def simulated_course(calls: Sequence[Call], path: NetworkPath) -> list[Event]:
+    """The events of some calls and the end of the stream, up to the last ACK."""
+    calls = [*calls, Call("shutdown")]
+    simulation = simulate(calls, path)
+    called = zip(simulation.call_ms, calls, strict=True)
+    writes = [(ms, "call", call.value) for ms, call in called if call.kind in ("write", "more")]
+    sent = [(each.time_ms, "segment", each.payload_bytes) for each in simulation.data]
+    back = [(each.time_ms, "ack", 0) for each in simulation.packets if not each.outgoing]
+    return sorted([*writes, *sent, *back], key=lambda event: event[0])
+
+
+def recorded_course(timeline: Timeline) -> list[Event]:
+    """The events of a recorded message, a typical one: that of :func:`tcplab.figures.timeline`."""
+    from tcplab.figures.timeline_figure.view import choose_message
+    from tcplab.timeline.steps import recorded_steps
+
+    return course(recorded_steps(timeline, choose_message(timeline, 1)))
+
+
+def course(steps: Sequence[Step]) -> list[Event]:
+    """The steps that are seen in a course; not the timers, nor calls that hand over no data."""
+    seen = (step for step in steps if step.bytes or step.kind == "ack")
+    return [(round(step.time_ms, 4), step.kind, step.bytes) for step in seen]
+
+
+def with_runs(
+    data: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    prediction: float | None,
+    unit: str,
+) -> dict[str, Any]:
+    """A :func:`model_course` with a row for each run, and the prediction as a line across."""
+    measured = [
+        _row(f"run{run['number'] % KEPT_RUNS}", name, run["points"])
+        for run, name in zip(runs, names, strict=True)
+        if run["points"]
+    ]
+    rows = [*data["rows"], *measured]
+    level = None
+    if prediction is not None:
+        level = {"x": prediction, "label": f"your prediction: {prediction:g} {unit}"}
+    alt = "; ".join(f"{row['label']}: {row['words']}" for row in rows)
+    return {"rows": rows, "level": level, "alt": f"The course of one message. {alt}."}
+
+
+def without_result(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A :func:`model_course` with the writes alone: what a room may see before it has voted."""
+    rows = []
+    for row in data["rows"]:
+        calls = [event for event in row["events"] if event[1] == "call"]
+        rows.append(_row("model", "the writes; what leaves, and when?", calls))
+    alt = f"{len(rows[0]['events'])} writes of a message; Run shows what leaves, and when"
+    return {"rows": rows[:1], "level": None, "alt": alt}
+
+
+def _row(kind: str, label: str, events: Sequence[Event]) -> dict[str, Any]:
+    end_ms = max(event[0] for event in events)
+    sizes = [event[2] for event in events if event[1] == "segment"]
+    waits = list(_waits(events))
+    words = f"{len(sizes)} segment{'s' * (len(sizes) != 1)} of data, over after {digits(end_ms)} ms"
+    for start, end in waits:
+        words += f", data waiting from {digits(start)} to {digits(end)} ms"
+    row = {"kind": kind, "label": label, "events": events, "waits": waits, "words": words}
+    return row | {"end": end_ms, "shown": f"{digits(end_ms)} ms" if sizes else ""}
+
+
+def _waits(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+    """When data that were written had not left."""
+    waiting, since = 0, 0.0
+    for time_ms, kind, size in events:
+        if kind == "call":
+            since = since if waiting else time_ms
+            waiting += size
+        elif kind == "segment":
+            waiting -= size
+            if waiting <= 0 and time_ms - since > LEAST_WAIT_MS:
+                yield since, time_ms
+            waiting = max(waiting, 0)
