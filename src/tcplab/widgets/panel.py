@@ -253,7 +253,7 @@ class Panel:
                 self._view.refresh()
 
     def model(self) -> Mapping[str, Any]:
-        """What the spec's model and forecast say of the settings at hand."""
+        """The spec's model and forecast for the settings at hand."""
         return _model(self.spec.name, tuple(self.values.items()))
 
     def make_view(self) -> PanelView:

@@ -169,7 +169,7 @@ class PanelView:
             self._show_run(now)
 
     def model(self) -> dict[str, Any]:
-        """What the model says, as far as it is to be seen."""
+        """The model for the settings at hand, as far as it is to be seen."""
         return dict(self.panel.model())
 
     def _drawn(
