@@ -312,7 +312,7 @@ function listen(root, model) {
   };
   for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.connect(hear);
   const pulse = setInterval(() => {
-    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(kernel?.status === "busy" ? "The kernel is busy with another cell, or has ended." : "The kernel does not answer. If it has ended, run this cell again.");
+    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(`The kernel does not answer${kernel?.status === "busy" ? ", another cell may keep it busy" : ""}. If it has ended, run this cell again.`);
     if (asked || ["running", "stopping"].includes(model.get("phase"))) ask();
   }, ASK_MS);
   root.addEventListener("click", ({ target }) => {
