@@ -13,9 +13,11 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,6 +95,82 @@ def grade(
     """
     from tcplab.grading.report import write_report
 
+    work = prepare(assignment, course=course, jobs=jobs, unsafe_no_sandbox=unsafe_no_sandbox)
+    batch = Batch()
+    wanted = _submissions(work.folders, assignment, students, batch.failed)
+    work.release()
+    marks = marks_by_hand(work.folders, assignment)
+    tasks = [
+        work.task(student, marks.get(student, NO_MARKS), again=again, feedback=feedback)
+        for student in wanted
+    ]
+    with work.executor() as executor:
+        _run(batch, executor, tasks)
+    batch.report = write_report(
+        work.config, assignment, work.course, batch.failed, batch.no_feedback
+    )
+    return batch
+
+
+#: Calls grade_submission() with each task, as tcplab.grading.pool.run_each() does.
+Executor = Callable[[Iterable[Task | None]], Generator[Finished[Task]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that the grading of one assignment needs, whoever has handed it in."""
+
+    assignment: str
+    course: Path
+    config: Any  #: nbgrader's
+    folders: CourseDirectory
+    jobs: int
+    unsafe_no_sandbox: bool
+    source_key: str  #: digest of the assignment and of how it is graded
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def reports(self) -> Path:
+        """The assignment's folder for reports."""
+        return self.course / "reports" / self.assignment
+
+    def task(self, student: str, marks_key: str, **options: Any) -> Task:
+        """The task of grading one submission."""
+        return Task(
+            student,
+            self.assignment,
+            self.course,
+            self.reports,
+            self.source_key,
+            marks_key,
+            unsafe_no_sandbox=self.unsafe_no_sandbox,
+            run=self.run,
+            **options,
+        )
+
+    def release(self) -> None:
+        """Makes the learners' version and the gradebook's entry, where they are missing."""
+        with _alone_in(self.course):
+            _release(self.config, self.folders, self.assignment)
+
+    @contextmanager
+    def executor(self) -> Iterator[Executor]:
+        """The executor; in a with statement, at whose end its temporary files are gone."""
+        with scratch_folder(self.reports) as scratch:
+            yield partial(
+                run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
+            )
+
+
+def prepare(
+    assignment: str, *, course: Path = Path(), jobs: int = 0, unsafe_no_sandbox: bool = False
+) -> Work:
+    """Looks whether an assignment can be graded here; see :func:`grade`.
+
+    Raises:
+        ParameterError: no such assignment or course, or jobs is out of range.
+        LabError: submissions cannot be sandboxed here.
+    """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
     load_ahead(PRELOAD)
@@ -101,31 +179,9 @@ def grade(
     source = _source(folders, assignment)
     if not unsafe_no_sandbox:
         _insist_on_a_sandbox()
-    batch = Batch()
-    wanted = _submissions(folders, assignment, students, batch.failed)
-    with _alone_in(course):
-        _release(config, folders, assignment)
-    reports = course / "reports" / assignment
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
-    marks = marks_by_hand(folders, assignment)
-    tasks = [
-        Task(
-            student,
-            assignment,
-            course,
-            reports,
-            source_key,
-            marks.get(student, NO_MARKS),
-            again,
-            feedback,
-            unsafe_no_sandbox,
-        )
-        for student in wanted
-    ]
-    with scratch_folder(reports) as scratch:
-        _run(batch, tasks, jobs or os.cpu_count() or 1, scratch)
-    batch.report = write_report(config, assignment, course, batch.failed, batch.no_feedback)
-    return batch
+    jobs = jobs or os.cpu_count() or 1
+    return Work(assignment, course, config, folders, jobs, unsafe_no_sandbox, source_key)
 
 
 def _source(folders: CourseDirectory, assignment: str) -> Path:
@@ -216,14 +272,16 @@ def scratch_folder(reports: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(batch: Batch, tasks: Sequence[Task], jobs: int, scratch: Path) -> None:
-    """Grades them, `jobs` at a time, with a progress bar; Ctrl-C ends it."""
+def _run(batch: Batch, executor: Executor, tasks: Sequence[Task]) -> None:
+    """Grades them with a progress bar; Ctrl-C ends it."""
     from tqdm import tqdm
 
     began_s = time.monotonic()
-    results = run_each(grade_submission, tasks, jobs=jobs, scratch=scratch, deadline_s=DEADLINE_S)
     try:
-        with closing(results), tqdm(total=len(tasks), unit="student", disable=None) as bar:
+        with (
+            closing(executor(tasks)) as results,
+            tqdm(total=len(tasks), unit="student", disable=None) as bar,
+        ):
             for finished in results:
                 batch.take(finished)
                 bar.update()

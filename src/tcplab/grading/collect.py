@@ -25,7 +25,13 @@ from tcplab.grading.apart import StepLimits, apart
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.staging import BY_PRODUCTS, MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, content_key
+from tcplab.grading.staging import (
+    BY_PRODUCTS,
+    MAX_FILE_BYTES,
+    MAX_NOTEBOOK_BYTES,
+    content_key,
+    put_in_place,
+)
 
 #: Members of one learner's archive, and their bytes in all.
 MAX_MEMBERS: Final = 5000
@@ -227,22 +233,19 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
         path = packed
     notes = apart(unpack, str(path), str(fresh), limits=_LIMITS)
     told = "".join(f"; {note}" for note in notes)
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(fresh, target)
-        return f"new{told}"
-    if apart(content_key, fresh) == apart(content_key, target):
-        return f"unchanged{told}"
-    if not replace:
-        return f"kept as it was: there is another one already (--replace takes this one){told}"
-    before, after = (target.with_name(f".{target.name}.{which}") for which in ("old", "new"))
-    for left in (before, after):  # by a run that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    shutil.move(fresh, after)
-    target.rename(before)
-    after.rename(target)
-    shutil.rmtree(before)
-    return f"replaced{told}"
+    return f"{settle(fresh, target, replace)}{told}"
+
+
+def settle(fresh: Path, target: Path, replace: bool) -> str:
+    """Puts a submission into its place, if it may; returns what was done."""
+    done = "replaced" if target.exists() else "new"
+    if target.exists():
+        if apart(content_key, fresh) == apart(content_key, target):
+            return "unchanged"
+        if not replace:
+            return "kept as it was: there is another one already (--replace takes this one)"
+    put_in_place(fresh, target)
+    return done
 
 
 def take_member(path: str, number: int, target: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.errors import LabError
+from tcplab.errors import LabError, ParameterError
 
 #: Where a hand-out goes unless told: a file that an LMS can give to one student.
 INTO: Final = "handout/{assignment}/{student}.zip"
@@ -48,12 +48,22 @@ def _add_grade(commands: Any) -> None:
         action="store_true",
         help="run submissions without a sandbox; every feedback then says so",
     )
+    words = "grade what arrives in nbgrader's exchange and give feedback at once, until Ctrl-C"
+    grade.add_argument("--watch", action="store_true", help=words)
+    grade.add_argument(
+        "--tries",
+        type=int,
+        help="with --watch: show a question's result for N submissions where it lacks points (5)",
+        metavar="N",
+    )
     grade.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     grade.set_defaults(action=_grade)
 
 
 def _add_collect(commands: Any) -> None:
-    words = "make submissions of the archives LOGIN.zip that an LMS hands out"
+    words = (
+        "make submissions of what an LMS hands out, LOGIN.zip of each, or of nbgrader's exchange"
+    )
     collect = commands.add_parser("collect", help=words, description=words)
     collect.add_argument("assignment", help="such as ps5")
     collect.add_argument(
@@ -127,6 +137,10 @@ def _grade(arguments: argparse.Namespace) -> int:
     from tcplab.grading.neutral import one_line
 
     try:
+        if arguments.watch:
+            return _watch(arguments)
+        if arguments.tries is not None:
+            raise ParameterError("--tries is of --watch: nothing goes back at once without it")
         run = grade(
             arguments.assignment,
             course=arguments.course,
@@ -158,6 +172,32 @@ def _grade(arguments: argparse.Namespace) -> int:
     return 1 if run.failed or run.no_feedback else 0
 
 
+def _watch(arguments: argparse.Namespace) -> int:
+    from tcplab.grading.watch import TRIES, watch
+
+    for option in ("students", "again", "no_feedback"):
+        if getattr(arguments, option) not in ([], None, False):
+            raise ParameterError(f"--watch grades what arrives; it does not go with {option}")
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    tell("Waiting for submissions; Ctrl-C ends it.")
+    watched = watch(
+        arguments.assignment,
+        tell,
+        course=arguments.course,
+        jobs=arguments.jobs,
+        tries=TRIES if arguments.tries is None else arguments.tries,
+        unsafe_no_sandbox=arguments.unsafe_no_sandbox,
+    )
+    pages = len(watched.waited_s)
+    within = f", 95 % of them within {watched.p95_s():.1f} s" if pages else ""
+    print(f"\n{pages} pages released{within}; {len(watched.batch.failed)} without a grade")
+    print(f"report: {os.path.relpath(watched.batch.report or '')}")
+    return 1 if watched.batch.failed or watched.batch.no_feedback else 0
+
+
 def _collect(arguments: argparse.Namespace) -> int:
     from tcplab.grading.collect import collect
     from tcplab.grading.neutral import one_line
@@ -184,7 +224,6 @@ def _collect(arguments: argparse.Namespace) -> int:
 def _draw(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from tcplab.errors import ParameterError
     from tcplab.grading.drawing import assignments, draw, new_secret
 
     sources = arguments.course.resolve() / "solutions"

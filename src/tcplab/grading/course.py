@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from tcplab.errors import ParameterError
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
+
+    from tcplab.grading.staging import Expected
 
 
 def configure(c: Any, root: Path) -> None:
@@ -38,6 +41,7 @@ def configure(c: Any, root: Path) -> None:
     c.GenerateAssignment.post_convert_hook = "tcplab.grading.nbgrader_plugins.release_files"
     c.ClearSolutions.code_stub = {"python": "# Your lines go here."}
     c.ClearSolutions.text_stub = "*Write your answer here.*"
+    c.ExchangeFactory.collect = "tcplab.grading.exchange.Collect"
     c.Autograde.exporter_class = "tcplab.grading.nbgrader_plugins.RepairingExporter"
     c.Autograde.autograde_preprocessors = [
         "tcplab.grading.nbgrader_plugins.SandboxedExecute",
@@ -60,12 +64,27 @@ def find_alembic() -> None:
         os.environ["PATH"] = os.pathsep.join([programs, path])
 
 
+def import_jsonschema() -> None:
+    """Imports jsonschema without a grammar of international addresses, which takes 0.8 s to make.
+
+    It serves a check of formats that the schema of notebooks does not ask for.
+    """
+    modules: dict[str, Any] = sys.modules
+    if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
+        modules["rfc3987_syntax"] = None  # an import of it fails, as where it is not installed
+        try:
+            importlib.import_module("jsonschema")
+        finally:
+            del modules["rfc3987_syntax"]
+
+
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     """nbgrader's configuration and course directory of a folder with an nbgrader_config.py.
 
     Raises:
         ParameterError: there is none.
     """
+    import_jsonschema()
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
 
@@ -79,3 +98,14 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     if "root" not in config.CourseDirectory:
         config.CourseDirectory.root = str(folder.resolve())
     return config, CourseDirectory(config=config)
+
+
+def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
+    """The files of an assignment: the notebook, those of its task.py, what was handed out."""
+    from tcplab.grading.assignment import Task
+    from tcplab.grading.staging import Expected
+
+    asked = Path(folders.format_path(folders.source_directory, ".", assignment), "task.py")
+    released = Path(folders.format_path(folders.release_directory, ".", assignment))
+    files = Task(asked, assignment).files if asked.is_file() else ()
+    return Expected(f"{assignment}.ipynb", tuple(files), released)

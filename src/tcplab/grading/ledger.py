@@ -1,13 +1,17 @@
 """The ledger of a graded class: what was done for whom, so that a second run does what is new.
 
-For each student two digests: one of what was handed in and what it was graded with, and one of the
-marks by hand that the feedback shows (empty where there is no feedback).
+For each student two digests, and the run that graded: one digest of what was handed in and what it
+was graded with, and one of the marks by hand that the feedback shows (empty where there is no
+feedback, or one that is not the last word).
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,8 +41,21 @@ class Ledger:
 
     def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
         self._folder = reports / "graded"
+        self._reports = reports
         self._folders = folders
         self._assignment = assignment
+
+    @contextmanager
+    def alone(self, student: str) -> Iterator[None]:
+        """One grader at a time works for a student, of all on this machine or on others.
+
+        A lock of flock(2) ends with its process; Linux makes one of it that an NFS server knows.
+        """
+        path = self._reports / "locks" / student
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def has_grade(self, student: str, key: str) -> bool:
         """Whether that submission was graded as it is."""
@@ -50,17 +67,35 @@ class Ledger:
         page = self._exists(self._folders.feedback_directory, student)
         return page and self._keys(student)[1] == marks_key
 
-    def put(self, student: str, key: str, marks_key: str) -> None:
+    def run_that_graded(self, student: str) -> str:
+        """The run of `tcplab grade` that graded last; empty where there was none."""
+        return self._keys(student)[2]
+
+    def put(self, student: str, key: str, marks_key: str, run: str) -> None:
         """Notes what was done."""
-        write_whole(self._folder / student, f"{key}\n{marks_key}\n")
+        write_whole(self._folder / student, f"{key}\n{marks_key}\n{run}\n")
+
+    def last_arrival(self, student: str) -> str:
+        """The order of the submission that was last taken from the exchange; empty without one."""
+        path = self._reports / "arrived" / student
+        return path.read_text() if path.is_file() else ""
+
+    def put_arrival(self, student: str, order: str) -> None:
+        """Notes that a submission was taken from the exchange and graded."""
+        write_whole(self._reports / "arrived" / student, order)
+
+    def tries(self, student: str) -> Path:
+        """The file that counts for which submissions a student was shown a question's result."""
+        return self._reports / "tries" / f"{student}.json"
 
     def _exists(self, directory: str, student: str) -> bool:
         return Path(self._folders.format_path(directory, student, self._assignment)).is_dir()
 
-    def _keys(self, student: str) -> tuple[str, str]:
+    def _keys(self, student: str) -> tuple[str, str, str]:
         path = self._folder / student
         lines = path.read_text().splitlines() if path.is_file() else []
-        return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
+        key, marks_key, run = (*lines, "", "", "")[:3]
+        return key, marks_key, run
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:

@@ -4,6 +4,8 @@
 RepairingExporter           `c.Autograde.exporter_class`: reads submissions in whatever state
 SandboxedExecute            `c.Autograde.autograde_preprocessors`, in the place of Execute
 SaveScores                  in the same list, in the place of SaveAutoGrades
+EarlyPage                   `c.GenerateFeedback.preprocessors`, of feedback at submission
+exchange.Collect            `c.ExchangeFactory.collect`: takes nothing but what is its owner's
 release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
 ==========================  =======================================================================
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +28,8 @@ from nbgrader import utils
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Float
+from nbgrader.preprocessors import ClearMarkScheme, NbGraderPreprocessor
+from traitlets import Bool, Float, Integer, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
@@ -254,6 +257,59 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
             earned, _points = utils.determine_grade(cell, self.log)
             grade.auto_score = earned
         grade.needs_manual_grade = earned is None or grade.manual_score is not None
+
+
+# ---- showing -------------------------------------------------------------------------------------
+
+
+class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
+    """Makes a feedback page such that its student may see it while others still hand in.
+
+    It has no mark scheme. The result of a question is on it for the first submissions in which the
+    question lacks points, and on none thereafter, also when it has them all: whoever guesses learns
+    as often whether the guess was right.
+    """
+
+    tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
+    arrival = Unicode(help="The name of this submission.").tag(config=True)
+    record = Unicode(help="The file with those for which it was shown.").tag(config=True)
+
+    def preprocess(self, nb: Any, resources: Any) -> Any:
+        """Changes the page and the record."""
+        path = Path(self.record)
+        tried: dict[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
+        without_scheme = ClearMarkScheme(config=self.config)
+        for cell in nb.cells:
+            if utils.is_task(cell):
+                without_scheme.preprocess_cell(cell, resources, 0)
+            elif utils.is_grade(cell) and not utils.is_solution(cell):
+                own = cell.metadata.nbgrader
+                used = tried.setdefault(own.grade_id, [])
+                if len(used) >= self.tries and self.arrival not in used:
+                    self._withhold(cell, resources["nbgrader"])
+                elif own.score < own.points and self.arrival not in used:
+                    used.append(self.arrival)
+        # Before the page: a result that is shown has been counted.
+        write_whole(path, json.dumps(tried))
+        nb.cells.insert(0, v4.new_markdown_cell(self._notice(tried)))
+        return nb, resources
+
+    def _withhold(self, cell: Any, totals: Any) -> None:
+        own = cell.metadata.nbgrader
+        totals["score"] -= own.score
+        totals["max_score"] -= own.points
+        own.grade = False
+        text = f"{own.grade_id}: graded; the result is shown when feedback is given to everybody.\n"
+        _set_outputs(cell, [*cell.outputs[:-1], v4.new_output("stream", text=text)])
+
+    def _notice(self, tried: Mapping[str, Sequence[str]]) -> str:
+        counted = ", ".join(f"{name}: {len(used)}" for name, used in sorted(tried.items()) if used)
+        return (
+            f"**Feedback on what you have just handed in.** What you hand in last counts. A"
+            f" question's result is shown for {self.tries} submissions in which it lacks points"
+            f" (so far: {counted or 'none'}); later ones are graded all the same, and the score"
+            " above leaves that question out. Written answers are marked by a person, later."
+        )
 
 
 # ---- releasing -----------------------------------------------------------------------------------

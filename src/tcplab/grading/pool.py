@@ -30,6 +30,13 @@ T = TypeVar("T")
 ATTEMPTS: Final = 2
 
 
+class _End:
+    """In the place of a task, when there are no more."""
+
+
+_END: Final = _End()
+
+
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T]):
     """A task that came to an end."""
@@ -49,7 +56,7 @@ def load_ahead(preload: Sequence[str]) -> None:
 
 def run_each(
     function: Callable[[T], Any],
-    tasks: Iterable[T],
+    tasks: Iterable[T | None],
     *,
     jobs: int,
     scratch: Path,
@@ -61,18 +68,29 @@ def run_each(
 
     Args:
         function: of a module; what it returns must be JSON.
-        tasks: can be pickled.
+        tasks: can be pickled; asked for one by one, when there is room. None says that there is no
+            task at the moment, and the next is asked for within a second.
         jobs: how many run at a time.
         scratch: a folder for the temporary files of the processes, removed after each.
         deadline_s: for one task; it is killed then.
     """
     context = multiprocessing.get_context("forkserver")
-    waiting = deque((task, ATTEMPTS) for task in tasks)
+    coming, ended = iter(tasks), False
+    again: deque[tuple[T, int]] = deque()
     running: dict[Any, _Slot[T]] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                slot = _Slot(context, function, *waiting.popleft(), scratch, deadline_s)
+        while again or running or not ended:
+            while len(running) < jobs and (again or not ended):
+                if again:
+                    task, attempts = again.popleft()
+                elif (following := next(coming, _END)) is None:
+                    break
+                elif isinstance(following, _End):
+                    ended = True
+                    break
+                else:
+                    task, attempts = following, ATTEMPTS
+                slot = _Slot(context, function, task, attempts, scratch, deadline_s)
                 running[slot.connection] = slot
             for slot in running.values():
                 slot.kill_if_late()
@@ -80,7 +98,7 @@ def run_each(
                 slot = running.pop(connection)
                 finished = slot.finish()
                 if finished.error and slot.attempts > 1 and not slot.is_late:
-                    waiting.append((slot.task, slot.attempts - 1))
+                    again.append((slot.task, slot.attempts - 1))
                 else:
                     yield finished
     finally:

@@ -66,16 +66,47 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
     Returns:
         The repairs and flags.
     """
-    staged = Staged()
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    found = [_look(path, source, expected) for path in _files(source, staged)]
-    _copy_all(sorted(found, key=lambda each: each.order), target, staged, expected)
+    staged = copy_files(source, target, expected)
     _name_notebook(target, expected.notebook, staged)
     for name in expected.files:
         _name_file(target, name, expected.released, staged)
     _check_timestamp(target, staged)
     return staged
+
+
+def copy_files(
+    source: Path, target: Path, expected: Expected, *, owner: int | None = None
+) -> Staged:
+    """Copies the plain files of a submission and changes no name, unless two would clash.
+
+    Args:
+        source: the folder that was handed in.
+        target: where the copy goes; made anew.
+        expected: the assignment's files.
+        owner: the user whose files are taken, and no other's; None for everybody's.
+
+    Returns:
+        The repairs and flags.
+    """
+    staged = Staged()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    found = [_look(path, source, expected) for path in _files(source, staged)]
+    _copy_all(sorted(found, key=lambda each: each.order), target, staged, expected, owner)
+    return staged
+
+
+def put_in_place(fresh: Path, target: Path) -> None:
+    """Puts a folder in the place of another, of which nothing is left."""
+    before, after = (target.with_name(f".{target.name}.{which}") for which in ("old", "new"))
+    for left in (before, after):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(fresh, after)
+    if target.exists():
+        target.rename(before)
+    after.rename(target)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 # ---- finding -------------------------------------------------------------------------------------
@@ -159,7 +190,9 @@ def _without_endings(name: str) -> str:
 # ---- copying -------------------------------------------------------------------------------------
 
 
-def _copy_all(found: Sequence[_Found], target: Path, staged: Staged, expected: Expected) -> None:
+def _copy_all(
+    found: Sequence[_Found], target: Path, staged: Staged, expected: Expected, owner: int | None
+) -> None:
     taken, space, left_out = 0, MAX_FOLDER_BYTES, []
     for each in found:
         if each.refusal is not None:
@@ -173,7 +206,7 @@ def _copy_all(found: Sequence[_Found], target: Path, staged: Staged, expected: E
             left_out.append(each)
             continue
         try:
-            _copy(each.path, _place(target, each.name, expected, staged), most)
+            _copy(each.path, _place(target, each.name, expected, staged), most, owner)
         except OSError as error:
             staged.flags.append(f"unreadable: {_quoted(each.name)} ({error.strerror})")
             continue
@@ -188,17 +221,24 @@ def _copy_all(found: Sequence[_Found], target: Path, staged: Staged, expected: E
         )
 
 
-def _copy(path: Path, target: Path, most: int) -> None:
-    """Copies what is there now: the file may have become another since it was looked at."""
+def _copy(path: Path, target: Path, most: int, owner: int | None) -> None:
+    """Copies what is there now: the file may have become another since it was looked at.
+
+    The owner is that of what was opened: neither a hard link nor a folder that has meanwhile become
+    a link leads to the files of anybody else.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(fd, "rb") as source, target.open("xb") as copy:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "no plain file")
-        while most > 0 and (data := source.read(min(1 << 20, most))):
-            copy.write(data)
-            most -= len(data)
+    with open(fd, "rb") as source:  # noqa: PTH123
         about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(0, "no plain file")
+        if owner is not None and about.st_uid != owner:
+            raise OSError(0, "somebody else's file")
+        with target.open("xb") as copy:
+            while most > 0 and (data := source.read(min(1 << 20, most))):
+                copy.write(data)
+                most -= len(data)
     target.chmod(0o644)
     with suppress(OSError):  # of a time that the file system here cannot hold
         os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))

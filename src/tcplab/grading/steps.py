@@ -22,25 +22,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart, print_traceback, reason
-from tcplab.grading.assignment import Task as Asked
-from tcplab.grading.course import load_course
+from tcplab.grading.course import expected_files, load_course
 from tcplab.grading.ledger import Ledger
 from tcplab.grading.neutral import one_line
-from tcplab.grading.staging import Expected, content_key, stage
+from tcplab.grading.staging import Expected, content_key, put_in_place, stage
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: What a grading process imports: loaded once, before the first of them starts.
-PRELOAD: Final = (
-    "mistune.plugins",
-    "nbgrader.converters",
-    "numpy",
-    "tcplab.grading.captures",
-    "tcplab.grading.nbgrader_plugins",
-    "tcplab.grading.programs",
-    "tcplab.grading.steps",
-)
+    from tcplab.grading.exchange import Arrival
+
+#: What the server of grading processes loads before the first of them starts.
+PRELOAD: Final = ("tcplab.grading.warm",)
+#: The parts of a feedback page at submission: GenerateFeedback's own, and ours.
+EARLY_PAGE: Final = [
+    "nbgrader.preprocessors.GetGrades",
+    "tcplab.grading.nbgrader_plugins.EarlyPage",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
 #: nbgrader's gradebook may be locked by another process for longer than it waits.
 ATTEMPTS: Final = 3
 
@@ -58,14 +57,21 @@ class Task:
     again: bool = False  #: grade also what is graded and unchanged
     feedback: bool = True  #: make the feedback page
     unsafe_no_sandbox: bool = False  #: run it without a sandbox
+    run: str = ""  #: of all tasks of one command: none is graded twice in it
+    #: in the exchange, to be taken from there; its page goes back there
+    arrival: Arrival | None = None
+    #: for how many submissions in which it lacks points a question's result is shown, when the page
+    #: goes back at once
+    tries: int = 0
 
 
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grades a submission, or makes its feedback anew, or finds that both are up to date.
 
     Returns:
-        "did" ("graded", "feedback" or "nothing"), "error" (None, or why there is no grade) and
-        "no_feedback" (None, or why there is no page).
+        "did" ("graded", "feedback" or "nothing"), "error" (None, or why there is no grade),
+        "no_feedback" (None, or why there is no page) and, of one from the exchange, "waited_s": the
+        time from when it was there to when its page was.
     """
     try:
         return _Grader(task).grade()
@@ -83,17 +89,35 @@ class _Grader:
         self._task = task
         self._config, self._folders = load_course(task.course)
         self._ledger = Ledger(task.reports, self._folders, task.assignment)
+        self._repairs: list[str] = []
+        self._flags: list[str] = []
 
     def grade(self) -> dict[str, Any]:
+        with self._ledger.alone(self._task.student):
+            if self._task.arrival is None:
+                return self._grade()
+            self._open_log()
+            try:
+                self._take(self._task.arrival)
+                result = self._grade()
+            finally:
+                self._ledger.put_arrival(self._task.student, self._task.arrival.order)
+            return result | {"waited_s": round(time.time() - self._task.arrival.complete_s, 3)}
+
+    def _grade(self) -> dict[str, Any]:
         task, student = self._task, self._task.student
         key = apart(content_key, self._submitted, task.source_key)
-        needs_grade = task.again or not self._ledger.has_grade(student, key)
+        is_done = bool(task.run) and self._ledger.run_that_graded(student) == task.run
+        needs_grade = not self._ledger.has_grade(student, key) or (task.again and not is_done)
         needs_feedback = task.feedback and (
-            needs_grade or not self._ledger.has_feedback(student, task.marks_key)
+            needs_grade
+            or task.arrival is not None
+            or not self._ledger.has_feedback(student, task.marks_key)
         )
         if not (needs_grade or needs_feedback):
-            return _did("nothing")
-        self._open_log()
+            return _did("graded" if is_done else "nothing")
+        if task.arrival is None:
+            self._open_log()
         no_feedback = None
         try:
             if needs_grade:
@@ -102,9 +126,25 @@ class _Grader:
             return _did("graded", str(error))
         if needs_feedback:
             no_feedback = self._generate_feedback()
-        has_page = task.feedback and no_feedback is None
-        self._ledger.put(student, key, task.marks_key if has_page else "")
+        is_last_word = task.feedback and no_feedback is None and task.arrival is None
+        run = task.run if needs_grade else self._ledger.run_that_graded(student)
+        self._ledger.put(student, key, task.marks_key if is_last_word else "", run)
         return _did("graded" if needs_grade else "feedback", None, no_feedback)
+
+    def _take(self, arrival: Arrival) -> None:
+        """Takes a submission out of the exchange.
+
+        Raises:
+            StepError: nothing can be taken.
+        """
+        from tcplab.grading.exchange import take_arrival
+
+        fresh = Path(tempfile.gettempdir(), "arrival")
+        taken = apart(
+            take_arrival, arrival, fresh, expected_files(self._folders, self._task.assignment)
+        )
+        self._repairs, self._flags = taken["repairs"], taken["flags"]
+        put_in_place(fresh, self._submitted)
 
     def _open_log(self) -> None:
         """Sends what libraries print and log into the submission's log file."""
@@ -129,13 +169,18 @@ class _Grader:
         report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
             target = Path(staging) / task.student / task.assignment
-            staged = apart(take_over, self._submitted, target, self._expected())
+            staged = apart(
+                take_over,
+                self._submitted,
+                target,
+                expected_files(self._folders, self._task.assignment),
+            )
             for note in (*staged["repairs"], *staged["flags"]):
                 _log().warning("%s", note)
             _attempt(lambda: self._convert(staging))
         found = json.loads(report.read_text())
-        found["repairs"] = [*staged["repairs"], *found["repairs"]]
-        found["flags"] = [*staged["flags"], *found["flags"]]
+        found["repairs"] = [*self._repairs, *staged["repairs"], *found["repairs"]]
+        found["flags"] = [*self._flags, *staged["flags"], *found["flags"]]
         report.write_text(json.dumps(found, indent=1))
 
     def _convert(self, staging: str) -> None:
@@ -145,18 +190,10 @@ class _Grader:
         folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
-    def _expected(self) -> Expected:
-        """The files of the assignment: the notebook, those of its task.py, what was handed out."""
-        name = self._task.assignment
-        asked = Path(
-            self._folders.format_path(self._folders.source_directory, ".", name), "task.py"
-        )
-        released = Path(self._folders.format_path(self._folders.release_directory, ".", name))
-        files = Asked(asked, name).files if asked.is_file() else ()
-        return Expected(f"{name}.ipynb", tuple(files), released)
-
     def _generate_feedback(self) -> str | None:
         """Makes the page; if that fails, one with all texts as they were typed.
+
+        Of a submission from the exchange it goes back there.
 
         Returns:
             None, or why there is no page.
@@ -169,6 +206,12 @@ class _Grader:
                 apart(make_feedback, self._task, True)
             except StepError as again:
                 return str(again)
+        if self._task.arrival is None:
+            return None
+        try:
+            apart(release, self._task)
+        except StepError as error:
+            return f"made, and not released ({error})"
         return None
 
     @property
@@ -200,9 +243,21 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
     from nbgrader.converters import GenerateFeedback
 
     config, folders = _configured(load_course(task.course)[0], task)
+    if task.arrival is not None:
+        record = Ledger(task.reports, folders, task.assignment).tries(task.student)
+        early = {"tries": task.tries, "record": str(record), "arrival": task.arrival.folder.name}
+        config.EarlyPage.update(early)
+        config.GenerateFeedback.preprocessors = EARLY_PAGE
     if as_typed:
         config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
     _attempt(GenerateFeedback(coursedir=folders, config=config, force=True, log=_log()).start)
+
+
+def release(task: Task) -> None:
+    """Puts the feedback page of a submission from the exchange there."""
+    from tcplab.grading.exchange import release_page
+
+    release_page(*_configured(load_course(task.course)[0], task))
 
 
 # ---- nbgrader ------------------------------------------------------------------------------------

@@ -1,0 +1,231 @@
+"""nbgrader's exchange: the folder in which students with accounts on this machine hand in.
+
+Everybody may write to its folder `inbound`, so that a submission there is of who owns its files,
+whatever its name says. nbgrader's own `collect` copies with the rights of who runs it and follows
+links, also those that lead to the solutions; it takes a folder under another's name with a warning,
+and stops for all at a name that it cannot read. Here each submission is copied apart, files of its
+owner alone, and what cannot be taken is reported.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import os
+import pwd
+import re
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
+from nbgrader.utils import parse_utc
+
+from tcplab.errors import ParameterError, StepError
+from tcplab.grading.apart import apart
+from tcplab.grading.course import expected_files
+from tcplab.grading.neutral import one_line, unfit_id
+from tcplab.grading.staging import Expected, Staged, copy_files, put_in_place
+
+if TYPE_CHECKING:
+    from nbgrader.coursedir import CourseDirectory
+
+#: `nbgrader submit` gives everybody all rights to the folder when everything is in it; one that was
+#: made by hand is taken when nothing has happened to it for this long.
+SETTLED_S: Final = 60.0
+_MAX_TIME: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A submission in the exchange."""
+
+    student: str
+    at: datetime  #: UTC, as `nbgrader submit` wrote it into the folder's name
+    folder: Path
+    owner: int | None  #: the user whose files are taken; None for everybody's
+    complete_s: float  #: since the epoch: when the folder had everything in it
+
+    @property
+    def order(self) -> str:
+        """A text that is greater for the later one of two."""
+        return f"{self.at.isoformat(timespec='microseconds')} {self.folder.name}"
+
+
+class Inbound:
+    """The folder of a course's exchange to which submissions go, and one assignment in it.
+
+    Args:
+        folder: of the exchange and the course, in which it is.
+        assignment: its name.
+        check_owner: take only what belongs to the user whose name it bears.
+
+    Raises:
+        ParameterError: there is none that can be read.
+    """
+
+    def __init__(self, folder: Path, assignment: str, check_owner: bool) -> None:
+        self._check_owner = check_owner
+        self._name = re.compile(
+            rf"(?P<student>.+)\+{re.escape(assignment)}\+(?P<at>[^+]+)(\+[^+]*)?"
+        )
+        self._folder = folder / "inbound"
+        if not os.access(self._folder, os.R_OK | os.X_OK):
+            raise ParameterError(
+                f"no exchange: {self._folder} is missing or not yours to read;"
+                f" release the assignment first (nbgrader release_assignment {assignment})"
+            )
+
+    def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
+        """Looks at what has been handed in; nothing but names and owners is read.
+
+        Args:
+            due: in UTC: who handed in until then and again later is taken as of then.
+
+        Returns:
+            student -> the submission that was handed in last; a folder's name -> why nothing is
+            taken of it.
+        """
+        found: dict[str, Arrival] = {}
+        refused: dict[str, str] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if not (match := self._name.fullmatch(entry.name)):
+                    continue
+                try:
+                    arrival = self._arrival(entry, match["student"], match["at"])
+                except StepError as error:
+                    refused[entry.name] = str(error)
+                    continue
+                except FileNotFoundError:  # its owner has just removed it
+                    continue
+                if arrival is not None:
+                    known = [each for each in (found.get(arrival.student), arrival) if each]
+                    in_time = [each for each in known if due is None or each.at <= due]
+                    found[arrival.student] = max(in_time or known, key=lambda each: each.order)
+        return found, refused
+
+    def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
+        """One submission; None while it is still being copied.
+
+        Raises:
+            StepError: it is not to be taken.
+        """
+        if reason := unfit_id(student):
+            raise StepError(f"its student's id {reason}")
+        about = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(about.st_mode):
+            raise StepError("it is no folder")
+        if self._check_owner and (login := _login(about.st_uid)) != student:
+            raise StepError(f"it belongs to {login}, and not to {student}")
+        if (handed_in := _utc(at)) is None:
+            raise StepError("its name says no time")
+        if handed_in > datetime.now(UTC) + timedelta(days=1):
+            raise StepError("its name says a time to come")
+        if about.st_mode & 0o7 != 0o7 and time.time() < about.st_ctime + SETTLED_S:
+            return None
+        owner = about.st_uid if self._check_owner else None
+        return Arrival(student, handed_in, Path(entry.path), owner, about.st_ctime)
+
+
+def _login(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"the user {user}"
+
+
+@functools.lru_cache(100_000)  # the exchange is looked at each second, and parsing takes time
+def _utc(text: str) -> datetime | None:
+    try:
+        return parse_utc(text).replace(tzinfo=UTC) if len(text) <= _MAX_TIME else None
+    except Exception:  # of the parser's, of many kinds
+        return None
+
+
+def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
+    """Copies a submission out of the exchange; a step to be made apart.
+
+    Args:
+        arrival: the submission.
+        target: where the copy goes; made anew.
+        expected: the assignment's files.
+
+    Returns:
+        "repairs" and "flags".
+
+    Raises:
+        StepError: there was nothing to be taken.
+    """
+    staged: Staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
+    if not any(target.iterdir()):
+        raise StepError("; ".join(["there is no file of its owner's in it", *staged.flags]))
+    return {"repairs": staged.repairs, "flags": staged.flags}
+
+
+class Collect(ExchangeCollect):  # type: ignore[misc]
+    """`nbgrader collect` and Formgrader's button, in the place of nbgrader's own; its options."""
+
+    def init_src(self) -> None:
+        """Finds what has been handed in."""
+        due = None
+        if self.before_duedate:
+            url, course_id = self.coursedir.db_url, self.coursedir.course_id
+            with suppress(MissingEntry), Gradebook(url, course_id) as gradebook:
+                due = gradebook.find_assignment(self.coursedir.assignment_id).duedate
+        folder = Path(self.root, self.coursedir.course_id)
+        try:
+            inbound = Inbound(folder, self.coursedir.assignment_id, self.check_owner)
+        except ParameterError as error:
+            self.fail(str(error))
+        self._newest, refused = inbound.newest(due and due.replace(tzinfo=UTC))
+        for name, reason in refused.items():
+            self.log.warning("%s: not collected: %s", one_line(name), one_line(reason))
+
+    def copy_files(self) -> None:
+        """Copies those that are new, or newer and asked for (update)."""
+        assignment, wanted = self.coursedir.assignment_id, self.coursedir.student_id or "*"
+        expected = expected_files(self.coursedir, assignment)
+        for student, arrival in sorted(self._newest.items()):
+            if not fnmatch.fnmatchcase(student, wanted):
+                continue
+            directory = self.coursedir.submitted_directory
+            target = Path(self.coursedir.format_path(directory, student, assignment))
+            if target.is_dir() and not self._is_to_be_replaced(target, arrival):
+                self.log.info("%s: there already, and not replaced", student)
+                continue
+            fresh = target.with_name(f".{assignment}.taken")
+            try:
+                taken = apart(take_arrival, arrival, fresh, expected)
+                put_in_place(fresh, target)
+            except (StepError, OSError) as error:
+                self.log.warning("%s: not collected: %s", student, one_line(error))
+                continue
+            if self.coursedir.groupshared:
+                self.set_perms(target, fileperms=0o664, dirperms=0o2775)
+            notes = "; ".join([*taken["repairs"], *taken["flags"]])
+            self.log.info("%s: collected%s", student, notes and f"; {notes}")
+
+    def _is_to_be_replaced(self, target: Path, arrival: Arrival) -> bool:
+        try:
+            before = self.coursedir.get_existing_timestamp(str(target))
+        except Exception:  # whatever the student wrote into it
+            before = None
+        at = arrival.at.replace(tzinfo=None)
+        is_newer = before is None or at > before
+        return bool((self.update and is_newer) or (self.before_duedate and at != before))
+
+
+def release_page(config: Any, folders: CourseDirectory) -> None:
+    """Puts a student's feedback page where the student's `nbgrader fetch_feedback` finds it.
+
+    Args:
+        config: nbgrader's, for that student.
+        folders: nbgrader's directories, likewise.
+    """
+    ExchangeReleaseFeedback(coursedir=folders, config=config).start()

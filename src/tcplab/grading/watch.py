@@ -1,0 +1,185 @@
+"""`tcplab grade --watch`: grades what is handed in through the exchange, as it arrives.
+
+The newest submission of each student is graded; those of one student one after the other. Whoever
+has had the fewest graded is next, so that nobody keeps the others waiting by handing in often. The
+feedback page goes back through the exchange at once, with a limit against guessing
+(tcplab.grading.nbgrader_plugins.EarlyPage).
+"""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from nbgrader.exchange.default import ExchangeReleaseFeedback
+from sqlalchemy.exc import OperationalError
+
+from tcplab.errors import ParameterError
+from tcplab.grading.batch import Batch, Work, prepare
+from tcplab.grading.exchange import Arrival, Collect, Inbound
+from tcplab.grading.ledger import NO_MARKS, Ledger
+from tcplab.grading.neutral import one_line
+from tcplab.grading.pool import Finished
+from tcplab.grading.steps import Task
+
+#: Submissions for which a question's result is shown, unless said otherwise.
+TRIES: Final = 5
+#: The exchange is looked at this often.
+_LOOK_S: Final = 1.0
+#: The report is written when nothing waits, and not more often.
+_REPORT_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """The outcome of a watch."""
+
+    batch: Batch = field(default_factory=Batch)
+    #: of each page that went back, the seconds from when the submission was there
+    waited_s: list[float] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why nothing is taken of it
+
+    def p95_s(self) -> float:
+        """The time within which 95 % of the pages went back; there must be one."""
+        if len(self.waited_s) == 1:
+            return self.waited_s[0]
+        return statistics.quantiles(self.waited_s, n=20, method="inclusive")[-1]
+
+
+def watch(
+    assignment: str,
+    tell: Callable[[str], None],
+    *,
+    course: Path = Path(),
+    jobs: int = 0,
+    tries: int = TRIES,
+    unsafe_no_sandbox: bool = False,
+) -> Watched:
+    """Grades what arrives, until Ctrl-C or SIGTERM; a second one does not wait for the last grades.
+
+    Args:
+        assignment: its name, such as "ps5".
+        tell: is called with a line for each submission.
+        course: the folder with nbgrader_config.py.
+        jobs: submissions graded at a time; one per processor unless given.
+        tries: for how many submissions in which it lacks points a question's result is shown.
+        unsafe_no_sandbox: run submissions without a sandbox.
+
+    Raises:
+        ParameterError: no such assignment, course or exchange, or a value is out of range.
+        LabError: submissions cannot be sandboxed here.
+    """
+    if not 1 <= tries <= 1000:
+        raise ParameterError(f"tries={tries} must be from 1 to 1000")
+    work = prepare(assignment, course=course, jobs=jobs, unsafe_no_sandbox=unsafe_no_sandbox)
+    watcher = _Watcher(work, tries, tell)
+    work.release()
+    # Not by an exception, which may come up where it is lost, such as in a weak reference.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, watcher.end)
+    with work.executor() as executor:
+        try:
+            with closing(executor(watcher.tasks())) as results:
+                for finished in results:
+                    watcher.take(finished)
+        except KeyboardInterrupt:
+            pass
+    watcher.write_report()
+    return watcher.watched
+
+
+class _Watcher:
+    def __init__(self, work: Work, tries: int, tell: Callable[[str], None]) -> None:
+        self.watched = Watched()
+        self._work = work
+        self._tries = tries
+        self._tell = tell
+        collecting = Collect(coursedir=work.folders, config=work.config)
+        folder = Path(collecting.root, work.folders.course_id)
+        self._inbound = Inbound(folder, work.assignment, collecting.check_owner)
+        ExchangeReleaseFeedback(coursedir=work.folders, config=work.config).init_dest()
+        self._ledger = Ledger(work.reports, work.folders, work.assignment)
+        self._busy: set[str] = set()
+        self._last: dict[str, str] = {}  # student -> the order of what was taken last
+        self._graded: Counter[str] = Counter()
+        self._waiting: list[Arrival] = []
+        self._looked_s = self._reported_s = float("-inf")
+        self._is_report_due = self._is_over = False
+
+    def tasks(self) -> Iterator[Task | None]:
+        """The next task whenever one is asked for, None while nobody waits, until the end."""
+        while not self._is_over:
+            if time.monotonic() > self._looked_s + _LOOK_S:
+                self._look()
+            ready = [each for each in self._waiting if each.student not in self._busy]
+            if not ready:
+                self._write_report_when_idle()
+                yield None
+                continue
+            arrival = min(ready, key=lambda each: (self._graded[each.student], each.complete_s))
+            self._waiting.remove(arrival)
+            self._busy.add(arrival.student)
+            self._last[arrival.student] = arrival.order
+            yield self._work.task(arrival.student, NO_MARKS, arrival=arrival, tries=self._tries)
+
+    def end(self, number: int, _frame: object) -> None:
+        """The handler of the signals that end the watch."""
+        self._is_over = True
+        signal.signal(number, signal.default_int_handler)
+
+    def _look(self) -> None:
+        newest, refused = self._inbound.newest()
+        for folder in sorted(set(refused) - set(self.watched.refused)):
+            self._tell(f"{one_line(folder)}: not taken: {one_line(refused[folder])}")
+        self.watched.refused |= refused
+        for student in newest.keys() - self._last.keys():
+            self._last[student] = self._ledger.last_arrival(student)
+        self._waiting = [
+            arrival for arrival in newest.values() if arrival.order > self._last[arrival.student]
+        ]
+        self._looked_s = time.monotonic()
+
+    def take(self, finished: Finished[Task]) -> None:
+        """Takes the result of one submission over."""
+        student = finished.task.student
+        self.watched.batch.take(finished)
+        self._busy.discard(student)
+        self._graded[student] += 1
+        self._is_report_due = True
+        result = finished.result or {"error": finished.error}
+        if failure := result["error"]:
+            told = f"no grade: {one_line(failure)}"
+        elif failure := result["no_feedback"]:
+            told = f"graded; no feedback page: {one_line(failure)}"
+        else:
+            self.watched.waited_s.append(result["waited_s"])
+            told = f"graded, page released {result['waited_s']:.1f} s after it was handed in"
+            # What went wrong with an earlier one of the same student is mended.
+            self.watched.batch.failed.pop(student, None)
+            self.watched.batch.no_feedback.pop(student, None)
+        self._tell(f"{datetime.now():%H:%M:%S} {one_line(student)}: {told}")
+
+    def _write_report_when_idle(self) -> None:
+        is_idle = not self._busy and not self._waiting
+        if is_idle and self._is_report_due and time.monotonic() > self._reported_s + _REPORT_S:
+            self._reported_s = time.monotonic()
+            with suppress(OperationalError):  # the gradebook is locked: later
+                self.write_report()
+
+    def write_report(self) -> None:
+        """Writes the report on all that has been graded."""
+        from tcplab.grading.report import write_report
+
+        batch, work = self.watched.batch, self._work
+        batch.report = write_report(
+            work.config, work.assignment, work.course, batch.failed, batch.no_feedback
+        )
+        self._is_report_due = False
