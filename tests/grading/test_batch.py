@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,19 @@ def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert rows["eve"]["flags"].startswith("link: 'stolen'")
     # What begins like a formula must not be run by a spreadsheet.
     assert "'=frank" in rows
+
+
+def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
+    assert batch.report is not None
+    (_, questions) = batch.report.read_text().split("<h2>The questions</h2>")
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
+    found = {question: cells for question, *cells in rows}
+    # Five have points, of whom the two that attack have none for q1. Nobody has marked w1,
+    # and dan's half a notebook has none: 0 points, without a person.
+    few = "too few (5)"
+    assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
+    assert found["q2"] == ["5", "1.00", few, "", ""]
+    assert found["w1"] == ["1", "too few (1)", "too few (1)", "", ""]
 
 
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.grading.items import Item, Marked, items
 from tcplab.grading.neutral import one_line, table_cell
 
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
@@ -22,7 +23,9 @@ class Line:
     student: str
     score: float | None = None  #: points so far, None when there is no grade at all
     by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each
-    to_mark: bool = True  #: whether something is left for a person
+    unmarked: frozenset[str] = frozenset()  #: questions that are left for a person
+    messages: Mapping[str, str] = field(default_factory=dict)  #: the judge's, by question
+    to_mark: bool = True  #: whether a person has to mark something
     seconds: float = 0.0  #: the grading took
     repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
     flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
@@ -37,11 +40,11 @@ def lines(
     root: Path,
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str],
-) -> tuple[list[Line], float]:
+) -> tuple[list[Line], dict[str, float]]:
     """One line per student of a class, from the gradebook and the reports on each submission.
 
     Returns:
-        The lines, and the assignment's points.
+        The lines, and the points that each question can give.
     """
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
@@ -52,7 +55,11 @@ def lines(
     no_page = {student: f"no feedback page: {reason}" for student, reason in no_feedback.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
-        max_score = float(gradebook.find_assignment(assignment).max_score)
+        full = {
+            cell.name: float(cell.max_score)
+            for notebook in gradebook.find_assignment(assignment).notebooks
+            for cell in (*notebook.grade_cells, *notebook.task_cells)
+        }
         for submission in gradebook.assignment_submissions(assignment):
             person = submission.student
             student = person.id
@@ -63,6 +70,8 @@ def lines(
                 student,
                 None if student in failed else float(submission.score),
                 {grade.name: float(grade.score) for grade in grades},
+                frozenset(grade.name for grade in grades if grade.needs_manual_grade),
+                report.get("messages", {}),
                 bool(submission.needs_manual_grade),
                 float(report.get("seconds", 0)),
                 report.get("repairs", []),
@@ -71,7 +80,7 @@ def lines(
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
-    return [found[student] for student in sorted(found)], max_score
+    return [found[student] for student in sorted(found)], full
 
 
 def write_report(
@@ -95,7 +104,8 @@ def write_report(
     """
     from jinja2 import Template
 
-    listed, max_score = lines(config, assignment, root, failed, no_feedback or {})
+    listed, full = lines(config, assignment, root, failed, no_feedback or {})
+    max_score = sum(full.values())
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
@@ -106,6 +116,7 @@ def write_report(
         assignment=assignment,
         lines=listed,
         questions=questions,
+        items=_items(listed, full),
         median=statistics.median([line.score or 0.0 for line in scored] or [0.0]),
         max_score=max_score,
     )
@@ -114,6 +125,15 @@ def write_report(
     _write_csv(folder / "moodle.csv", _for_moodle(assignment, scored))
     _write_csv(folder / "canvas.csv", _for_canvas(assignment, scored, max_score))
     return folder / "index.html"
+
+
+def _items(listed: Sequence[Line], full: Mapping[str, float]) -> list[Item]:
+    marked = [
+        Marked({k: v for k, v in line.by_question.items() if k not in line.unmarked}, line.messages)
+        for line in listed
+        if line.score is not None
+    ]
+    return sorted(items(full, marked), key=lambda item: item.question)
 
 
 _Rows = Iterator[Sequence[object]]
