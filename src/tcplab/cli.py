@@ -36,6 +36,7 @@ _EXAMPLES: Final = {
     "demo": "small-writes",
     "grade": "ps5 --jobs 4",
     "collect": "ps5 downloads/ps5.zip",
+    "class-predictions": "submitted --lesson 05 --figures reports",
     "draw": "ps5 --new-secret",
     "handout": "ps5 --students class.txt --into ps5.zip",
     "try-assignment": "ps5 reference",

@@ -21,6 +21,9 @@ from tcplab.tables import Column, Table
 
 SKIP: Final = "skip"
 
+#: Beside the lessons in the file: lesson -> name -> what was measured on the learner's machine.
+MEASURED: Final = "measured"
+
 #: Set where nobody answers: a question without an answer counts as skipped (the book, tests).
 NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
 
@@ -83,11 +86,17 @@ class Predictions:
     ) -> Table:
         """Prediction, model and measurement side by side, and how far the prediction was off.
 
+        What was measured is stored beside the predictions, for whoever looks at those of a class.
+
         Args:
             measured: name -> measured value.
             model: name -> the value that theory predicts, where it predicts one.
         """
-        predicted = self.all()
+        stored = self._load()
+        predicted = stored.get(self.lesson, {})
+        own = stored.setdefault(MEASURED, {}).setdefault(self.lesson, {})
+        own.update({name: float(value) for name, value in measured.items()})
+        self._save(stored)
         rows = [
             {
                 "name": self._words(name),

@@ -16,6 +16,7 @@ module names its figures in its ``__all__``, and they are all here.
 # ruff: noqa: F403
 
 from tcplab.figures.buffers import *
+from tcplab.figures.class_predictions import *
 from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *

@@ -1,4 +1,5 @@
-"""`tcplab collect`, `grade`, `draw`, `handout`, `try-assignment` and `new-assignment`."""
+"""`tcplab collect`, `grade`, `class-predictions`, `draw`, `handout`, `try-assignment` and
+`new-assignment`."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ def add_commands(commands: Any) -> None:
     """Adds the instructor's commands to those of `tcplab`."""
     _add_collect(commands)
     _add_grade(commands)
+    _add_class_predictions(commands)
     _add_draw(commands)
     _add_handout(commands)
     _add_try(commands)
@@ -77,6 +79,26 @@ def _add_collect(commands: Any) -> None:
     collect.add_argument("--replace", action="store_true", help=words)
     collect.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     collect.set_defaults(action=_collect)
+
+
+def _add_class_predictions(commands: Any) -> None:
+    words = "how far the guesses of a class were from what was measured, per question"
+    guesses = commands.add_parser("class-predictions", help=words, description=words)
+    guesses.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        help="learners' predictions.json, or folders with them, such as submitted/",
+        metavar="FILE",
+    )
+    guesses.add_argument("--lesson", help="only this one, such as 05")
+    guesses.add_argument(
+        "--figures",
+        type=Path,
+        help="folder for a picture per lesson, predictions-05.png",
+        metavar="FOLDER",
+    )
+    guesses.set_defaults(action=_class_predictions)
 
 
 def _add_draw(commands: Any) -> None:
@@ -219,6 +241,27 @@ def _collect(arguments: argparse.Namespace) -> int:
         print(f"tcplab: {one_line(archive)}: not collected: {reason}", file=sys.stderr)
     print(f"{len(rows)} collected, {len(collected.refused)} not")
     return 1 if collected.refused else 0
+
+
+def _class_predictions(arguments: argparse.Namespace) -> int:
+    from tcplab import figures
+    from tcplab.class_predictions import class_predictions
+    from tcplab.grading.neutral import one_line
+
+    found = class_predictions(arguments.files)
+    found = found.of(arguments.lesson) if arguments.lesson else found
+    print(found.table)
+    for lesson in dict.fromkeys(each.lesson for each in found.guesses) if arguments.figures else ():
+        arguments.figures.mkdir(parents=True, exist_ok=True)
+        path = arguments.figures / f"predictions-{lesson}.png"
+        try:
+            figures.class_predictions(found.of(lesson)).save(path)
+            print(f"figure: {path}")
+        except ValueError as nothing_to_draw:
+            print(f"tcplab: lesson {lesson}: no figure: {nothing_to_draw}", file=sys.stderr)
+    for file, reason in found.left_out.items():
+        print(f"tcplab: {one_line(file)}: left out: {one_line(reason)}", file=sys.stderr)
+    return 1 if found.left_out else 0
 
 
 def _draw(arguments: argparse.Namespace) -> int:

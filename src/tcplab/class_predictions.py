@@ -1,0 +1,229 @@
+"""A class's predictions: the guesses of all learners for each question, beside what was measured.
+
+Each learner hands in `lessons/predictions.json`. Nobody is named in what comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.errors import ParameterError
+from tcplab.predictions import MEASURED, questions
+from tcplab.tables import Column, Table
+
+#: A learner's file has about 3 kB.
+MAX_BYTES: Final = 1 << 20
+#: A larger number is no guess.
+MOST: Final = 1e100
+#: From the bounds of "close" on a guess is too low or too high, from the others on ten times so.
+BOUNDS: Final = (0.1, 0.8, 1.25, 10.0)
+BINS: Final = ("10 × too low", "too low", "close", "too high", "10 × too high")
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """The guesses of a class for one question."""
+
+    lesson: str
+    name: str  #: in the lesson's predict()
+    values: Sequence[float]
+    skipped: int  #: learners who went on without a guess
+    #: what was measured, by those who went on to it, on a machine each
+    measured_values: Sequence[float]
+
+    @property
+    def question(self) -> str:
+        """The question in words."""
+        return questions()[self.lesson][self.name]
+
+    @property
+    def measured(self) -> float | None:
+        """The median over the learners' machines; None where nobody measured."""
+        return statistics.median(self.measured_values) if self.measured_values else None
+
+    @property
+    def ratios(self) -> list[float]:
+        """Each guess as a multiple of what was measured; empty without that."""
+        if self.measured is None:
+            return []
+        return [_ratio(value, self.measured) for value in self.values]
+
+    @property
+    def counts(self) -> list[int] | None:
+        """Guesses in each of BINS; None without a measurement."""
+        if self.measured is None:
+            return None
+        found = [0] * len(BINS)
+        for ratio in self.ratios:
+            found[_bin(ratio)] += 1
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPredictions:
+    """All questions for which there is a guess, in the lessons' order."""
+
+    learners: int
+    guesses: Sequence[Guesses]
+    left_out: Mapping[str, str] = field(default_factory=dict)  #: file -> why it is not counted
+
+    @property
+    def table(self) -> Table:
+        """One row per question: how many guesses are how far from what was measured."""
+        rows = [
+            {
+                "lesson": each.lesson,
+                "question": each.question,
+                "count": len(each.values),
+                "skipped": each.skipped or None,
+                "median": statistics.median(each.values) if each.values else None,
+                "measured": each.measured,
+            }
+            | dict(zip(BINS, each.counts or (), strict=False))
+            for each in self.guesses
+        ]
+        columns = [
+            Column("lesson", "lesson"),
+            Column("question", "question"),
+            Column("count", "guesses", "d"),
+            Column("skipped", "skipped", "d"),
+            Column("median", "median guess", ".3g"),
+            Column("measured", "measured", ".3g"),
+            *(Column(each, each, "d") for each in BINS),
+        ]
+        return Table(
+            columns,
+            rows,
+            caption=f"Predictions of {self.learners} learner{'s' * (self.learners != 1)}.",
+        )
+
+    def of(self, lesson: str) -> ClassPredictions:
+        """Those of one lesson.
+
+        Raises:
+            ParameterError: nobody has predicted anything in it.
+        """
+        found = [each for each in self.guesses if each.lesson == lesson]
+        if not found:
+            known = ", ".join(dict.fromkeys(each.lesson for each in self.guesses))
+            raise ParameterError(f"lesson {lesson!r} has no predictions; there are {known}")
+        return ClassPredictions(self.learners, found, self.left_out)
+
+
+def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
+    """Reads what the learners have handed in.
+
+    Args:
+        paths: files, and folders in which every `*predictions*.json` is looked for, such as
+            nbgrader's submitted/ or an LMS's download, unpacked. What lies in one folder below the
+            one that holds all of them is one learner's; of an answer that is there twice the newer
+            file's counts.
+
+    Raises:
+        ParameterError: no such file, or none that holds predictions.
+    """
+    files = list(dict.fromkeys(path for each in paths for path in _files(each)))
+    if not files:
+        raise ParameterError("no file *predictions*.json there; learners have it in lessons/")
+    top = Path(os.path.commonpath([path.absolute().parent for path in files]))
+    by_learner: dict[str, dict[tuple[str, str, str], float | None]] = {}
+    left_out = {}
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+        try:
+            found = dict(_answers(path))
+        except (OSError, ValueError) as error:
+            left_out[str(path)] = str(error)
+            continue
+        owner = path.absolute().relative_to(top).parts[0]
+        by_learner.setdefault(owner, {}).update(found)
+    if not by_learner:
+        reasons = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
+        raise ParameterError(f"no predictions could be read: {reasons}")
+    return ClassPredictions(len(by_learner), _by_question(by_learner.values()), left_out)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        found = path.rglob("*.json")
+        yield from sorted(each for each in found if "predictions" in each.name.lower())
+    elif path.exists():
+        yield path
+    else:
+        raise ParameterError(f"{path}: no such file or folder")
+
+
+def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
+    """What a learner's file says of the lessons' questions; the rest of it is passed over.
+
+    Yields:
+        ("predicted" or "measured", lesson, name) and the number, None for "skipped".
+
+    Raises:
+        ValueError: it cannot be a file of predictions.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise ValueError("it is no plain file")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+    try:
+        stored = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is damaged ({error})") from None
+    measured = stored.get(MEASURED) if isinstance(stored, dict) else None
+    for kind, lessons in (("predicted", stored), ("measured", measured or {})):
+        if not isinstance(lessons, dict):
+            raise ValueError("it holds no predictions")
+        for lesson, names in questions().items():
+            given = lessons.get(lesson)
+            for name in names if isinstance(given, dict) else ():
+                if name in given and _is_answer(value := given[name]):
+                    yield (kind, lesson, name), None if value is None else float(value)
+
+
+def _is_answer(value: Any) -> bool:
+    """Whether it is what predict() and compare() store: a number of at least 0, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value is None
+    return 0 <= value < MOST
+
+
+def _by_question(
+    learners: Iterable[Mapping[tuple[str, str, str], float | None]],
+) -> list[Guesses]:
+    everybody = list(learners)
+    found = []
+    for lesson, names in questions().items():
+        for name in names:
+            key = ("predicted", lesson, name)
+            given = [answers[key] for answers in everybody if key in answers]
+            values = sorted(value for value in given if value is not None)
+            measured = [answers.get(("measured", lesson, name)) for answers in everybody]
+            if given:
+                seen = sorted(value for value in measured if value is not None)
+                found.append(Guesses(lesson, name, values, len(given) - len(values), seen))
+    return found
+
+
+def _ratio(guess: float, measured: float) -> float:
+    if measured == 0:
+        return 1.0 if guess == 0 else math.inf
+    return guess / measured
+
+
+def _bin(ratio: float) -> int:
+    """The index in BINS; what is exactly on a bound of "close" is close."""
+    low, close, high, far = BOUNDS
+    if low < ratio < close:
+        return 1
+    if close <= ratio <= high:
+        return 2
+    if high < ratio < far:
+        return 3
+    return 0 if ratio <= low else 4
