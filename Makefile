@@ -26,7 +26,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises fuzz recordings claims book release test-class test-hub test-verdicts
+	address bench exercises fuzz recordings claims book print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,10 @@ lab: setup ## say what this machine can do, then open the course in JupyterLab
 
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
 	pytest -m classroom tests/grading/test_classroom.py tests/deploy $(ARGS)
+
+test-course: setup-dev ## 30 learners through ps0 to ps8 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
+	pytest -m classroom tests/grading/test_course.py $(ARGS)
+	@column -t -s, test-artifacts/course.csv 2>/dev/null || cat test-artifacts/course.csv
 
 test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jupyterhub/README.md
 	python -m tests.deploy.load $(ARGS)
@@ -100,6 +104,9 @@ book: setup-dev ## build the book, all lessons with their outputs, in dist/book
 
 address: ## write the repository's address at GitHub into the pages: make address REPOSITORY=owner/name
 	@tools/set-address "$(REPOSITORY)"
+
+print: setup ## make the class's hand-out and a worksheet per lesson to print, in dist/print
+	tools/make-print
 
 release: setup-dev ## build bundles, wheel, sdist and the book in dist/
 	tools/make-release
