@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +71,47 @@ def test_readme_is_short_and_has_every_lesson() -> None:
     link = r"^\| \[(Primer|\d\d[a-z]?) ([^]]+)\]\(lessons/[\w-]+\.ipynb\) \| .+\? \|$"
     rows = [(number.lower(), title) for number, title in re.findall(link, text, re.MULTILINE)]
     assert rows == [(lesson.number, lesson.title) for lesson in lessons()]
+
+
+def test_start_page_has_every_lesson_and_problem_set() -> None:
+    (page,) = (
+        "".join(cell["source"])
+        for cell in json.loads((ROOT / "start.ipynb").read_text())["cells"]
+        if cell["id"] == "start-lessons"
+    )
+    readme = (ROOT / "README.md").read_text()
+    lesson = r"^\| \[(?:Primer|\d\d):? [^]]+\]\((lessons/[\w-]+\.ipynb)\) \| (.+\?) \|"
+    found = re.findall(lesson, page, re.MULTILINE)
+    assert found == re.findall(lesson, readme, re.MULTILINE)
+    assert len(found) == len(lessons())
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert all((ROOT / link).is_file() for link in links)
+    sets = {str(path.relative_to(ROOT)) for path in ROOT.glob("exercises/ps?/ps?.ipynb")}
+    assert sets <= set(links)
+
+
+def test_learners_settings_leave_out_the_instructors_tools() -> None:
+    """As `make lab` and the hub start JupyterLab for learners."""
+    environment = os.environ | {"JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "learner")}
+    asked = "\n".join(
+        [
+            "import json",
+            "from jupyter_core.paths import jupyter_config_path, jupyter_path",
+            "from jupyter_server.extension.config import ExtensionConfigManager",
+            "from jupyterlab_server.config import get_page_config",
+            "page = get_page_config(jupyter_path('labextensions'))",
+            "server = ExtensionConfigManager(read_config_path=jupyter_config_path())",
+            "found = page['disabledExtensions'], server.get_jpserver_extensions()",
+            "print(json.dumps(found))",
+        ]
+    )
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    disabled, server = json.loads(done.stdout)
+    assert {"@jupyter/nbgrader:formgrader", "@jupyter/nbgrader:create-assignment"} <= set(disabled)
+    assert "@jupyter/nbgrader:assignment-list" not in disabled
+    assert server["nbgrader.server_extensions.formgrader"] is False
+    assert server["nbgrader.server_extensions.assignment_list"] is True
 
 
 def test_lecturers_card_has_every_demo() -> None:

@@ -53,7 +53,7 @@ c.Spawner.http_timeout = 300
 
 c.Spawner.cmd = [str(HERE / "start-server")]
 c.Spawner.notebook_dir = "~/tcplab"
-c.Spawner.default_url = "/lab"
+c.Spawner.default_url = "/lab/tree/start.ipynb"
 c.Spawner.args = [
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     # A class opens the lesson all at once, too: on two cores twenty kernels need a minute to start.

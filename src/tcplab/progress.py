@@ -22,12 +22,15 @@ def progress(course: Path | None = None) -> Table:
     Raises:
         ParameterError: there is no course here, or a stored file is damaged.
     """
+    here = Path.cwd()
     course = course or find_course()
+    # On a JupyterHub the learner's lessons are not where the course is.
+    home = here if (here / "lessons").is_dir() else course
     known = {path.parent.name for path in course.glob("exercises/*/task.py")}
     tried = attempts(course)
     rows = [
         {"lesson": each.number, "title": each.title}
-        | _predicted(each.number, course)
+        | _predicted(each.number, home)
         | _attempted(_set_of(each.number), known, tried, course)
         for each in lessons()
     ]
@@ -48,10 +51,10 @@ def _set_of(lesson: str) -> str:
     return f"ps{int(lesson)}" if lesson.isdecimal() else ""
 
 
-def _predicted(lesson: str, course: Path) -> dict[str, Any]:
+def _predicted(lesson: str, home: Path) -> dict[str, Any]:
     asked = questions().get(lesson, {})
     try:
-        answers = Predictions(lesson, course / "lessons" / "predictions.json").all()
+        answers = Predictions(lesson, home / "lessons" / "predictions.json").all()
     except ValueError as error:
         raise ParameterError(str(error)) from None
     if not asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,12 +33,15 @@ HUB = ROOT / "deploy" / "jupyterhub"
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A course's folder as a hub's users see it; its server only says that it was started."""
     course = tmp_path / "course"
-    shutil.copytree(ROOT / "lessons", course / "lessons")
+    for folder in ("lessons", "docs"):
+        shutil.copytree(ROOT / folder, course / folder)
+    shutil.copy(ROOT / "start.ipynb", course)
     (course / "lessons" / "predictions.json").write_text("{}")
     (course / ".venv" / "bin").mkdir(parents=True)
     server = course / ".venv" / "bin" / "jupyterhub-singleuser"
     server.write_text(
-        '#!/bin/sh\necho "started $* in $PWD, umask $(umask), sockets in $JUPYTER_RUNTIME_DIR"\n'
+        '#!/bin/sh\necho "started $* in $PWD, umask $(umask), sockets in $JUPYTER_RUNTIME_DIR,'
+        ' settings in $JUPYTER_CONFIG_PATH"\n'
     )
     server.chmod(0o755)
     monkeypatch.setenv("TCPLAB_COURSE", str(course))
@@ -134,7 +138,7 @@ def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
         check=True,
     )
     assert done.stdout.startswith(f"started  in {home}/tcplab")
-    assert values["defaultUrl"] == "/lab/tree/lessons"
+    assert values["defaultUrl"] == "/lab/tree/start.ipynb"
     assert (home / "tcplab" / "lessons").is_dir()
     assert "limit" not in values["cpu"]
 
@@ -184,8 +188,8 @@ def test_lessons_are_copied_once_and_kept(home: Path) -> None:
         return done.stdout + done.stderr
 
     # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
-    started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab\n"
-    assert start() == started
+    started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab, "
+    assert start().startswith(started)
     lessons = home / "tcplab" / "lessons"
     given = {path.name for path in lessons.iterdir()}
     assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
@@ -198,6 +202,35 @@ def test_lessons_are_copied_once_and_kept(home: Path) -> None:
     assert lesson.read_text() == "my notes"
     assert not list(lessons.glob("00-*.ipynb"))
     assert [path.name for path in home.iterdir()] == ["tcplab"]
+
+
+@pytest.mark.usefixtures("course")
+def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> None:
+    (command,) = hub_config().Spawner.cmd
+    subprocess.run([command], env=os.environ | {"HOME": str(home)}, check=True, timeout=60)
+    page = (home / "tcplab" / "start.ipynb").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    fetched = {link for link in links if re.match(r"ps\d/", link)}
+    assert len(fetched) == len(list((ROOT / "exercises").iterdir()))
+    for link in each(set(links) - fetched):
+        assert (home / "tcplab" / link).is_file(), link
+
+
+@pytest.mark.usefixtures("course")
+def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> None:
+    (command,) = hub_config().Spawner.cmd
+
+    def settings() -> str:
+        environment = os.environ | {"HOME": str(home), "JUPYTER_CONFIG_PATH": "the-hubs"}
+        done = subprocess.run(
+            [command], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.rstrip().rpartition("settings in ")[2]
+
+    assert settings() == f"{os.environ['TCPLAB_COURSE']}/tools/learner:the-hubs"
+    (home / "course").mkdir()
+    (home / "course" / "nbgrader_config.py").touch()
+    assert settings() == "the-hubs"
 
 
 @pytest.mark.usefixtures("course")
@@ -219,7 +252,7 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
 
     fits = start(49)
     assert fits.returncode == 0
-    runtime = fits.stdout.rstrip().rpartition(" ")[2]
+    runtime = fits.stdout.rpartition(", settings")[0].rpartition(" ")[2]
     # As jupyter_client names them; sockaddr_un has room for 107 bytes and the final zero.
     assert len(f"{runtime}/kernel-{uuid.uuid4()}-ipc-1") <= 107
     too_long = start(50)

@@ -389,7 +389,9 @@ def lay_out_course(work: Path) -> Path:
     course = work / "course"
     course.mkdir()
     (course / ".venv").symlink_to(sys.prefix)
-    shutil.copytree(ROOT / "lessons", course / "lessons")
+    for folder in ("lessons", "docs", "tools"):
+        shutil.copytree(ROOT / folder, course / folder)
+    shutil.copy(ROOT / "start.ipynb", course)
     return course
 
 

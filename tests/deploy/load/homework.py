@@ -58,7 +58,9 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
         for file, replacements in mutant.files.items():
             for old, new in replacements:
                 changed[file] = changed[file].replace(old, new)
-        mistakes.append(HandIn(name, mutant.score, {**cells, **mutant.answers}, changed))
+        wrong = {**cells, **mutant.answers}
+        wrong |= {cell: f"{wrong[cell]}\n{more}" for cell, more in mutant.then.items()}
+        mistakes.append(HandIn(name, mutant.score, wrong, changed))
     # Those about cells come first in the list, those about files last: a class has both.
     mistakes = mistakes[::2] + mistakes[1::2]
     found = []
