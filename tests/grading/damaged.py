@@ -28,11 +28,16 @@ class Damage:
     flags: tuple[str, ...] = ()
 
 
+def notebook_of(folder: Path) -> Path:
+    """A submission's folder is named like its notebook."""
+    return folder / f"{folder.name}.ipynb"
+
+
 def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
     """Changes the notebook's JSON."""
 
     def do(folder: Path) -> None:
-        path = folder / "tiny.ipynb"
+        path = notebook_of(folder)
         notebook = json.loads(path.read_text())
         change(notebook)
         path.write_text(json.dumps(notebook, indent=1))
@@ -44,7 +49,7 @@ def raw(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     """Changes the notebook's bytes."""
 
     def do(folder: Path) -> None:
-        path = folder / "tiny.ipynb"
+        path = notebook_of(folder)
         path.write_bytes(change(path.read_bytes()))
 
     return do
@@ -185,7 +190,7 @@ def bad_types(notebook: Notebook) -> None:
 def rename(name: str) -> Callable[[Path], None]:
     def do(folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / "tiny.ipynb").rename(folder / name)
+        notebook_of(folder).rename(folder / name)
 
     return do
 
