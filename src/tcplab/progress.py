@@ -22,10 +22,10 @@ def progress(course: Path | None = None) -> Table:
     Raises:
         ParameterError: there is no course here, or a stored file is damaged.
     """
-    here = Path.cwd()
-    course = course or find_course()
     # On a JupyterHub the learner's lessons are not where the course is.
-    home = here if (here / "lessons").is_dir() else course
+    at_home = course is None and Path("lessons").is_dir()
+    course = course or find_course()
+    home = Path() if at_home else course
     known = {path.parent.name for path in course.glob("exercises/*/task.py")}
     tried = attempts(course)
     rows = [

@@ -194,6 +194,17 @@ def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
     assert rows["06"]["set"] is None
 
 
+def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lessons").mkdir()
+    (tmp_path / "lessons/predictions.json").write_text('{"05": {"default": 44}}')
+    monkeypatch.chdir(tmp_path)  # no exercises here: they are where the package is
+    rows = {row["lesson"]: row for row in progress().rows}
+    assert rows["05"]["predicted"].startswith("1 of ")
+    assert rows["05"]["set"] == "ps5"
+
+
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("name", ["reference", "nodelay-only"])
 def test_problem_set_gets_the_score_that_its_trial_declares(
