@@ -155,10 +155,11 @@ def test_figure_has_one_bar_per_height_and_says_all_in_words(tmp_path: Path) -> 
     found = class_predictions([tmp_path / "class"])
     picture = figures.class_predictions(found)
     question = "15 writes, no option (ms per message)"
-    assert f"{question}: 6 guesses, 2 too low, 3 close, 1 too high." in picture.alt
+    words = "measured 44: of 6 guesses 2 are too low, 3 close, 1 too high."
+    assert f"{question}, {words}" in picture.alt
     (axes,) = picture.figure.axes
     heights = sorted(abs(bar.get_height()) for bar in each(axes.patches))
-    assert heights == pytest.approx([0.8 / 3, 1.6 / 3, 0.8])
+    assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
 
 
 def test_command_writes_a_figure_per_lesson(

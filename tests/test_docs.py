@@ -80,7 +80,7 @@ def test_start_page_has_every_lesson_and_problem_set() -> None:
         if cell["id"] == "start-lessons"
     )
     readme = (ROOT / "README.md").read_text()
-    lesson = r"^\| \[(?:Primer|\d\d):? [^]]+\]\((lessons/[\w-]+\.ipynb)\) \| (.+\?) \|"
+    lesson = r"^\| \[(?:Primer|\d\d\w?):? [^]]+\]\((lessons/[\w-]+\.ipynb)\) \| (.+\?) \|"
     found = re.findall(lesson, page, re.MULTILINE)
     assert found == re.findall(lesson, readme, re.MULTILINE)
     assert len(found) == len(lessons())

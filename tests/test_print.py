@@ -1,4 +1,4 @@
-"""What is given out on paper: complete, on two pages, and without an answer."""
+"""The pages that are given out on paper: complete, on one sheet, and without an answer."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
-    """What a learner's file says of the lessons' questions; the rest of it is passed over.
+    """A learner's answers to the lessons' questions; the rest of the file is passed over.
 
     Yields:
         ("predicted" or "measured", lesson, name) and the number, None for "skipped".

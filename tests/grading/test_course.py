@@ -237,7 +237,7 @@ def hand_in_all(course: Course, name: str, learners: list[str]) -> None:
 
 
 def mark_by_hand(course: Course, name: str) -> dict[str, float]:
-    """What a person does in formgrader: points for each written answer; learner -> points."""
+    """Gives points for each written answer, as a person does in formgrader; learner -> points."""
     from nbgrader.api import Gradebook
 
     given = dict.fromkeys(course.learners, 0.0)
@@ -343,7 +343,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
 
 
 def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
-    """What an LMS imports holds everybody's marks."""
+    """Everybody's marks are in what an LMS imports."""
     moodle = {
         who: float(row[name]) for who, row in rows(reports / "moodle.csv", "username").items()
     }
