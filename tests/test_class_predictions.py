@@ -102,7 +102,7 @@ def test_files_of_an_lms_and_no_others_are_found(tmp_path: Path) -> None:
     assert class_predictions([tmp_path]).learners == 2
 
 
-BAD = {
+BAD: dict[str, str | bytes] = {
     "no object": "[1, 2]",
     "cut": '{"05": {"def',
     "measured is no object": '{"05": {"default": 1}, "measured": [1]}',
@@ -158,7 +158,8 @@ def test_figure_has_one_bar_per_height_and_says_all_in_words(tmp_path: Path) -> 
     words = "measured 44: of 6 guesses 2 are too low, 3 close, 1 too high."
     assert f"{question}, {words}" in picture.alt
     (axes,) = picture.figure.axes
-    heights = sorted(abs(bar.get_height()) for bar in each(axes.patches))
+    bars: list[Any] = list(axes.patches)
+    heights = sorted(abs(bar.get_height()) for bar in each(bars))
     assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
 
 

@@ -182,7 +182,9 @@ def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
             raise ValueError("it holds no predictions")
         for lesson, names in questions().items():
             given = lessons.get(lesson)
-            for name in names if isinstance(given, dict) else ():
+            if not isinstance(given, dict):
+                continue
+            for name in names:
                 if name in given and _is_answer(value := given[name]):
                     yield (kind, lesson, name), None if value is None else float(value)
 

@@ -109,7 +109,7 @@ class Course:
         assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
-    def through_the_exchange(self, learner: str, name: str, kind: type) -> None:
+    def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
         """Submits or fetches as nbgrader does when the learner presses the button."""
         from nbgrader.auth import Authenticator
         from nbgrader.coursedir import CourseDirectory
@@ -297,7 +297,12 @@ def test_everybody_reads_the_feedback_in_a_browser(course: Course, name: str, br
         pytest.skip(f"{name} was not graded")
     page = browser.new_page()
     asked: list[str] = []  # an alert by a script, say
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+
+    def dismiss(dialog: Any) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     with course.timed(name, "read in a browser"):
         for learner, mark in course.marked[name].items():
             page.goto(feedback_of(course, learner, name).as_uri(), wait_until="domcontentloaded")

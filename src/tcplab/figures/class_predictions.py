@@ -63,8 +63,9 @@ def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
     axes.plot([0, 0], [row - _HIGHEST, row], color="black", lw=1.6)
     words = f"{guesses.question}: {digits(guesses.measured or 0)}"
     axes.text(-_EDGE, row - _HIGHEST - 0.06, words, fontsize=SMALL, va="bottom")
-    many = f"n = {len(guesses.values)}"
-    axes.text(_EDGE, row - 0.04, many, fontsize=SMALL, ha="right", va="bottom")
+    axes.text(
+        _EDGE, row - 0.04, f"n = {len(guesses.values)}", fontsize=SMALL, ha="right", va="bottom"
+    )
 
 
 def _place(ratio: float) -> int:
