@@ -22,6 +22,8 @@ from tcplab.timeline.sentences import missing_evidence
 
 #: Connections and findings that the text shows.
 _SHOWN: Final = 6
+#: Of the time: less is not worth the evidence that would explain it.
+_UNKNOWN_SHARE: Final = 0.05
 #: What the recorder could not see -> in words.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
@@ -244,13 +246,16 @@ def commented(pcapng: bytes, comments: dict[int, str]) -> bytes:
 def explained(recorded: Recorded) -> Explanation:
     """Joins and judges what was recorded. A pure function."""
     found, missing = conversations(recorded)
+    causes = findings(found)
+    unknown = sum(each.share for each in causes if each.cause == "unknown")
     for one in found:
         missing += [f"{one.name}: {each}" for each in one.missing]
         for timeline in one.timelines.values():
-            missing += [f"{one.name}: {each}" for each in missing_evidence(timeline)]
+            items = missing_evidence(timeline) if unknown > _UNKNOWN_SHARE else timeline.missing
+            missing += [f"{one.name}: {each}" for each in items]
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
-    return Explanation(recorded, found, findings(found), tuple(_fewer(missing)))
+    return Explanation(recorded, found, causes, tuple(_fewer(missing)))
 
 
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:

@@ -19,7 +19,7 @@ from tcplab.timeline import Exchange, Timeline, explain
 
 #: More connections, and more packets of one, are counted and not explained.
 MOST_CONNECTIONS: Final = 200
-MOST_PACKETS: Final = 40_000
+MOST_PACKETS: Final = 20_000
 
 #: The ends of a connection: (client, server).
 Ends = tuple[End, End]

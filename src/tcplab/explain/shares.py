@@ -189,9 +189,10 @@ def _by_kernel(found: Conversation, total: dict[str, float]) -> None:
     """The kernel's own count of the send buffer being in the way, which no packet shows."""
     for socket in found.sockets.values():
         limited_ms = max((call.sndbuf_limited_us for call in socket.calls), default=0) / 1000
-        moved = min(max(limited_ms - total["send-buffer"], 0), total["in-flight"])
-        total["send-buffer"] += moved
-        total["in-flight"] -= moved
+        for cause in ("unknown", "in-flight"):
+            moved = min(max(limited_ms - total["send-buffer"], 0), total[cause])
+            total["send-buffer"] += moved
+            total[cause] -= moved
 
 
 # ---- intervals -----------------------------------------------------------------------------------

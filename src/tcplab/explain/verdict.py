@@ -17,8 +17,9 @@ from tcplab.timeline import Timeline
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
-#: A limit has to take this share to be named as the answer.
+#: A limit has to take this share, and so long, to be named as the answer.
 LIMIT_SHARE: Final = 0.4
+LIMIT_MS: Final = 50.0
 #: So many messages one after another, each a round trip, are worth a word on pipelining.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
@@ -89,7 +90,7 @@ class _Judge:
         title, evidence, cure = _PLAIN[cause]
         if cause in ("server", "client") and not self._sockets(cause):
             title = f"the {cause} (its program or its TCP: its calls are not recorded)"
-        kind: Kind = "limit" if cure and share >= LIMIT_SHARE else "none"
+        kind: Kind = self._limit(cause, share) if cure else "none"
         return Finding(cause, kind, share, self._total[cause], title, evidence, cure)
 
     # ---- small segments ----
@@ -106,8 +107,8 @@ class _Judge:
         if delays:
             late = f"{delays[len(delays) // 2]:.0f} ms"
             evidence += (
-                "; the last waits by Nagle's algorithm (TCP_NODELAY is off) for the ACK of the"
-                f" first, which the peer delays ({late})"
+                "; a small write waits by Nagle's algorithm (TCP_NODELAY is off) for the ACK of the"
+                f" one before, which the peer delays ({late})"
                 if known
                 else f", which its peer delayed ({late})"
             )
@@ -125,7 +126,7 @@ class _Judge:
             share,
             "a cork that nobody pulls",
             f"{self._writes('forgotten-cork')}, and the last bytes leave when the kernel's timer of"
-            " 200 ms ends the cork (TCP_CORK, MSG_MORE, sendfile before 6.5)",
+            " 200 ms ends the cork (TCP_CORK or MSG_MORE)",
             "clear TCP_CORK, or leave out MSG_MORE, with the last write of each message",
         )
 
@@ -153,7 +154,8 @@ class _Judge:
         (side, sizes), _count = shapes.most_common(1)[0]
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
         many = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
-        return f"the {side} hands a message to TCP in {many} ({shown} bytes)"
+        what = "a message" if len(sizes) > 1 else "each small message"
+        return f"the {side} hands {what} to TCP in {many} ({shown} bytes)"
 
     # ---- windows and buffers ----
 
@@ -176,7 +178,7 @@ class _Judge:
                 self._total["receive-window"],
             )
         cure = f"let the {reader} read sooner, or in a thread of its own" if unread else ""
-        kind: Kind = "limit" if share >= LIMIT_SHARE else "none"
+        kind = self._limit("receive-window", share)
         text = f"the {side}'s data waited for room in the {reader}'s window"
         if unread:
             text += f", where up to {unread} bytes lay unread"
@@ -207,7 +209,7 @@ class _Judge:
                     " kernel's bookkeeping)",
                     self._total["send-buffer"],
                 )
-        kind: Kind = "limit" if share >= LIMIT_SHARE else "none"
+        kind = self._limit("send-buffer", share)
         return Finding(
             "send-buffer",
             kind,
@@ -299,6 +301,9 @@ class _Judge:
         each_ms = total / len(stretches) if stretches else total
         grave = share >= FAULT_SHARE and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
         return Finding(cause, "fault" if grave else "none", share, total, title, evidence, cure)
+
+    def _limit(self, cause: str, share: float) -> Kind:
+        return "limit" if share >= LIMIT_SHARE and self._total[cause] >= LIMIT_MS else "none"
 
     def _timelines(self) -> list[Timeline]:
         return [timeline for each in self._found for timeline in each.timelines.values()]

@@ -88,6 +88,8 @@ class _Inspector:
         self._sent_again = [
             (each.offset, each.end) for each in segments if each.reason is Reason.RETRANSMISSION
         ]
+        # A FIN is acknowledged like a byte, and is none.
+        self._data_end = min((p.end for p in evidence.out if p.fin), default=1 << 62)
         self._departures = {
             (p.ack, p.offset, p.payload_bytes): p.time_ns for p in reversed(evidence.peer_out or ())
         }
@@ -103,7 +105,7 @@ class _Inspector:
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_sent_again(una, ack.ack):
             return ack
-        if self._lacks(una, ack.ack):
+        if self._lacks(una, min(ack.ack, self._data_end)):
             missing = "packets: some of the bytes that it acknowledges are not in the capture"
             return replace(ack, reason=Reason.UNKNOWN, missing=missing)
         oldest = self._segments[i]

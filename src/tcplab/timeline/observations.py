@@ -13,6 +13,8 @@ from tcplab.timeline.parts import count_bytes
 from tcplab.timeline.rules import Sender, Why
 
 _TSO_WIN_DIVISOR: Final = 3
+#: Samples further apart say nothing of the congestion window between them.
+_DENSE_NS: Final = 50_000_000
 
 
 class Moment(NamedTuple):
@@ -174,7 +176,8 @@ class Observations:
             if (why := self._deferred(sample, room_bytes)) is not None:
                 return why
         around = [*samples[max(first - 1, 0) : first], *samples[last : last + 1]]
-        if len(around) == 2 and self._sender.una >= self.recovery_end:
+        dense = len(around) == 2 and _time_of(around[1]) - _time_of(around[0]) <= _DENSE_NS
+        if dense and self._sender.una >= self.recovery_end:
             smaller = min(sample["snd_cwnd"] for sample in around)
             if segments_in_flight >= smaller:
                 return _cwnd_sampled(segments_in_flight, smaller)
