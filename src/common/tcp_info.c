@@ -164,6 +164,7 @@ static void print_sample(int64_t since_start_ns) {
     struct tcp_info info = read_tcp_info(sampler.fd);
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
+    json_int(&j, "time_ns", clock_ns(CLOCK_REALTIME)); /* as in captures */
     json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
     json_int(&j, "sndbuf_used_bytes", send_buffer_used(sampler.fd));

@@ -24,6 +24,9 @@ from tcplab.grading.command import add_commands as add_grading
 from tcplab.segments import command as segments
 from tcplab.segments.left_out import in_words as left_out_in_words
 
+#: The figure of an experiment's result, where one shows all of it.
+_FIGURES: Final = dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck")
+
 #: At the end of each command's help.
 _EXAMPLES: Final = {
     "study": "ps5 q1 q7",
@@ -108,6 +111,9 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
     for each in every().values() if experiments else ():
         own = names.add_parser(each.name, help=each.summary, description=each.summary)
         own.add_argument("--json", action="store_true", help="rows and provenance as JSON")
+        if each.name in _FIGURES:
+            words = "draw it into this file, such as one.png or one.svg"
+            own.add_argument("--figure", metavar="FILE", help=words)
         add_options(own, each)
         own.set_defaults(action=_run, experiment=each)
         own.epilog = f"example: tcplab run {each.name} --json"
@@ -198,6 +204,10 @@ def _run(arguments: argparse.Namespace) -> int:
     origin = result.provenance
     # Ctrl-C ends a long experiment with what it has; the exit status says that there is more.
     status = 130 if origin.get("interrupted") else 0
+    if getattr(arguments, "figure", None):
+        from tcplab import figures
+
+        getattr(figures, _FIGURES[arguments.experiment.name])(result).save(arguments.figure)
     if arguments.json:
         print(as_json(result))
         return status

@@ -84,7 +84,7 @@ def compare(recorded: list[Recorded], settings: Settings) -> list[Packet]:
 def test_frames_have_the_fate_that_the_rfc_says(bench: Bench, tmp_path: Path, name: str) -> None:
     settings = Settings(**QUEUES[name])
     use(bench, settings)
-    bursts = 4 if name == "pie, ECN" else 2  # PIE marks only up to a probability of a tenth
+    bursts = 8 if name == "pie, ECN" else 2  # PIE marks only up to a probability of a tenth
     recorded = bench.record(tmp_path / "queue.pcapng", lambda: flood(bench, bursts))
     packets = compare(recorded, settings)
     dropped = [packet.dropped for packet in packets if packet.dropped]

@@ -391,6 +391,7 @@ static int64_t bucket_top_ns(unsigned bucket) {
 void count_lateness(struct counters *n, int64_t late_ns) {
     n->late_ns_max = max_ns(n->late_ns_max, late_ns);
     n->late[bucket_of(late_ns)]++;
+    n->late_packets += late_ns > LATE_NS;
 }
 
 static int64_t late_percentile_ns(const struct counters *n, double share) {
@@ -407,4 +408,5 @@ void lateness_write(struct json *j, const struct counters *n) {
     json_int(j, "p99", late_percentile_ns(n, 0.99));
     json_int(j, "max", n->late_ns_max);
     json_end_object(j);
+    json_int(j, "late_packets", (int64_t)n->late_packets);
 }

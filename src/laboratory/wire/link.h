@@ -15,7 +15,7 @@ enum reason { STAYS = -1, QUEUE, AQM, LOSS, SCRIPT, MTU, OVERSIZE, MEMORY, DEVIC
 extern const char *const reason_names[REASONS];
 
 /* Lateness in 1/16ths of powers of two: 6 % resolution from nanoseconds to centuries. */
-enum { SUB_BUCKETS = 16, BUCKETS = 61 * SUB_BUCKETS };
+enum { SUB_BUCKETS = 16, BUCKETS = 61 * SUB_BUCKETS, LATE_NS = 1000000 };
 
 /*
  * in + duplicated + icmp + (fragments - fragmented)
@@ -27,13 +27,14 @@ struct counters {
     uint64_t marked, duplicated, reordered, fragmented, fragments, icmp;
     uint64_t queue_packets_max, queue_bytes_max;
     int64_t late_ns_max;
+    uint64_t late_packets; /* by more than LATE_NS */
     uint64_t late[BUCKETS];
 };
 
 /* Counts a frame that left this much later than it was due. */
 void count_lateness(struct counters *n, int64_t late_ns);
 
-/* The percentiles, as an object. */
+/* The percentiles, as an object, and how many were late. */
 void lateness_write(struct json *j, const struct counters *n);
 
 /* Frames in flight that don't overtake each other. */

@@ -13,16 +13,18 @@ from tcplab.capture.capture import Capture, open_capture
 from tcplab.capture.recording import Recording, record
 from tcplab.capture.sending import scapy_socket
 from tcplab.capture.sniffing import Sniffed, sniff
-from tcplab.capture.wire import record_wire
+from tcplab.capture.wire import QUEUE_EVENTS, queue_events, record_wire
 from tcplab.pcap import CaptureLossWarning, CaptureTruncatedWarning
 
 __all__ = [
+    "QUEUE_EVENTS",
     "Capture",
     "CaptureLossWarning",
     "CaptureTruncatedWarning",
     "Recording",
     "Sniffed",
     "open_capture",
+    "queue_events",
     "record",
     "record_wire",
     "scapy_socket",

@@ -15,6 +15,7 @@ module names its figures in its ``__all__``, and they are all here.
 
 # ruff: noqa: F403
 
+from tcplab.figures.bottleneck import *
 from tcplab.figures.buffers import *
 from tcplab.figures.class_predictions import *
 from tcplab.figures.cork import *

@@ -90,14 +90,10 @@ class Lab(Network):
         self.rtt_ms = rtt_ms
         self.offload = offload
         self.congestion = congestion
-        self.clients = [
-            Host(self, "client", "10.0.0.1", "eth0"),
-            *(
-                Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0")
-                for n in range(2, len(self.client_rtts_ms) + 1)
-            ),
-        ]
-        self.client = self.clients[0]
+        self.client = Host(self, "client", "10.0.0.1", "eth0")
+        numbers = range(2, len(self.client_rtts_ms) + 1)
+        others = [Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in numbers]
+        self.clients = [self.client, *others]
         self.server = Host(self, "server", "10.0.0.2", "eth0")
         self._wire: subprocess.Popen[str] | None = None
         import_early()
@@ -113,10 +109,7 @@ class Lab(Network):
             ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}  # 2: if the peer asks
             self._set_sysctls({**PINNED_SYSCTLS, **ecn, **(sysctls or {})})
             self._routes_choose = not self._choose_congestion()
-            try:
-                self._configure()
-            except OSError as error:
-                raise LabError(f"making the laboratory's network: {error.strerror}") from None
+            self._configure()
             self._wire, self.link = self._start_wire()
             self.link.update(
                 rtt_ms=rtt_ms,
@@ -242,6 +235,12 @@ class Lab(Network):
 
     def _configure(self) -> None:
         """Interfaces, addresses, neighbours and offloads, over sockets of each namespace."""
+        try:
+            self._make_interfaces()
+        except OSError as error:
+            raise LabError(f"making the laboratory's network: {error.strerror}") from None
+
+    def _make_interfaces(self) -> None:
         with self._interfaces("wire") as wire:
             for host in self._hosts:
                 wire.add_veth(

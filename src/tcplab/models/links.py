@@ -7,10 +7,12 @@ milliseconds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tcplab.checks import choice, number, whole
+from tcplab.errors import ParameterError
 
 IP_HEADER_BYTES: Final = {4: 20, 6: 40}  # RFC 791, RFC 8200
 TCP_HEADER_BYTES: Final = 20  # RFC 9293
@@ -217,6 +219,24 @@ def mathis_mbit(
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
     number("loss", loss, 1e-12, 0.1, fix="beyond it timeouts rule, which the formula ignores")
     return window_limit_mbit(mss * MATHIS_CONSTANTS[assume] / math.sqrt(loss), rtt_ms)
+
+
+def jain_index(rates: Sequence[float]) -> float:
+    """The fairness of a division: 1 when all get the same, 1/n when one of n gets all.
+
+    R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", DEC TR-301, 1984: (Σx)² / (n Σx²).
+
+    Args:
+        rates: of each, in any unit; not all 0.
+    """
+    whole("number of rates", len(rates), 1, fix="give one rate for each who shares")
+    for each in rates:
+        number("rates", each, 0)
+    squares = sum(each * each for each in rates)
+    if not squares:
+        raise ParameterError("rates are all 0; there is nothing to share")
+    return sum(rates) ** 2 / (len(rates) * squares)
 
 
 def slow_start_flights(segments: int) -> list[int]:

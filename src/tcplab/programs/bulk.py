@@ -66,7 +66,8 @@ class TcpBulkResult:
 
     source: TcpSource  #: The sender's report
     sink: TcpSink  #: The receiver's report
-    #: TCP_INFO of the sender over time, if asked for: "sample_s" since the start, "snd_cwnd",
+    #: TCP_INFO of the sender over time, if asked for: "sample_s" since the start, "time_ns" on the
+    #: clock of captures, "snd_cwnd",
     #: "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...; and of the send
     #: buffer "sndbuf_bytes" and "sndbuf_used_bytes" (SO_MEMINFO)
     samples: Sequence[Mapping[str, Any]]

@@ -66,7 +66,7 @@ class Queues(Result[Queue]):
     rtt_ms: float
 
 
-@experiment("bufferbloat")
+@experiment("queue-lengths")
 def measure_queues(
     variants: Sequence[tuple[int, int | None]] = (
         (20, None),
@@ -78,7 +78,7 @@ def measure_queues(
     rtt_ms: Annotated[float, Between(1, 500, "ms")] = 20,
     duration_s: Annotated[float, Between(0.5, 60, "s")] = 20.0,
 ) -> Queues:
-    """Bufferbloat: a transfer through queues of several lengths, and a small request beside it.
+    """A transfer through queues of several lengths, and a small request beside it.
 
     The transfers run at the same time, each over a wire of its own, which they wait for nearly all
     of the time.
@@ -102,7 +102,7 @@ def measure_queues(
             threads.submit(_queue, lab, *variant, rate_mbit, rtt_ms, duration_s)
             for lab, variant in zip(labs, variants, strict=True)
         ]
-        with Rounds(int(duration_s) + 1, "bufferbloat, seconds") as seconds:
+        with Rounds(int(duration_s) + 1, "queue-lengths, seconds") as seconds:
             for _second in seconds:
                 wait(running, timeout=1)
         queues = [each.result() for each in running]

@@ -1,0 +1,142 @@
+"""Bufferbloat, as the laboratories of Toronto, Washington, Stanford and others have it.
+
+The defaults are those of the handout of CSC458 (Toronto, programming assignment 2): a bottleneck of
+10 Mbit/s, 4 ms of round trip, Reno, queues of 100, 20 and 5 packets, ten pings per second, a web
+page three times in five seconds. CSE461 (Washington, project 3) adds BBR, which
+`--congestions reno bbr` does.
+
+Differences: there, each run takes 60 s or more of Mininet with sudo; here all run side by side for
+20 s. The page is of 100 000 bytes. The first hop is not limited to 1 Gbit/s. A ping is a UDP
+datagram and its echo. The queue is recorded packet by packet, not polled.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share, side_by_side
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.lab import Lab
+from tcplab.tables import Column
+
+Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bloat(Variant):
+    """A long transfer through one queue, and what a bystander sees of it."""
+
+    key_fields = 2
+
+    queue_packets: int  #: length of the queue
+    congestion: str  #: control of the transfer
+    mbit: float  #: its rate in the second half
+    median_queue: float  #: packets that waited, second half
+    most_queue: int  #: at most, in all
+    drops: int  #: packets that the queue dropped
+    retransmissions: int  #: segments that the transfer sent again
+    probe_ms: float  #: round trip of a probe, median of the second half
+    most_probe_ms: float  #: the longest
+    page_s: float  #: fetching a page, mean
+    page_sd_s: float  #: its standard deviation
+    pages: int  #: how many were fetched
+    run: Shared  #: all of it over time
+
+    @property
+    def label(self) -> str:
+        """The queue and the congestion control."""
+        return f"queue of {self.queue_packets}, {self.congestion}"
+
+
+class Bufferbloat(Result[Bloat]):
+    """Queues by their length, and by the sender's congestion control."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "at the bottleneck"),
+        Column("mbit", "Mbit/s", ".2f"),
+        Column("median_queue", "queue, median", ".0f"),
+        Column("drops", "dropped", "d"),
+        Column("probe_ms", "ping, median (ms)", ".0f"),
+        Column("most_probe_ms", "longest (ms)", ".0f"),
+        Column("page_s", "page, mean (s)", ".2f"),
+        Column("page_sd_s", "its deviation", ".2f"),
+        Column("pages", "pages", "d"),
+    )
+
+
+@experiment("bufferbloat")
+def measure_bufferbloat(
+    queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (100, 20, 5),
+    congestions: Sequence[Congestion] = ("reno",),
+    aqm: Aqm = "tail_drop",
+    ecn: bool = False,
+    rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 10.0,
+    rtt_ms: Annotated[float, Between(0, 500, "ms")] = 4.0,
+    duration_s: Annotated[float, Between(2, 55, "s")] = 20.0,
+    page_bytes: Annotated[int, Between(1, 10_000_000, "bytes")] = 100_000,
+) -> Bufferbloat:
+    """Bufferbloat: a transfer, pings and a web page share queues of several lengths.
+
+    Args:
+        queues: lengths of the queue.
+        congestions: congestion controls of the transfer.
+        aqm: which packets the queue drops.
+        ecn: an AQM marks packets in place of dropping them.
+        rate_mbit: rate of the bottleneck.
+        rtt_ms: round-trip time of the idle path.
+        duration_s: of the transfers, which run side by side.
+        page_bytes: size of the page.
+    """
+    with ExitStack() as stack:
+        pairs = [(packets, name) for name in congestions for packets in queues]
+        labs = [
+            stack.enter_context(
+                Lab(
+                    rtt_ms,
+                    rate_mbit,
+                    packets,
+                    congestion=name,
+                    aqm=aqm,
+                    ecn=ecn and aqm != "tail_drop",
+                )
+            )
+            for packets, name in pairs
+        ]
+        runs = [
+            partial(share, lab, [name], duration_s, page_bytes=page_bytes, probes=True)
+            for lab, (_packets, name) in zip(labs, pairs, strict=True)
+        ]
+        shared, done = side_by_side("bufferbloat", duration_s, runs)
+        origin = [provenance(lab, **done) for lab in labs]
+    worst = max(origin, key=lambda each: float(each["wire_late_p99_ms"]))
+    found = [_bloat(packets, name, run) for (packets, name), run in zip(pairs, shared, strict=True)]
+    return Bufferbloat(found, worst)
+
+
+def _bloat(packets: int, congestion: str, run: Shared) -> Bloat:
+    (flow,) = run.flows
+    end_s = flow.moments[-1].time_s
+    late = [ms for at_s, ms in run.probes if at_s >= end_s / 2] or [float("nan")]
+    pages = [took_s for _at, took_s in run.pages] or [float("nan")]
+    return Bloat(
+        queue_packets=packets,
+        congestion=congestion,
+        mbit=flow.mbit,
+        median_queue=run.median_queue,
+        most_queue=max(length for _at, length in run.queue),
+        drops=len(run.drops_s),
+        retransmissions=flow.retransmissions,
+        probe_ms=statistics.median(late),
+        most_probe_ms=max([ms for _at, ms in run.probes], default=float("nan")),
+        page_s=statistics.mean(pages),
+        page_sd_s=statistics.pstdev(pages),
+        pages=len(run.pages),
+        run=run,
+    )

@@ -1,0 +1,213 @@
+"""Shares of a bottleneck: of n flows, and of flows whose round-trip times differ.
+
+The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"): 10 Mbit/s, cables of
+1 ms, queues of 200 packets, one to five senders, each one hop further from the receiver than the
+one before, so that the round-trip times are 4, 6, 8, 10 and 12 ms.
+
+Differences: there, the senders' hops are links of their own, whose queues are never the fullest
+since all flows cross the last one; here only that one has a queue. The numbers of senders are
+measured side by side, for 30 s in place of 60 s one after the other.
+
+rtt-fairness is the same question with round-trip times that differ eightfold (RFC 9438, section
+5.2, "RTT fairness"), for one congestion control after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+from tcplab.experiments.bottleneck.bufferbloat import Aqm
+from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share, side_by_side
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.lab import Lab
+from tcplab.models import jain_index
+from tcplab.tables import Column
+
+#: Of the parking lot: a cable of 1 ms to the first switch and one to the receiver, and back; then
+#: one cable more for each sender.
+_HOP_RTT_MS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd(Variant):
+    """Flows that share a bottleneck."""
+
+    flows: int  #: how many
+    mbit: float  #: the rate of all together, in the second half
+    least_mbit: float  #: of one flow
+    most_mbit: float  #: of one flow
+    jain: float  #: Jain's index of their rates: 1 when all are equal, 1/n when one has all
+    median_queue: float  #: packets that waited
+    drops: int  #: packets that the queue dropped
+    run: Shared  #: all of it over time
+
+    @property
+    def label(self) -> str:
+        """The number of flows."""
+        return f"{self.flows} flow" + "s" * (self.flows > 1)
+
+
+class Fairness(Result[Crowd]):
+    """Crowds by their number of flows."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "through one queue"),
+        Column("mbit", "together (Mbit/s)", ".2f"),
+        Column("least_mbit", "the slowest", ".2f"),
+        Column("most_mbit", "the fastest", ".2f"),
+        Column("jain", "Jain's index", ".3f"),
+        Column("median_queue", "queue, median", ".0f"),
+        Column("drops", "dropped", "d"),
+    )
+
+
+@experiment("fairness")
+def measure_fairness(
+    flows: Annotated[Sequence[int], Between(1, 20, "flows")] = (1, 2, 3, 4, 5),
+    congestions: Sequence[Congestion] = ("reno",),
+    aqm: Aqm = "tail_drop",
+    rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 10.0,
+    queue_packets: Annotated[int, Between(1, 100_000, "packets")] = 200,
+    duration_s: Annotated[float, Between(2, 55, "s")] = 30.0,
+) -> Fairness:
+    """Fairness: one to five senders, each a hop further away, share the last link.
+
+    Args:
+        flows: numbers of senders.
+        congestions: congestion control of the first sender, the second, …, and over again.
+        aqm: which packets the queue drops.
+        rate_mbit: rate of the link.
+        queue_packets: length of its queue.
+        duration_s: of the transfers, which run side by side.
+    """
+
+    def names(count: int) -> list[str]:
+        return [congestions[number % len(congestions)] for number in range(count)]
+
+    rtts_ms = [[_HOP_RTT_MS * (number + 2) for number in range(count)] for count in flows]
+    runs, origin = _side_by_side(
+        "fairness",
+        duration_s,
+        [(each, names(len(each))) for each in rtts_ms],
+        {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm},
+    )
+    return Fairness([_crowd(run) for run in runs], origin)
+
+
+def _crowd(run: Shared) -> Crowd:
+    rates = [flow.mbit for flow in run.flows]
+    return Crowd(
+        flows=len(rates),
+        mbit=sum(rates),
+        least_mbit=min(rates),
+        most_mbit=max(rates),
+        jain=jain_index(rates),
+        median_queue=run.median_queue,
+        drops=len(run.drops_s),
+        run=run,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Race(Variant):
+    """Flows of one congestion control, whose round-trip times differ."""
+
+    congestion: str  #: control of all
+    mbit: float  #: the rate of all together, in the second half
+    near_mbit: float  #: of the flow with the shortest round trip
+    far_mbit: float  #: of the one with the longest
+    ratio: float  #: near over far
+    model_ratio: float  #: of their round-trip times, queue included: Reno's, by Mathis's law
+    jain: float  #: Jain's index of the rates
+    median_queue: float  #: packets that waited
+    drops: int  #: packets that the queue dropped
+    run: Shared  #: all of it over time
+
+
+class RttFairness(Result[Race]):
+    """Races by congestion control."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("variant", "all flows run"),
+        Column("mbit", "together (Mbit/s)", ".2f"),
+        Column("near_mbit", "shortest RTT", ".2f"),
+        Column("far_mbit", "longest RTT", ".2f"),
+        Column("ratio", "ratio", ".1f"),
+        Column("model_ratio", "ratio of RTTs", ".1f"),
+        Column("jain", "Jain's index", ".3f"),
+        Column("median_queue", "queue, median", ".0f"),
+        Column("drops", "dropped", "d"),
+    )
+
+
+@experiment("rtt-fairness")
+def measure_rtt_fairness(
+    rtts_ms: Annotated[Sequence[float], Between(0, 1000, "ms")] = (10, 40, 80),
+    congestions: Sequence[Congestion] = ("reno", "cubic"),
+    aqm: Aqm = "tail_drop",
+    rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 10.0,
+    queue_packets: Annotated[int, Between(1, 100_000, "packets")] = 50,
+    duration_s: Annotated[float, Between(2, 55, "s")] = 40.0,
+) -> RttFairness:
+    """RTT fairness: flows whose round-trip times differ share a bottleneck.
+
+    Args:
+        rtts_ms: round-trip time of each flow, without the queue.
+        congestions: congestion controls; all flows of a run have the same.
+        aqm: which packets the queue drops.
+        rate_mbit: rate of the bottleneck.
+        queue_packets: length of its queue.
+        duration_s: of the transfers; the congestion controls are measured side by side.
+    """
+    runs, origin = _side_by_side(
+        "rtt-fairness",
+        duration_s,
+        [(list(rtts_ms), [name] * len(rtts_ms)) for name in congestions],
+        {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm},
+    )
+    return RttFairness([_race(run) for run in runs], origin)
+
+
+def _race(run: Shared) -> Race:
+    rates = [flow.mbit for flow in run.flows]
+    near = min(run.flows, key=lambda flow: flow.rtt_ms)
+    far = max(run.flows, key=lambda flow: flow.rtt_ms)
+    return Race(
+        congestion=near.congestion,
+        mbit=sum(rates),
+        near_mbit=near.mbit,
+        far_mbit=far.mbit,
+        ratio=near.mbit / far.mbit if far.mbit else float("inf"),
+        model_ratio=far.median_rtt_ms / near.median_rtt_ms,
+        jain=jain_index(rates),
+        median_queue=run.median_queue,
+        drops=len(run.drops_s),
+        run=run,
+    )
+
+
+def _side_by_side(
+    name: str,
+    duration_s: float,
+    groups: Sequence[tuple[Sequence[float], Sequence[str]]],
+    link: dict[str, Any],
+) -> tuple[list[Shared], dict[str, Any]]:
+    """A run per group of round-trip times and congestion controls; the worst wire's provenance."""
+    with ExitStack() as stack:
+        labs = [
+            stack.enter_context(Lab(clients=rtts_ms, congestion=names[0], **link))
+            for rtts_ms, names in groups
+        ]
+        runs = [
+            partial(share, lab, names, duration_s)
+            for lab, (_rtts, names) in zip(labs, groups, strict=True)
+        ]
+        shared, done = side_by_side(name, duration_s, runs)
+        origin = [provenance(lab, **done) for lab in labs]
+    return shared, max(origin, key=lambda each: float(each["wire_late_p99_ms"]))

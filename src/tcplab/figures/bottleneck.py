@@ -1,0 +1,169 @@
+"""Transfers that share a bottleneck: windows, round trips, queue and rates on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.experiments import table
+from tcplab.experiments.bottleneck import (
+    Bloat,
+    Bufferbloat,
+    Crowd,
+    Fairness,
+    Flow,
+    Race,
+    RttFairness,
+    Shared,
+)
+from tcplab.figures import canvas, style
+from tcplab.figures.picture import Picture, drawn, some
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["bottleneck"]
+
+_RATE_WINDOW_S: Final = 0.5
+#: Of thousands of drops nobody sees one; so many are drawn.
+_MOST_TICKS: Final = 400
+_MARKERS: Final = 9
+#: Colour, marker and line style each tell a curve apart.
+_LOOKS: Final = (
+    (style.BLUE, "o", "-"),
+    (style.VERMILION, "s", "--"),
+    (style.GREEN, "^", "-."),
+    (style.PURPLE, "D", ":"),
+    (style.ORANGE, "v", "-"),
+    (style.BLACK, "P", "--"),
+)
+
+#: A label, the transfer, and the run that it is part of.
+_Curve = tuple[str, Flow, Shared]
+
+
+@drawn
+def bottleneck(result: Bufferbloat | Fairness | RttFairness, key: Any = None) -> Picture:
+    """Congestion window, round-trip time, queue and rate over time, one strip each.
+
+    Args:
+        result: of bufferbloat, fairness or rtt-fairness.
+        key: the variant to draw, with a curve for each of its transfers. Unless given, all of
+            bufferbloat's, each of which has one transfer; the last one of the others.
+
+    Raises:
+        ValueError: there is nothing to draw.
+        KeyError: no such variant.
+    """
+    some(result.variants)
+    curves, title = _curves(result, key)
+    figure, strips = canvas.new_panels([1, 1, 1, 1], stacked=True, narrow_height=500)
+    windows, rtts, queue, rates = strips
+    runs: list[Shared] = []
+    for number, (label, flow, run) in enumerate(curves):
+        samples = flow.moments
+        _draw(windows, [(each.time_s, each.cwnd_segments) for each in samples], number, label=label)
+        _draw(rtts, [(each.time_s, each.rtt_ms) for each in samples], number)
+        _draw(rates, _rates(flow), number)
+        if run not in runs:
+            runs.append(run)
+    for number, run in enumerate(runs):
+        _draw_queue(queue, run, number if len(runs) > 1 else None)
+    for axes, name in zip(strips, ("cwnd", "RTT (ms)", "queue", "Mbit/s"), strict=True):
+        axes.set_ylabel(name)
+        axes.set_ylim(0, 1.12 * axes.get_ylim()[1])
+        axes.set_xlim(0, 1.01 * max(flow.moments[-1].time_s for _label, flow, _run in curves))
+        axes.tick_params(labelbottom=axes is strips[-1])
+        axes.grid()
+    strips[-1].set_xlabel("time (s)")
+    _legend(windows, queue, any(run.drops_s for run in runs))
+    words = "; ".join(
+        f"{label}: {flow.mbit:.2f} Mbit/s, round trip {flow.median_rtt_ms:.0f} ms in the median,"
+        f" {flow.retransmissions} segments sent again"
+        for label, flow, _run in curves
+    )
+    drops = sum(len(run.drops_s) for run in runs)
+    alt = (
+        "Four strips over time: congestion window, round-trip time, queue and rate."
+        f" {title}. {words}. {drops} packets were dropped."
+    )
+    return Picture(figure, title, alt, table(result))
+
+
+def _curves(result: Bufferbloat | Fairness | RttFairness, key: Any) -> tuple[Sequence[_Curve], str]:
+    if isinstance(result, Bufferbloat) and key is None:
+        shown = result.variants
+        first, last = shown[0], shown[-1]
+        title = f"{first.label}: a ping takes {first.probe_ms:.0f} ms"
+        if last is not first:
+            title += f"; {last.label}: {last.probe_ms:.0f} ms"
+        title += f" ({first.mbit:.1f} and {last.mbit:.1f} Mbit/s)" if last is not first else ""
+        return [(each.label, each.run.flows[0], each.run) for each in shown], title
+    variant = result.variants[-1] if key is None else result[key]
+    curves = [(_name(flow, variant.run), flow, variant.run) for flow in variant.run.flows]
+    return curves, _finding(variant)
+
+
+def _name(flow: Flow, run: Shared) -> str:
+    name = f"{flow.rtt_ms:g} ms"
+    return (
+        name if len({each.congestion for each in run.flows}) == 1 else f"{flow.congestion}, {name}"
+    )
+
+
+def _finding(variant: Bloat | Crowd | Race) -> str:
+    if isinstance(variant, Race):
+        return (
+            f"{variant.label}: the shortest round trip gets {variant.near_mbit:.1f} Mbit/s, the"
+            f" longest {variant.far_mbit:.1f}: {variant.ratio:.1f} times as much; their RTTs, with"
+            f" the queue, differ {variant.model_ratio:.1f} times"
+        )
+    if isinstance(variant, Crowd):
+        return (
+            f"{variant.label} share {variant.mbit:.1f} Mbit/s: from {variant.least_mbit:.1f} to"
+            f" {variant.most_mbit:.1f} each, Jain's index {variant.jain:.2f}"
+        )
+    return f"{variant.label}: {variant.mbit:.1f} Mbit/s, a ping takes {variant.probe_ms:.0f} ms"
+
+
+def _draw(
+    axes: Axes, points: Sequence[tuple[float, float]], number: int | None, **look: Any
+) -> None:
+    """One of several curves; the only one is black, without markers."""
+    colour, marker, line = (
+        (style.BLACK, "", "-") if number is None else _LOOKS[number % len(_LOOKS)]
+    )
+    every = max(len(points) // _MARKERS, 1)
+    look |= {"color": colour, "marker": marker, "ls": line, "lw": 1.3, "ms": 5, "markevery": every}
+    axes.plot(*zip(*points, strict=True), **look)
+
+
+def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
+    """The queue, and at the top a stroke for each packet that was dropped."""
+    _draw(axes, run.queue, number)
+    drops = run.drops_s[:: max(len(run.drops_s) // _MOST_TICKS, 1)]
+    colour = style.BLACK if number is None else _LOOKS[number % len(_LOOKS)][0]
+    look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
+    axes.plot(drops, [0.93] * len(drops), "|", color=colour, **look)
+
+
+def _legend(windows: Axes, queue: Axes, drops: bool) -> None:
+    handles, labels = windows.get_legend_handles_labels()
+    if drops:
+        handles += queue.plot([], [], "|", ms=8, mew=1.2, color=style.BLACK)
+        labels.append("packet dropped")
+    most = 2 if canvas.is_narrow() else 6
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    windows.legend(handles, labels, ncols=min(len(labels), most), **place)
+
+
+def _rates(flow: Flow) -> list[tuple[float, float]]:
+    """The rate of each half second, at its end."""
+    points: list[tuple[float, float]] = []
+    before = flow.moments[0]
+    for each in flow.moments:
+        took_s = each.time_s - before.time_s
+        if took_s >= _RATE_WINDOW_S:
+            points.append((each.time_s, 8 * (each.acked_bytes - before.acked_bytes) / took_s / 1e6))
+            before = each
+    return points or [(before.time_s, 0.0)]
