@@ -1,79 +1,42 @@
-"""The server that `halfcat` talks to in problem set 1: on this port, one connection, then a report.
+"""The sender that `meter` measures in problem set 1: one connection, then a report.
 
-    python peer.py answer SEED BYTES     greets, reads to the end, and only then answers
-    python peer.py echo                  sends back all it gets, at once, with small buffers
+    python peer.py PORT SIZE BEFORE_S AFTER_S
 
-What it sends in `answer` are BYTES bytes made of SEED, the first 1000 of them as the greeting. It
-prints two lines of JSON: where it listens, and at the end what it saw.
+connects to 10.0.0.2, says nothing for BEFORE_S seconds, sends SIZE bytes in writes of many sizes,
+keeps the connection open for AFTER_S seconds more, and ends it. It prints a line of JSON: the bytes
+that it sent.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import socket
 import sys
+import time
 
-GREETING_BYTES = 1000
-BLOCK_BYTES = 16384
-PATIENCE_S = 5.0
-BUFFER_BYTES = 32768
-
-
-def made_bytes(seed: int, size: int) -> bytes:
-    """Bytes that are always the same for a seed, zeros and line ends among them."""
-    return random.Random(seed).randbytes(size)
-
-
-def answer(connection: socket.socket, seed: int, size: int, seen: dict[str, object]) -> None:
-    """Speaks first a little, listens to the end, then says the rest."""
-    words = made_bytes(seed, size)
-    connection.sendall(words[:GREETING_BYTES])
-    digest, received = hashlib.sha256(), 0
-    while block := connection.recv(BLOCK_BYTES):
-        digest.update(block)
-        received += len(block)
-        seen.update(received_bytes=received, sha256=digest.hexdigest())
-    seen["saw_end"] = True
-    connection.sendall(words[GREETING_BYTES:])
-
-
-def echo(connection: socket.socket, seen: dict[str, object]) -> None:
-    """Reads on only when what it read before has been sent back."""
-    received = 0
-    while block := connection.recv(BLOCK_BYTES):
-        received += len(block)
-        seen["received_bytes"] = received
-        connection.sendall(block)
-    seen["saw_end"] = True
+SERVER = "10.0.0.2"
+PATIENCE_S = 20.0
+LONGEST_WRITE_BYTES = 9000
 
 
 def main() -> None:
-    """Listens, serves one client, reports."""
-    listener = socket.create_server(("", 0))
-    if sys.argv[1] == "echo":
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            listener.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
-    print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
-    listener.settimeout(2 * PATIENCE_S)
-    connection, _ = listener.accept()
-    connection.settimeout(PATIENCE_S)
-    seen: dict[str, object] = {"received_bytes": 0, "sha256": "", "saw_end": False, "error": None}
-    try:
-        if sys.argv[1] == "echo":
-            echo(connection, seen)
-        else:
-            answer(connection, int(sys.argv[2]), int(sys.argv[3]), seen)
+    """Connects, waits, sends, waits."""
+    port, size = int(sys.argv[1]), int(sys.argv[2])
+    before_s, after_s = float(sys.argv[3]), float(sys.argv[4])
+    rng = random.Random(size)
+    with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
+        time.sleep(before_s)
+        left = size
+        while left:
+            block = rng.randbytes(min(left, rng.randint(1, LONGEST_WRITE_BYTES)))
+            connection.sendall(block)
+            left -= len(block)
+        time.sleep(after_s)
         connection.shutdown(socket.SHUT_WR)
-        while connection.recv(BLOCK_BYTES):
+        while connection.recv(65536):
             pass
-    except TimeoutError:
-        seen["error"] = "timeout"
-    except OSError as error:
-        seen["error"] = type(error).__name__
-    connection.close()
-    print(json.dumps(seen))
+    print(json.dumps({"bytes": size}))
 
 
 if __name__ == "__main__":

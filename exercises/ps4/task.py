@@ -26,6 +26,7 @@ ANSWERS = {
     "q5": ["q5_in_flight_bytes"],
     "q6": ["q6_reason"],
     "q7": [],
+    "q8": ["q8_small_field_bytes", "q8_large_field_bytes"],
 }
 FILES = ["sink.c"]
 
@@ -36,6 +37,8 @@ REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 SHORT_PATHS = [(20, 37), (25, 29), (30, 24), (37, 20), (40, 18), (45, 16), (60, 12)]
 LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 25)]
 
+#: What the server of q8 writes.
+WRITTEN_BYTES = 10_000
 #: What an untouched socket offers at first is about this, whatever is set later.
 FIRST_WINDOW_BYTES = 65_535
 #: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
@@ -46,6 +49,8 @@ ENOUGH = 0.9
 def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
+    # The window is that of some whole segments, so that none is sent in part.
+    scale, mss_bytes = own.integer("my_scale", 1, 4), 16 * own.integer("my_mss", 20, 60)
     return {
         "rtt_ms": own.integer("rtt_ms", 30, 129),
         "rate_mbit": own.integer("rate_mbit", 40, 200),
@@ -58,6 +63,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
             own.integer("odd", 5001, 15_001, 1111),
         ],
         "scale": own.integer("scale", 0, 2),
+        "my_mss_bytes": mss_bytes,
+        "my_scale": scale,
+        "my_window_field": own.integer("my_window", 2, 8) * mss_bytes >> scale,
         "late_request": own.integer("late_request", 400_000, 1_000_000, 1000),
         "capture": own.captures()[0],
         "short_path": list(own.pick("short_path", SHORT_PATHS)),
@@ -133,6 +141,16 @@ def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
     then = "One of the reasons. Which bound does your answer to q5 meet?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, no more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] > given[1]:
+        return Verdict(0, "Does a smaller window let more through?")
+    return Verdict(1, "Possible. Which of the two windows is the smaller one, each time?")
 
 
 def check_q7(submission: Submission) -> Verdict:

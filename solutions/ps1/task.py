@@ -1,14 +1,13 @@
 """Problem set 1, throughput and copies: what is asked, each student's numbers, public checks.
 
-Learners get this file. The hidden judge uses `look_at_halfcat` too, with other parameters.
+Learners get this file. The hidden judge uses `look_at_meter` too, with another transfer.
 """
 
 from __future__ import annotations
 
-import hashlib
-import random
-import secrets
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
-from tcplab.grading.submission import LabRun, Submission
+from tcplab.grading.submission import Submission
+from tcplab.segments import SegmentArray
 
 #: question -> the notebook's variables
 ANSWERS = {
@@ -28,8 +28,9 @@ ANSWERS = {
     "q5": ["q5_stall_ms", "q5_reason"],
     "q6": ["q6_bytes_after_fin"],
     "q7": [],
+    "q8": ["q8_refused_ack", "q8_refused_seq"],
 }
-FILES = ["halfcat.c"]
+FILES = ["meter.c"]
 
 REASONS = ("receiver-full", "segment-lost", "sender-idle")
 CHAINS = (
@@ -56,9 +57,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "dd_netcat_s_per_gb": own.integer("dd_netcat", 440, 549) / 1000,
         "netcat_file_s_per_gb": own.integer("netcat_file", 330, 399) / 1000,
         "capture": own.captures()[0],
-        "file_bytes": own.integer("file_bytes", 70_000, 90_000, 7),
-        "answer_bytes": own.integer("answer_bytes", 150_000, 250_000, 11),
-        "echo_bytes": own.integer("echo_bytes", 3_000_000, 3_200_000, 1009),
+        "my_seq": own.integer("my_seq", 10_000, 900_000),
+        "my_bytes": own.integer("my_bytes", 20, 900),
+        "my_ack": own.integer("my_ack", 1_000_000, 9_000_000),
     }
 
 
@@ -139,129 +140,97 @@ def check_q6(submission: Submission) -> Verdict:
     return Verdict(1, "A number of bytes. Which segment is the client's FIN?")
 
 
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers that a TCP header has room for."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=2**32 - 1)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two numbers. What does a SYN count, and what its data?")
+
+
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles halfcat.c and runs it against both servers."""
-    return look_at_halfcat(
-        submission, file_bytes=75_001, answer_bytes=160_001, echo_bytes=3_000_001
+    """Compiles meter.c and sends it 300 kB, with a pause before and after."""
+    return look_at_meter(submission, Transfer(300_001, 2.8, before_s=1.0, after_s=1.2))
+
+
+# ---- meter.c -------------------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+PORT = 9000
+#: The clocks of the program and of the recorder may differ by this factor on a busy machine.
+CLOSE = 1.3
+_LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The transfer that meter is to measure: about a second, between two pauses as long."""
+
+    size_bytes: int
+    rate_mbit: float  #: of the wire
+    before_s: float  #: from the connection to the first byte
+    after_s: float  #: from the last byte to the end
+
+
+@compiled("meter.c")
+def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
+    """The bytes, the time from the first to the last of them, and the rate in MB/s."""
+    run = submission.run_in_lab(
+        submission.compile("meter.c"),
+        ["{port}"],
+        peer=[
+            *(sys.executable, PEER, "{port}", str(transfer.size_bytes)),
+            *(str(transfer.before_s), str(transfer.after_s)),
+        ],
+        role="server",
+        port=PORT,
+        lab={"rtt_ms": 10, "rate_mbit": transfer.rate_mbit},
+        limits=Limits(wall_s=20, cpu_s=10, processes=8, output_bytes=1 << 16),
     )
-
-
-# ---- halfcat.c -----------------------------------------------------------------------------------
-
-PEER = Path(__file__).parent / "peer.py"
-
-
-def made_bytes(seed: int, size: int) -> bytes:
-    """As in peer.py: always the same for a seed."""
-    return random.Random(seed).randbytes(size)
-
-
-@compiled("halfcat.c")
-def look_at_halfcat(
-    submission: Submission, file_bytes: int, answer_bytes: int, echo_bytes: int
-) -> Verdict:
-    """First a server that answers when it has read everything, then one that echoes."""
-    whole = _look_at_answer(submission, file_bytes, answer_bytes)
-    if not whole.passed:
-        return combine([(0.6, whole), (0.4, Verdict(0, ""))])
-    return combine([(0.6, whole), (0.4, _look_at_echo(submission, echo_bytes))])
-
-
-def _run(submission: Submission, file: bytes, mode: list[str]) -> LabRun:
-    return submission.run_in_lab(
-        submission.compile("halfcat.c"),
-        ["10.0.0.2", "{port}", "data"],
-        peer=[sys.executable, str(PEER), *mode],
-        lab={"rtt_ms": 10},
-        files={"data": file},
-        limits=Limits(wall_s=12, cpu_s=12, processes=16, output_bytes=8 << 20),
-    )
-
-
-def _look_at_answer(submission: Submission, file_bytes: int, answer_bytes: int) -> Verdict:
-    seed = secrets.randbelow(1 << 31)  # so that only who reads the answer knows it
-    file, answer = made_bytes(file_bytes, file_bytes), made_bytes(seed, answer_bytes)
-    run = _run(submission, file, ["answer", str(seed), str(answer_bytes)])
-    seen = run.peer
-    if seen is None:
-        return _nobody_came(run)
-    if seen["error"] == "timeout" and not seen["saw_end"]:
-        return Verdict(
-            0,
-            f"The server has {seen['received_bytes']} of {file_bytes} bytes and waited 5 s for"
-            " more, or for your end, before it gave up. How does a peer learn that no more comes?",
-        )
-    if seen["sha256"] != hashlib.sha256(file).hexdigest():
-        if seen["received_bytes"] < file_bytes and _client_reset(run):
-            return Verdict(
-                0,
-                f"The server read {seen['received_bytes']} of {file_bytes} bytes, then a RST from"
-                " your host ended both directions: a socket was closed while bytes of the server"
-                " lay in it unread. Who reads what the server says, and how long?",
-            )
-        return Verdict(
-            0,
-            f"The server read {seen['received_bytes']} bytes, and they are not the {file_bytes} of"
-            " the file. Does each write send what was read, no less and no more?",
-        )
-    if (told := _compare(run, answer, "The server's answer")) is not None:
-        return told
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}: {how_it_ended(run, 'meter')}.")
     if not run.outcome.ok:
-        return Verdict(0, f"All bytes came, but {how_it_ended(run, 'halfcat')}.")
-    return Verdict(1, "The file and the whole answer arrived, though the answer came last.")
-
-
-def _look_at_echo(submission: Submission, echo_bytes: int) -> Verdict:
-    file = made_bytes(echo_bytes, echo_bytes)
-    run = _run(submission, file, ["echo"])
-    seen = run.peer
-    if seen is None:
-        return _nobody_came(run)
-    if not seen["saw_end"]:
-        return Verdict(
-            0,
-            f"A server that echoes everything took {seen['received_bytes']} of {echo_bytes} bytes,"
-            " then both sides stood still: it could not send, since nobody read. Who should have"
-            " been reading while halfcat was sending?",
-        )
-    if (told := _compare(run, file, "The echo")) is not None:
-        return told
-    if not run.outcome.ok:
-        return Verdict(0, f"The whole echo came, but {how_it_ended(run, 'halfcat')}.")
-    return Verdict(1, "An echo of some MB came back whole: both directions flow at a time.")
-
-
-def _nobody_came(run: LabRun) -> Verdict:
-    return Verdict(0, f"The server saw no connection, and {how_it_ended(run, 'halfcat')}.")
-
-
-def _client_reset(run: LabRun) -> bool:
-    """Whether the learner's host sent a RST."""
-    return bool(run.client_segments.sent_by("client").is_rst.any())
-
-
-def _compare(run: LabRun, expected: bytes, what: str) -> Verdict | None:
-    """None when standard output is what it should be."""
-    output = run.outcome.output
-    if output == expected:
-        return None
-    same = next(
-        (i for i, pair in enumerate(zip(output, expected, strict=False)) if pair[0] != pair[1]),
-        min(len(output), len(expected)),
+        return Verdict(0, f"{how_it_ended(run, 'meter')}.")
+    lines = run.outcome.output.strip().splitlines()
+    said = _LINE.fullmatch(lines[-1]) if lines else None
+    if said is None:
+        return Verdict(0, "The last line of the output is not of the form that meter.c tells.")
+    count, seconds, rate = int(said[1]), float(said[2]), float(said[3])
+    counted = _counted(count, transfer.size_bytes)
+    timed = _timed(seconds, run.server_segments.data("client"))
+    return combine(
+        [(0.4, counted), (0.4, timed), (0.2, _rated(count, seconds, rate, counted, timed))]
     )
-    if same < min(len(output), len(expected)):
-        why = "From there on they differ: is what is written exactly what was read?"
-    elif len(output) > len(expected):
-        why = "And then there are more: does each write end where the read did?"
-    elif _client_reset(run):
-        why = (
-            "The rest came to a host that answered it with RST: nobody had the socket open for"
-            " reading any more. Who closed it, and what is there to close one direction only?"
-        )
-    else:
-        why = "The rest was not waited for. What tells halfcat that the peer has said everything?"
+
+
+def _counted(count: int, sent: int) -> Verdict:
+    if count == sent:
+        return Verdict(1, "Every byte is counted, once.")
+    more = "more" if count > sent else "fewer"
     return Verdict(
         0,
-        f"{what} has {len(expected)} bytes; on halfcat's standard output there are {len(output)},"
-        f" of which the first {same} are right. {why}",
+        f"meter counts {count} bytes, {more} than the {sent} that were sent. How many bytes does a"
+        " read() return that asks for a whole block?",
     )
+
+
+def _timed(seconds: float, came: SegmentArray) -> Verdict:
+    took_s = float(came["time_ns"][-1] - came["time_ns"][0]) / 1e9
+    if took_s / CLOSE <= seconds <= took_s * CLOSE:
+        return Verdict(1, "The time is that of the data.")
+    if seconds < took_s:
+        return Verdict(0, "The time is shorter than from the first data segment to the last.")
+    return Verdict(
+        0,
+        f"meter says {seconds:.2f} s, and {took_s:.2f} s passed from the first data segment to the"
+        " last. A sender may wait before it speaks, and after: whose time is that?",
+    )
+
+
+def _rated(count: int, seconds: float, rate: float, *others: Verdict) -> Verdict:
+    if not any(other.passed for other in others):
+        return Verdict(0, "")  # of two wrong numbers no right one is made
+    expected = count / seconds / 1e6 if seconds else 0.0
+    if abs(rate - expected) <= 0.005 * expected:
+        return Verdict(1, "The rate follows from both.")
+    return Verdict(0, "The rate is not the bytes over the seconds, in MB/s: which unit is it in?")

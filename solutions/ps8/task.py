@@ -47,6 +47,7 @@ ANSWERS = {
     "q7": [],
     "q8": [],
     "q9": [],
+    "q10": ["q10_readable_bytes", "q10_held_bytes"],
 }
 FILES = ["lookup.c", "mirror.c", "journal.c"]
 
@@ -77,9 +78,21 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "captures": own.captures(3),
         "questions": own.integer("questions", 15, 20),
         "lines": own.integer("lines", 120, 170, 10),
+        "pieces": _pieces(own),
         "mirror_rate_mbit": rate_mbit,
         "mirror_rtt_ms": rtt_ms,
     }
+
+
+def _pieces(own: Numbers) -> list[tuple[int, int]]:
+    """Segments of a stream, first number and bytes of each: one is missing, one late, one twice."""
+    sizes = [own.integer(f"piece {turn}", 20, 400) for turn in range(8)]
+    pieces = [(1 + sum(sizes[:turn]), size) for turn, size in enumerate(sizes)]
+    late, missing = own.integer("late", 0, 1), own.integer("missing", 3, 6)
+    sent = [piece for turn, piece in enumerate(pieces) if turn != missing]
+    sent.insert(late + own.integer("by", 1, 2), sent.pop(late))
+    sent.insert(own.integer("again", 4, 7), pieces[own.integer("twice", 0, 2)])
+    return sent
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
@@ -180,6 +193,17 @@ def check_q6(submission: Submission) -> Verdict:
             )
     then = "Times and ends. What had the one who ended the pause been waiting for?"
     return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
+
+
+def check_q10(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together no more than were sent."""
+    most = sum(size for _first, size in submission.numbers["pieces"])
+    given = numbers_in(submission.answers, ANSWERS["q10"], least=0, most=most, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) > most:
+        return Verdict(0, f"These are {sum(given):g} bytes, and {most} were sent.")
+    return Verdict(1, "Possible. Does a byte count twice that came twice?")
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from tests.grading.conftest import ROOT
 from tests.nonempty import each
 
@@ -80,14 +80,129 @@ def shake_hands() -> Any:
 
 
 @cache
-def solved(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A student's numbers, and the reference answers to q8."""
-    numbers = Task(ROOT / f"solutions/{name}/task.py", name).numbers("ada")
+def solved(name: str, student: str = "ada") -> tuple[dict[str, Any], dict[str, Any]]:
+    """A student's numbers, and the reference answers to the question that sends."""
+    numbers = Task(ROOT / f"solutions/{name}/task.py", name).numbers(student)
     notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
-    (source,) = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == "q8-answer"]
+    asked = sending_question(name)
+    (source,) = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == f"{asked}-answer"]
     answers: dict[str, Any] = {"n": numbers}
     exec(source, answers)
     return numbers, answers
+
+
+def sending_question(name: str) -> str:
+    """The question below the heading *Send a packet of your own*."""
+    notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
+    texts = ["".join(cell["source"]) for cell in notebook["cells"]]
+    (text,) = [text for text in texts if text.startswith("## Send a packet of your own")]
+    question: str = re.findall(r"^\*\*(q\d+)\*\*", text, re.M)[0]
+    return question
+
+
+def test_every_set_with_captures_sends_a_packet() -> None:
+    assert [sending_question(name) for name in SETS] == ["q8"] * 7 + ["q10"]
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob"])
+def test_a_reset_speaks_for_what_it_refuses(student: str) -> None:
+    numbers, answers = solved("ps1", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy:
+        syn = TCP(dport=9000, flags="S", seq=numbers["my_seq"])
+        stray = TCP(dport=9000, flags="A", ack=numbers["my_ack"])
+        refused = scapy.sr1(IP(dst=lab.server.address) / syn / bytes(numbers["my_bytes"]))
+        assert refused[TCP].flags == "RA"
+        assert refused[TCP].ack == answers["q8_refused_ack"]
+        refused = scapy.sr1(IP(dst=lab.server.address) / stray)
+        assert refused[TCP].flags == "R"
+        assert refused[TCP].seq == answers["q8_refused_seq"]
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
+    numbers, answers = solved("ps2", student)
+    field: dict[str, Any] = {"right": {}, "none": {"chksum": 0}, "wrong": {"chksum": 1}}
+    with (
+        Lab() as lab,
+        lab.client.scapy_socket() as scapy,
+        lab.server.socket(kind=socket.SOCK_DGRAM) as program,
+    ):
+        program.bind((lab.server.address, 9000))
+        program.settimeout(5)
+        for number, checksum in [*numbers["sent"], (255, "right")]:
+            udp = UDP(dport=9000, **field[checksum])
+            scapy.send(IP(dst=lab.server.address) / udp / bytes([number]))
+        read = []
+        while (number := program.recv(1)[0]) != 255:
+            read.append(number)
+    assert read == answers["q8_read"]
+
+
+def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
+    """The handshake with options of one's own; what every later segment acknowledges."""
+    ip = IP(dst=server)
+    answer = scapy.sr1(ip / TCP(sport=4000, dport=9000, flags="S", options=options))
+    ack = int(answer[TCP].seq) + 1
+    scapy.send(ip / TCP(sport=4000, dport=9000, flags="A", seq=1, ack=ack, window=window))
+    return ack
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -> None:
+    numbers, answers = solved("ps4", student)
+    options = [("MSS", numbers["my_mss_bytes"]), ("WScale", numbers["my_scale"])]
+    expected = {
+        numbers["my_window_field"]: answers["q8_small_field_bytes"],
+        65_535: answers["q8_large_field_bytes"],
+    }
+    for field, bytes_sent in expected.items():
+        with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+            listener.bind((lab.server.address, 9000))
+            listener.listen()
+            with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
+                shake_hands_with(scapy, lab.server.address, options, field)
+                server, _ = listener.accept()
+                assert server.send(bytes(10_000), socket.MSG_DONTWAIT) == 10_000
+                time.sleep(0.5)  # with retransmissions, which tell nothing new
+            server.close()
+        first = {p[TCP].seq: len(p[TCP].payload) for p in live.packets}
+        assert sum(first.values()) == bytes_sent
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_program_reads_up_to_the_hole(student: str) -> None:
+    numbers, answers = solved("ps8", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        ack = shake_hands_with(scapy, lab.server.address, [("MSS", 1460)])
+        server, _ = listener.accept()
+        server.settimeout(5)
+        ip = IP(dst=lab.server.address)
+
+        def send(first: int, size: int) -> None:
+            tcp = TCP(sport=4000, dport=9000, flags="A", seq=first, ack=ack)
+            scapy.send(ip / tcp / bytes(size))
+
+        for first, size in numbers["pieces"]:
+            send(first, size)
+        readable = answers["q10_readable_bytes"]
+        assert len(server.recv(readable, socket.MSG_WAITALL)) == readable
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.recv(1)
+        server.settimeout(5)
+        # The hole is filled, and what was held comes with it.
+        held = answers["q10_held_bytes"]
+        behind = min(first for first, _ in numbers["pieces"] if first > readable)
+        hole = behind - 1 - readable
+        send(readable + 1, hole)
+        assert len(server.recv(hole + held, socket.MSG_WAITALL)) == hole + held
+        server.close()
 
 
 def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:

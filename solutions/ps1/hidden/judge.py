@@ -5,6 +5,7 @@ What is right is computed: from the models, from the capture that was handed out
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
@@ -205,9 +206,39 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """halfcat.c with the student's own sizes."""
-    sizes = {
-        name: submission.numbers[name] for name in ("file_bytes", "answer_bytes", "echo_bytes")
-    }
-    verdict: Verdict = task.look_at_halfcat(submission, **sizes)
+    """meter.c with a transfer that is drawn now: it has to be measured."""
+
+    def drawn(least: int, most: int) -> int:
+        return least + secrets.randbelow(most - least + 1)
+
+    size_bytes, seconds = drawn(240_000, 420_000), drawn(80, 120) / 100
+    pauses_s = drawn(90, 150) / 100, drawn(90, 150) / 100
+    transfer = task.Transfer(size_bytes, round(size_bytes * 8e-6 / seconds, 2), *pauses_s)
+    verdict: Verdict = task.look_at_meter(submission, transfer)
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """A reset speaks for all that the refused segment counted, or answers its ACK."""
+    seq, size, ack = (submission.numbers[name] for name in ("my_seq", "my_bytes", "my_ack"))
+    refused = number(
+        submission.answers["q8_refused_ack"],
+        seq + 1 + size,
+        name="q8_refused_ack",
+        within=0,
+        hints=[
+            Hint(seq + 1, "the SYN is not all that this segment counted.", 0.5),
+            Hint(seq + size, "the SYN counts, too.", 0.5),
+            Hint(1 + size, "this is counted from your seq, as some tools show it.", 0.5),
+        ],
+        wrong="A RST says up to where it refuses: what did your segment count?",
+    )
+    stray = number(
+        submission.answers["q8_refused_seq"],
+        ack,
+        name="q8_refused_seq",
+        within=0,
+        hints=[Hint(0, "so it is when the refused segment carries no ACK.")],
+        wrong="A RST has to be believed: which number shows that it answers your segment?",
+    )
+    return combine([(0.5, refused), (0.5, stray)])

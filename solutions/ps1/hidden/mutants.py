@@ -64,7 +64,7 @@ MUTANTS = {
         17.0, answers={"q4-answer": f'{_OPENED}\nq4_file_bytes = int(data["wire_bytes"].sum())'}
     ),
     "blames-the-wrong-one": Mutant(
-        16.0,
+        16.67,
         then={"q5-answer": 'q5_reason = "segment-lost" if q5_reason[-1] != "t" else "sender-idle"'},
     ),
     "counts-the-greeting": Mutant(
@@ -73,58 +73,50 @@ MUTANTS = {
             "q6-answer": 'q6_bytes_after_fin = int(rows.sent_by("server")["payload_bytes"].sum())'
         },
     ),
-    "closes-both-directions": Mutant(13.0, files={"halfcat.c": [("SHUT_WR", "SHUT_RDWR")]}),
-    "stops-when-its-input-ends": Mutant(
-        13.0,
-        files={
-            "halfcat.c": [
-                (
-                    "    copy(fd, STDOUT_FILENO);\n    pthread_join(sender, NULL);\n",
-                    "    pthread_join(sender, NULL);\n",
-                )
-            ]
-        },
+    "the-syn-is-all": Mutant(
+        17.75,
+        answers={"q8-answer": 'q8_refused_ack, q8_refused_seq = n["my_seq"] + 1, n["my_ack"]'},
     ),
-    "reads-the-answer-once": Mutant(
-        13.0,
-        files={
-            "halfcat.c": [
-                (
-                    "    copy(fd, STDOUT_FILENO);\n",
-                    "    char b[BLOCK];\n    write_fully(1, b, (size_t)read(fd, b, BLOCK));\n",
-                )
-            ]
-        },
+    "counts-blocks": Mutant(
+        16.0,
+        files={"meter.c": [("found.bytes += got;", "found.bytes += BLOCK_BYTES;")]},
+        breaks="read() returns what has come, not what was asked for",
     ),
-    "takes-bytes-for-text": Mutant(
+    "reads-once": Mutant(
         13.0,
-        files={
-            "halfcat.c": [
-                ("#include <unistd.h>\n", "#include <string.h>\n#include <unistd.h>\n"),
-                (
-                    "write_fully(to, block, (size_t)got);",
-                    "write_fully(to, block, strnlen(block, (size_t)got));",
-                ),
-            ]
-        },
+        files={"meter.c": [("while ((got = read", "if ((got = read")]},
+        breaks="read() returns what has come, not what was asked for",
     ),
-    "writes-whole-blocks": Mutant(13.0, files={"halfcat.c": [("(size_t)got);", "sizeof block);")]}),
-    # Fine as long as little comes back; the echo stands still.
-    "sends-first-and-reads-later": Mutant(
+    "clock-from-the-connection": Mutant(
         16.0,
         files={
-            "halfcat.c": [
-                (
-                    "    copy(fd, STDOUT_FILENO);\n    pthread_join(sender, NULL);\n",
-                    "    pthread_join(sender, NULL);\n    copy(fd, STDOUT_FILENO);\n",
-                )
+            "meter.c": [
+                ("double first_s = 0;", "double first_s = now_s();"),
+                ("            first_s = at_s;\n", "            first_s += 0;\n"),
+            ]
+        },
+        breaks="a connection is open before data comes",
+    ),
+    "clock-to-the-end": Mutant(
+        16.0,
+        files={
+            "meter.c": [
+                ("    if (got < 0)\n", "    found.seconds = now_s() - first_s;\n    if (got < 0)\n")
+            ]
+        },
+        breaks="the end of a stream is not its last byte",
+    ),
+    "mib-for-mb": Mutant(17.0, files={"meter.c": [("/ 1e6;", "/ (1 << 20);")]}),
+    "says-what-it-was-told": Mutant(
+        13.0,
+        files={
+            "meter.c": [
+                ("    printf(", "    found.bytes = 300000, found.seconds = 10;\n    printf(")
             ]
         },
     ),
-    "does-not-compile": Mutant(
-        13.0, files={"halfcat.c": [("pthread_t sender;", "pthread_t sender")]}
-    ),
-    "never-ends-its-direction": Mutant(
-        13.0, files={"halfcat.c": [("shutdown(flow->to, SHUT_WR) < 0", "flow->to < 0")]}
+    "does-not-compile": Mutant(13.0, files={"meter.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        13.0, files={"meter.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
     ),
 }

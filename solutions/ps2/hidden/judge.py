@@ -230,3 +230,24 @@ def q7(submission: Submission) -> Verdict:
     stream = task.make_stream(random.SystemRandom())
     verdict: Verdict = task.look_at_tally(submission, stream)
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """UDP delivers what comes as it comes, but for what its checksum denies."""
+    sent = submission.numbers["sent"]
+    every = [number for number, _ in sent]
+    kept = [number for number, checksum in sent if checksum != "wrong"]
+    unsure = [number for number, checksum in sent if checksum == "right"]
+    return counts(
+        submission.answers["q8_read"],
+        kept,
+        name="q8_read",
+        hints=[
+            Hint(every, "does the kernel look at the checksum?", 0.25),
+            Hint(unsure, "what does a checksum of 0 mean (RFC 768)? Try it.", 0.5),
+            Hint(sorted(kept), "who would sort them?", 0.25),
+            Hint(list(dict.fromkeys(kept)), "who would leave out what came before?", 0.25),
+        ],
+        wrong="Send them, and let the program read until nothing comes.",
+        partial=False,
+    )

@@ -80,13 +80,16 @@ MUTANTS = {
     ),
     # The interface's MTU is known without discovery, that of the path is not.
     "knows-only-the-interface": Mutant(
-        15.5, files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]}
-    ),
-    "gives-up-at-emsgsize": Mutant(
-        15.5, files={"slices.c": [("while (wanted < 0 && errno == EMSGSIZE);", "while (0);")]}
+        15.5,
+        files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
+        breaks="without DF, hosts and routers cut what is too long",
     ),
     # 5 points x 0.4: never fragmented, and far too many.
-    "always-536": Mutant(15.0, files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]}),
+    "always-536": Mutant(
+        15.0,
+        files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},
+        breaks="the kernel knows how long a packet may be",
+    ),
     "forgets-the-header-of-udp": Mutant(
         13.0,
         files={
@@ -95,6 +98,7 @@ MUTANTS = {
                 (_PIECE, "return (size_t)(mtu - IP_HEADER - OFFSET_BYTES);"),
             ]
         },
+        breaks="headers are part of the packet",
     ),
     "loses-the-end": Mutant(
         13.0, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}

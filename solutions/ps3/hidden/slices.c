@@ -11,8 +11,8 @@
  * MTU is not known beforehand, and the path may be narrower than the interface: then a router drops
  * what is too long, and its ICMP message becomes the error EMSGSIZE of a later call on the socket.
  *
- * ip(7) has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket. Only piece_bytes(),
- * deliver() and open_socket() need to change; what arrives must stay the same.
+ * Lesson 03 has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)). Only
+ * piece_bytes() and open_socket() need to change; what arrives must stay the same.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -62,18 +62,12 @@ static int64_t exchange(int fd, const char *data, size_t size, uint32_t offset) 
 
 /* Sends the next piece of the `left` bytes at `data`; returns how many of them arrived. */
 static size_t deliver(int fd, const char *data, size_t left, uint32_t offset) {
-    /* BEGIN SOLUTION */
     int64_t wanted;
     do {
         size_t size = piece_bytes(fd);
         wanted = exchange(fd, data, left < size ? left : size, offset);
         /* Too long for the path: by now the kernel knows how long it may be. */
     } while (wanted < 0 && errno == EMSGSIZE);
-    /* END SOLUTION */
-    /* STUB
-    size_t size = piece_bytes(fd);
-    int64_t wanted = exchange(fd, data, left < size ? left : size, offset);
-    */
     if (wanted < 0)
         fail("sending a piece");
     return (size_t)wanted - offset;

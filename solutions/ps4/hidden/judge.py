@@ -206,3 +206,34 @@ def q7(submission: Submission) -> Verdict:
     paths = [submission.numbers["short_path"], submission.numbers["long_path"]]
     verdict: Verdict = task.judge_sink(submission, paths)
     return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The receive window, scaled; and where it is large, the initial congestion window."""
+    n = submission.numbers
+    mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
+    small = number(
+        submission.answers["q8_small_field_bytes"],
+        field << scale,
+        name="q8_small_field_bytes",
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(field, "your SYN said in which unit the field counts.", 0.5),
+            Hint(10 * mss_bytes, "your window allows less."),
+        ],
+        wrong="A receive window: the field, in units that the SYN has told.",
+    )
+    large = number(
+        submission.answers["q8_large_field_bytes"],
+        10 * mss_bytes,
+        name="q8_large_field_bytes",
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(task.WRITTEN_BYTES, "your window would allow it; a new connection does not."),
+            Hint(10 * (mss_bytes - 12), "your SYN offered no time stamps.", 0.5),
+        ],
+        wrong="Your window allows more than that all. What else limits a new connection?",
+    )
+    return combine([(0.5, small), (0.5, large)])

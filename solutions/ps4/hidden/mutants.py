@@ -79,6 +79,10 @@ MUTANTS = {
             "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
         },
     ),
+    "forgets-the-scale": Mutant(
+        15.75, then={"q8-answer": 'q8_small_field_bytes = n["my_window_field"]'}
+    ),
+    "no-congestion-window": Mutant(15.5, then={"q8-answer": "q8_large_field_bytes = 10_000"}),
     # 5 points x (0.3 + 0.3) / 2
     "set-after-accept": Mutant(
         12.5,
@@ -90,19 +94,28 @@ MUTANTS = {
                 )
             ]
         },
+        breaks="the window scale is told in the SYN-ACK",
     ),
     "left-to-the-kernel": Mutant(
         12.5, files={"sink.c": [("    set_rcvbuf(listener, rcvbuf_bytes);\n", "")]}
     ),
     "half-of-the-round-trip": Mutant(
-        11.0, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]}
+        11.0,
+        files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]},
+        breaks="a path holds rate × RTT",
     ),
     # Full, but wasteful: the half of it would do.
     "twice-as-much-to-be-safe": Mutant(
-        13.5, files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]}
+        13.5,
+        files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
+        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
     ),
     # One size for all paths: right on the short one, too little for the long one.
-    "one-size-for-all": Mutant(13.5, files={"sink.c": [(_SOLUTION, "return 90000;")]}),
+    "one-size-for-all": Mutant(
+        13.5,
+        files={"sink.c": [(_SOLUTION, "return 90000;")]},
+        breaks="a path holds rate × RTT",
+    ),
     "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
     "says-a-number-it-was-told": Mutant(
         11.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}

@@ -65,8 +65,13 @@ MUTANTS = {
                 )
             ]
         },
+        breaks="what is written in pieces leaves in pieces",
     ),
-    "one-write-but-nagle": Mutant(15.5, files={"records.c": [("int on = 1;", "int on = 0;")]}),
+    "one-write-but-nagle": Mutant(
+        15.5,
+        files={"records.c": [("int on = 1;", "int on = 0;")]},
+        breaks="a small segment waits for the ACK of the one before",
+    ),
     "nagle-behind-decoys": Mutant(
         15.5,
         files={
@@ -75,6 +80,12 @@ MUTANTS = {
                 ("    const struct timespec pause", f"{_DECOYS}    const struct timespec pause"),
             ]
         },
+        breaks="a small segment waits for the ACK of the one before",
+    ),
+    "more-is-always-to-come": Mutant(
+        15.5,
+        files={"records.c": [("send(fd, at, size, 0)", "send(fd, at, size, MSG_MORE)")]},
+        breaks="what is said to have more to come waits for it",
     ),
     "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
     "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),

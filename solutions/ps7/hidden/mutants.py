@@ -77,7 +77,9 @@ MUTANTS = {
     ),
     # The bytes first: what arrives damaged earns nothing.
     "one-call-of-sendfile": Mutant(
-        13.0, files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]}
+        13.0,
+        files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
+        breaks="sendfile() may send less than it is asked for",
     ),
     "interrupted-is-an-error": Mutant(
         13.0,
@@ -89,6 +91,7 @@ MUTANTS = {
                 )
             ]
         },
+        breaks="a signal interrupts a call that sleeps",
     ),
     "moves-the-offset-twice": Mutant(
         13.0,
@@ -97,15 +100,19 @@ MUTANTS = {
                 ("        left -= sent;", "        left -= sent;\n        offset += sent;")
             ]
         },
+        breaks="sendfile() moves the offset itself",
     ),
     "asks-for-all-again": Mutant(
-        13.0, files={"sendrange.c": [("&offset, (size_t)left)", "&offset, (size_t)count)")]}
+        13.0,
+        files={"sendrange.c": [("&offset, (size_t)left)", "&offset, (size_t)count)")]},
+        breaks="sendfile() may send less than it is asked for",
     ),
     "header-promises-what-was-asked-for": Mutant(
         17.0,
         files={
             "sendrange.c": [("send_header(fd, offset, left);", "send_header(fd, offset, count);")]
         },
+        breaks="a file may end before the part does",
     ),
     "never-ends-past-the-end-of-the-file": Mutant(
         17.0,
@@ -115,11 +122,17 @@ MUTANTS = {
                 ("if (sent == 0) {", "if (sent == 0 && offset > status.st_size) {"),
             ]
         },
+        breaks="a file may end before the part does",
     ),
-    "header-alone": Mutant(17.25, files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]}),
+    "header-alone": Mutant(
+        17.25,
+        files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]},
+        breaks="what is written in pieces leaves in pieces",
+    ),
     "small-blocks": Mutant(
         17.25,
         files={"sendrange.c": [("(size_t)left)", "left < 700 ? (size_t)left : 700)")]},
+        breaks="small calls make small segments",
     ),
     "reads-and-sends": Mutant(
         17.0,
@@ -139,6 +152,7 @@ MUTANTS = {
                 )
             ]
         },
+        breaks="read() copies into the program",
     ),
     # No name of a call is in the executable, but that of one which is not made.
     "copies-under-another-name": Mutant(
@@ -161,6 +175,7 @@ MUTANTS = {
                 ),
             ]
         },
+        breaks="read() copies into the program",
     ),
     "maps-and-sends": Mutant(
         17.0,
@@ -180,6 +195,7 @@ MUTANTS = {
                 ),
             ]
         },
+        breaks="read() copies into the program",
     ),
     "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
     "never-ends": Mutant(

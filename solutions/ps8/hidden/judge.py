@@ -5,6 +5,7 @@ What is right is computed: from the models, from the captures that were handed o
 
 from __future__ import annotations
 
+import itertools
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,40 @@ def q9(submission: Submission) -> Verdict:
     """journal.c with the student's own number of lines."""
     verdict: Verdict = task.look_at_journal(submission, submission.numbers["lines"])
     return verdict
+
+
+def q10(submission: Submission) -> Verdict:
+    """A program reads up to the first hole; what is behind it waits in the kernel."""
+    pieces = submission.numbers["pieces"]
+    came = {byte for first, size in pieces for byte in range(first, first + size)}
+    readable = next(byte for byte in itertools.count(1) if byte not in came) - 1
+    in_all = sum(size for _first, size in pieces)
+    again = in_all - len(came)
+    given = submission.answers
+    read = number(
+        given["q10_readable_bytes"],
+        readable,
+        name="q10_readable_bytes",
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(in_all, "a stream has no holes for a program.", 0.25),
+            Hint(len(came), "a stream has no holes for a program.", 0.25),
+            Hint(readable + 1, "this is the number that the ACKs say; the SYN is in it.", 0.5),
+            Hint(readable + again, "what came twice is read once.", 0.5),
+        ],
+        wrong="Up to which byte is there no hole?",
+    )
+    held = number(
+        given["q10_held_bytes"],
+        len(came) - readable,
+        name="q10_held_bytes",
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(0, "what is behind the hole need not be sent again: where is it meanwhile?"),
+            Hint(len(came) - readable + again, "what came twice is kept once.", 0.5),
+        ],
+        wrong="All that is behind the hole has arrived: where is it?",
+    )
+    return combine([(0.5, read), (0.5, held)])

@@ -74,11 +74,17 @@ MUTANTS = {
         answers={"q5-answer": "q5_data_segments = [len(rows) for rows in captures]"},
     ),
     "pause-in-seconds": Mutant(
-        17.5,
+        17.75,
         answers={
             "q6-answer": "found = [longest_pause(rows) for rows in captures]\n"
             "q6_pauses_ms = [pause / 1e3 for pause, _ in found]\n"
             'q6_ended_by = [["client", "server"][after["direction"]] for _, after in found]'
+        },
+    ),
+    "a-program-reads-all-that-came": Mutant(
+        17.12,
+        then={
+            "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
         },
     ),
     # One file each: the other two are mended.
@@ -90,9 +96,12 @@ MUTANTS = {
                 ("    return fd;\n", NODELAY + "    return fd;\n"),
             ]
         },
+        breaks="each flush is a write",
     ),
     "lookup-still-flushes-in-between": Mutant(
-        16.0, files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]}
+        16.0,
+        files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]},
+        breaks="a small segment waits for the ACK of the one before",
     ),
     "lookup-cork-not-pulled": Mutant(
         16.5,
@@ -101,6 +110,7 @@ MUTANTS = {
                 ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
             ]
         },
+        breaks="a cork holds the last part until it is pulled",
     ),
     "lookup-all-at-once": Mutant(
         16.0, files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]}
@@ -109,14 +119,23 @@ MUTANTS = {
     "mirror-buffer-is-only-doubled": Mutant(
         16.0,
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
+        breaks="a buffer that is set no longer grows",
     ),
     "mirror-other-option-taken-out": Mutant(
-        16.0, files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]}
+        16.0,
+        files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]},
+        breaks="a buffer that is set no longer grows",
     ),
     "mirror-skips-the-sum": Mutant(16.0, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}),
-    "journal-lines-but-nagle": Mutant(17.0, files={"journal.c": [("int on = 1;", "int on = 0;")]}),
+    "journal-lines-but-nagle": Mutant(
+        17.0,
+        files={"journal.c": [("int on = 1;", "int on = 0;")]},
+        breaks="a small segment waits for the ACK of the one before",
+    ),
     "journal-nodelay-and-more": Mutant(
-        16.0, files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]}
+        16.0,
+        files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]},
+        breaks="what is said to have more to come waits for it",
     ),
     "journal-in-two-pieces": Mutant(
         16.0,
@@ -128,6 +147,7 @@ MUTANTS = {
                 )
             ]
         },
+        breaks="what is written in pieces leaves in pieces",
     ),
     "does-not-compile": Mutant(16.0, files={"journal.c": [("int on = 1;", "int on = 1")]}),
     "never-ends": Mutant(

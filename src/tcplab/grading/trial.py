@@ -42,6 +42,8 @@ class Mutant:
     then: Mapping[str, str] = field(default_factory=dict)
     #: name -> (old, new) replacements in the reference file
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    #: the rule of TCP or of the kernel that its C program breaks; none for other mistakes
+    breaks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
