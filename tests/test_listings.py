@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tcplab.listings import listing, shared_sources, source_path
@@ -46,3 +48,9 @@ def test_notebook_shows_listing_with_line_numbers() -> None:
     html = shown._repr_html_()
     assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
     assert str(shown.first_line) in html
+
+
+def test_long_lines_of_a_listing_scroll() -> None:
+    html = listing("tcp_nodelay_client.c", "send_writes")._repr_html_()
+    assert re.search(r'<div class="highlight" style="[^"]*overflow-x: auto', html)
+    assert re.search(r'<pre style="[^"]*white-space: pre[;"]', html)

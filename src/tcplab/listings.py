@@ -29,7 +29,13 @@ class Listing:
 
         # Bare classes would need a style sheet that a notebook does not have.
         formatter = HtmlFormatter(
-            noclasses=True, linenos="inline", linenostart=self.first_line, style="friendly"
+            noclasses=True,
+            linenos="inline",
+            linenostart=self.first_line,
+            style="friendly",
+            # JupyterLab wraps what is preformatted; a broken line of C is hard to read.
+            cssstyles="overflow-x: auto",
+            prestyles="white-space: pre",
         )
         path = f"src/{source_path(self.file).relative_to(source_folder())}"
         return f"<p><code>{path}</code></p>" + highlight(self.code, CLexer(), formatter)

@@ -99,7 +99,10 @@ class Study:
         by_judge = [each for each in self.judged if each.points is not None]
         points = sum(each.points or 0.0 for each in by_judge)
         full = sum(each.full for each in by_judge)
-        return f"{self.name}: {points:g} of {full:g} points, with the numbers of {self.student!r}"
+        own = sum(each.full for each in self.judged) - full
+        rest = f" by the judge, {own:g} more by your own judgement" if own else ""
+        found = f"{points:g} of {full:g} points{rest}"
+        return f"{self.name}: {found}, with the numbers of {self.student!r}"
 
     @property
     def hint(self) -> str:
