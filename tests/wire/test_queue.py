@@ -2,69 +2,161 @@
 
 from __future__ import annotations
 
-import time
+import random
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.wire.bench import Bench
 from tests.wire.frames import arp, checksum, numbered, udp
 from tests.wire.queue_model import Packet, Settings, forward, with_ecn
 from tests.wire.recording import Packet as Recorded
+from tests.wire.test_faults import WIRE, build_sanitized
 
 MS = 1_000_000
-#: 1514 bytes take 3 ms, and a flood comes at several times that, also from a machine that is busy.
-RATE = 4_000_000
-#: CoDel and PIE with shorter times, so that a second of traffic shows all that they do.
-CODEL = {"rate_bps": RATE, "target_ns": 2 * MS, "interval_ns": 20 * MS}
-PIE = {"rate_bps": RATE, "aqm": "pie", "target_ns": 8 * MS, "interval_ns": 8 * MS}
+RATE = 10_000_000
 QUEUES: dict[str, dict[str, Any]] = {
-    "codel": {**CODEL, "aqm": "codel"},
-    "codel, ECN": {**CODEL, "aqm": "codel", "ecn": "on"},
-    "codel, as the RFC has it": {"rate_bps": RATE, "aqm": "codel"},
-    "codel, full": {**CODEL, "aqm": "codel", "queue_packets": 5},
-    "fq_codel": {**CODEL, "aqm": "fq_codel"},
-    "fq_codel, ECN, other hash": {**CODEL, "aqm": "fq_codel", "ecn": "on", "seed": 7},
-    "fq_codel, full": {**CODEL, "aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300},
-    "pie": PIE,
-    "pie, ECN": {**PIE, "ecn": "on", "interval_ns": 20 * MS, "queue_packets": 40},
-    "pie, as the RFC has it": {"rate_bps": RATE, "aqm": "pie"},
-    "pie, full": {**PIE, "queue_packets": 40, "seed": 1},
-    "tail_drop": {"rate_bps": RATE, "queue_packets": 10},
+    "tail_drop": {"queue_packets": 20},
+    "codel": {"aqm": "codel"},
+    "codel, ECN": {"aqm": "codel", "ecn": "on"},
+    "codel, full": {"aqm": "codel", "queue_packets": 15, "target_ns": MS},
+    "codel, faster": {"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS},
+    "fq_codel": {"aqm": "fq_codel"},
+    "fq_codel, ECN, other hash": {"aqm": "fq_codel", "ecn": "on", "seed": 7},
+    "fq_codel, full": {"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300},
+    "pie": {"aqm": "pie"},
+    "pie, ECN": {"aqm": "pie", "ecn": "on", "seed": 3},
+    "pie, full": {"aqm": "pie", "queue_packets": 40},
+    "pie, faster": {"aqm": "pie", "target_ns": 2 * MS, "interval_ns": 4 * MS},
 }
 
 
-def flood(bench: Bench, bursts: int) -> int:
-    """Some 15 Mbit/s of several flows, a pause, and again: not all of it may be marked."""
-    sent = 0
-    for _burst in range(bursts):
-        for number in range(280):
-            length = (1514, 1514, 590, 100)[number % 4]
-            if number % 40 == 7:
-                frame = arp(number)
-            elif number % 10 == 3:
-                frame = udp(bytes(50), port=9000 + number % 7)  # thin flows beside the thick one
-            else:
-                frame = with_ecn(numbered(length, number), number % 3)
-            bench.ends[0].send(frame)
-            sent += 1
-            until = time.perf_counter_ns() + 500_000
-            while time.perf_counter_ns() < until:
-                pass
-        time.sleep(0.05)
-    return sent
+@pytest.fixture(scope="module")
+def queue_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = [path for path in WIRE.glob("*.c") if path.name != "wire.c"]
+    program = tmp_path_factory.mktemp("queue") / "queue_run"
+    return build_sanitized(program, Path(__file__).with_name("queue_run.c"), *sources)
 
 
-def use(bench: Bench, settings: Settings) -> None:
+def frame(number: int, length: int) -> bytes:
+    """Thick flows and thin ones, with every codepoint of ECN; and what isn't IP."""
+    if number % 40 == 7:
+        return arp(number)
+    if number % 10 == 3:
+        return udp(bytes(50), port=9000 + number % 7)
+    return with_ecn(numbered(length, number), number % 4)
+
+
+def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Packet]:
+    """Runs the C code and the model on the same packets; those with their fates."""
+    words = [f"{key}={value}" for key, value in asdict(link).items()]
+    lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
+    ran = subprocess.run(
+        [program, *words], input="".join(lines), capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
+    forward(link, "ab", packets)
+    gone = [
+        (number, packet.departure_ns, int(packet.marked))
+        for number, packet in enumerate(packets)
+        if packet.dropped is None
+    ]
+    assert left == sorted(gone, key=lambda each: each[1])
+    reasons = [packet.dropped for packet in packets]
+    assert dropped == (reasons.count("queue"), reasons.count("aqm"))
+    return packets
+
+
+def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
+    """Poisson arrivals at so many times the link's rate, with a pause in the middle."""
+    chance = random.Random(seed)
+    packets, time_ns, number = [], 10**9, 0
+    end_ns = time_ns + int(seconds * 1e9)
+    while time_ns < end_ns:
+        data = frame(number, chance.choice((1514, 1514, 590, 100)))
+        packets.append(Packet(time_ns, data, len(data)))
+        time_ns += int(chance.expovariate(overload * RATE / (8 * 900)) * 1e9)
+        number += 1
+        if number == 2000:
+            time_ns += 400 * MS  # the queue runs empty
+    return packets
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_packets_have_the_fate_that_the_rfc_says(queue_run: Path, name: str) -> None:
+    link = Settings(RATE, **QUEUES[name])
+    packets = compare_run(queue_run, link, load(5, 1.3))
+    dropped = [packet.dropped for packet in packets if packet.dropped]
+    marked = sum(packet.marked for packet in packets)
+    assert bool(marked) == (link.ecn == "on")
+    assert "queue" in dropped or not (name == "tail_drop" or "full" in name)
+    assert "aqm" in dropped or name in ("tail_drop", "fq_codel, full")
+    assert len(packets) > 3000
+
+
+TRAFFIC = st.lists(
+    st.tuples(st.sampled_from([60, 100, 590, 1514]), st.sampled_from([0, 0, 50, 900, 40_000])),
+    min_size=1,
+    max_size=120,
+)
+LINKS = st.builds(
+    Settings,
+    rate_bps=st.sampled_from([1_000_000, 10_000_000]),
+    aqm=st.sampled_from(["tail_drop", "codel", "fq_codel", "pie"]),
+    ecn=st.sampled_from(["on", "off"]),
+    queue_packets=st.sampled_from([0, 1, 5, 50]),
+    target_ns=st.sampled_from([0, 1, MS]),
+    interval_ns=st.sampled_from([0, MS, 20 * MS]),
+    quantum_bytes=st.sampled_from([0, 1, 5000]),
+    seed=st.integers(0, 2**63 - 1),
+)
+
+
+@settings(max_examples=100, database=None, deadline=None)
+@given(link=LINKS, traffic=TRAFFIC)
+def test_any_traffic_through_any_queue(
+    queue_run: Path, link: Settings, traffic: list[tuple[int, int]]
+) -> None:
+    packets, time_ns = [], 10**9
+    for number, (length, gap_us) in enumerate(traffic):
+        time_ns += 1000 * gap_us
+        data = frame(number, length)
+        packets.append(Packet(time_ns, data, len(data)))
+    compare_run(queue_run, link, packets)
+
+
+@pytest.mark.parametrize("name", ["codel, faster", "fq_codel, full", "pie, ECN"])
+def test_the_wire_does_so_with_frames_of_its_own_time(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    """Drops, marks and departures in the recording follow from the arrivals' times."""
+    link = Settings(1_000_000, **QUEUES[name])
     bench.set("ab", aqm="tail_drop")
-    bench.set("ab", **asdict(settings))  # with another queue, nothing of what was before
+    bench.set("ab", **asdict(link))  # another queue than before: nothing of that one's past
+
+    def flood() -> int:
+        for number in range(150):
+            bench.ends[0].send(frame(number, 1514 if number % 2 else 590))
+        return 150
+
+    recorded = bench.record(tmp_path / "queue.pcapng", flood)
+    packets = compare_recording(recorded, link)
+    dropped = [packet.dropped for packet in packets if packet.dropped]
+    counted = bench.counters()["ab"]
+    assert counted["dropped"]["aqm"] == dropped.count("aqm")
+    assert counted["dropped"]["queue"] == dropped.count("queue")
+    assert counted["marked"] == sum(packet.marked for packet in packets)
 
 
-def compare(recorded: list[Recorded], settings: Settings) -> list[Packet]:
+def compare_recording(recorded: list[Recorded], link: Settings) -> list[Packet]:
     entries = [packet for packet in recorded if packet.inbound and packet.side == 0]
     packets = [Packet(entry.time_ns, entry.data, entry.length) for entry in entries]
-    forward(settings, "ab", packets)
+    forward(link, "ab", packets)
     ends = {one.id: one for one in recorded if not one.inbound and one.side == 1}
     for entry, expected in zip(entries, packets, strict=True):
         end = ends.get(entry.id)
@@ -76,27 +168,6 @@ def compare(recorded: list[Recorded], settings: Settings) -> list[Packet]:
             assert end.value("due_ns") == expected.departure_ns
             assert ("marked=ce" in end.comment) == expected.marked
             assert checksum(end.data[14:34]) == 0 or not expected.is_ip
-            assert (end.data[15] & 3 == 3) == expected.marked or not expected.is_ip
+            was_ce = expected.data[15] & 3 == 3
+            assert (end.data[15] & 3 == 3) == (expected.marked or was_ce) or not expected.is_ip
     return packets
-
-
-@pytest.mark.parametrize("name", QUEUES)
-def test_frames_have_the_fate_that_the_rfc_says(bench: Bench, tmp_path: Path, name: str) -> None:
-    settings = Settings(**QUEUES[name])
-    use(bench, settings)
-    bursts = 8 if name == "pie, ECN" else 2  # PIE marks only up to a probability of a tenth
-    recorded = bench.record(tmp_path / "queue.pcapng", lambda: flood(bench, bursts))
-    packets = compare(recorded, settings)
-    dropped = [packet.dropped for packet in packets if packet.dropped]
-    marked = sum(packet.marked for packet in packets)
-    counted = bench.counters()["ab"]
-    assert counted["dropped"]["aqm"] == dropped.count("aqm")
-    assert counted["dropped"]["queue"] == dropped.count("queue")
-    assert counted["marked"] == marked
-    # The flood was one: else the comparison would say little.
-    assert len(dropped) + marked > 3, name
-    assert bool(marked) == (settings.ecn == "on")
-    if settings.aqm == "tail_drop" or "full" in name:
-        assert "queue" in dropped
-    else:
-        assert "aqm" in dropped
