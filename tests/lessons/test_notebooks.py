@@ -74,6 +74,33 @@ def test_terms_lead_to_the_glossary(notebook: Any) -> None:
     assert len(set(linked)) == len(linked), "linked twice"
 
 
+#: Terms of the glossary that readers of C know, or that are words of every day as well.
+EVERYDAY = {"bottleneck", "capture", "copy", "CPU time", "drop", "fragment", "frame", "median"}
+EVERYDAY |= {"header", "packet", "path", "pipe", "port", "queue", "socket", "spread", "stall"}
+EVERYDAY |= {"system call", "throughput", "warm-up"}
+#: Parts of a Markdown cell that are no prose of the lesson.
+NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"[^\"\n]*\""
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
+    """In the prose of a lesson: not in the contents, the quiz, the recap and what follows."""
+    page = (Path(__file__).parents[2] / "docs/glossary.md").read_text()
+    texts = cells(nbformat.read(path, as_version=4), "markdown")
+    told = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
+    prose = re.sub(NO_PROSE, "", "\n\n".join(told), flags=re.MULTILINE)
+    linked = set(re.findall(r"glossary\.md#([\w-]+)\)", "\n".join(texts)))
+    terms = set(re.findall(r"^## ([^\n(]+?)(?: \(.*\))?$", page, re.MULTILINE)) - EVERYDAY
+    places = {re.sub(r"-(bdp|rto|rtt|gro|tso-gso|cgroup|tcp_cork)$", "", each) for each in linked}
+    missing = [
+        term
+        for term in sorted(each(terms))
+        if re.search(rf"(?<![\w/.-]){re.escape(term)}(?![\w-])", prose)
+        and re.sub(r"[^\w -]", "", term).lower().replace(" ", "-") not in places
+    ]
+    assert not missing, "these terms lead nowhere"
+
+
 def runs() -> list[Any]:
     """Every lesson live; on plain loopback those of which something runs there.
 
