@@ -91,7 +91,7 @@ def check_q2(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if max(given) > 12:
-        return Verdict(0, "q2_copies: so many copies has none of these chains.")
+        return Verdict(0, "q2_copies: none of these chains makes that many copies.")
     if min(given) == 0:
         return Verdict(
             0, "Zero copies? Each of these chains has an nc at its end. What does it do?"
