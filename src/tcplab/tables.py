@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,16 @@ def digits(value: float, significant: int = 3) -> str:
     """A measured number with its leading digits only: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
+
+
+def thin(text: str) -> str:
+    """Commas between thousands as thin no-break spaces; a number of four digits needs none."""
+
+    def spaced(number: re.Match[str]) -> str:
+        separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
+        return number[0].replace(",", separator)
+
+    return re.sub(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])", spaced, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +144,11 @@ class Table:
     def _repr_html_(self) -> str:
         from html import escape
 
-        html = self.text("html")
+        html = thin(self.text("html"))
         caption = (
-            f"<table>\n<caption>{escape(self.caption)}</caption>" if self.caption else "<table>"
+            f"<table>\n<caption>{escape(thin(self.caption))}</caption>"
+            if self.caption
+            else "<table>"
         )
         # JupyterLab aligns cells right, the book left, unless the cell says.
         for tag in ("th", "td"):

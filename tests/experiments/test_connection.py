@@ -24,7 +24,7 @@ def test_watching_by_hand_is_what_the_lesson_shows() -> None:
 def test_handshake_as_a_picture(tour: connection.Connection) -> None:
     picture = figures.handshake(tour)
     assert "packets for ten bytes" in picture.title
-    assert "client SYN  seq 0, MSS 1460" in picture.alt
+    assert "client SYN seq 0, MSS 1460" in picture.alt
     assert picture.table.text() == table(tour).text()
     assert picture.png()[:4] == b"\x89PNG"
 

@@ -14,8 +14,7 @@ from tcplab.figures import style
 
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
     """Every text is large, within the picture, and covers no more than a corner of another."""
-    if picture.narrow is None:
-        return
+    assert picture.narrow is not None
     for drawn in (picture, picture.narrow()):
         found = written(drawn)
         assert len(found) >= fewest

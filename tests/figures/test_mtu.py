@@ -95,6 +95,6 @@ def test_dropped_segments_have_their_own_mark() -> None:
     [axes] = picture.figure.axes
     marks = {line.get_label(): line.get_marker() for line in axes.lines}
     assert marks["segment that fits MTU 1200"] == "o"
-    assert marks["segment that is too long: dropped"] == "X"
+    assert marks["segment too long: dropped"] == "X"
     assert marks["ICMP: fragmentation needed"] == "v"
     assert len(picture.table.rows) == 4

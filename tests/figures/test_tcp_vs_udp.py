@@ -90,8 +90,8 @@ def test_texts_do_not_overlap(name: str) -> None:
 def test_title_compares_with_the_published_ratio() -> None:
     picture = figures.tcp_vs_udp(tables())
     assert picture.title == (
-        "TCP is 3.0 × as fast to localhost as to bsd (published: 3.0 ×),"
-        " UDP is 1.0 × (published: 1.0 ×)"
+        "TCP is 3.0 times as fast to localhost as to bsd (published: 3.0),"
+        " UDP is 1.0 times (published: 1.0)"
     )
     assert picture.title in picture.alt
     rows = {(row["protocol"], row["server"], row["write_bytes"]): row for row in picture.table.rows}
@@ -132,8 +132,8 @@ def test_loss_and_its_place() -> None:
     picture = figures.receive_buffers(buffers())
     plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
     assert plain == (
-        "Lost on one machine: up to 99.9 % of the datagrams with room for 3 of them,"
-        " none with room for 3,640"
+        "Lost on one machine: up to 99.9 % of the datagrams if the buffer has room for 3,"
+        " none if it has room for 3,640"
     )
     assert "Every loss was counted at the receive buffer" in picture.alt
     elsewhere = ReceiveBuffers([ReceiveBuffer(4096, 8192, 3, 100, [50], [20])], {})

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.picture import Picture, old, some
-from tcplab.figures.style import TEXT, Style, look_of
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import Style
 from tcplab.models import throughput_mbit
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ _CURVES: Final = (
     (style.ORANGE, "v", "-"),
     (style.BLACK, "P", "--"),
 )
-_HELD: Final = "what the send buffer holds of full segments, by the model"
+_MARKERS: Final = ("o", "s", "^", "D")
+_HELD: Final = "data that the send buffer holds"
 _LIMITS: Final = (
     ("in_flight_bytes", Style(style.BLUE, "", "in flight")),
     ("peer_window_bytes", Style(style.VERMILION, "//", "receiver's window")),
@@ -37,35 +38,37 @@ _LIMITS: Final = (
 )
 
 
-@old
+@drawn
 def buffer_sweep(result: Sweep) -> Picture:
     """Throughput against the window, measured points on the model's lines, the knee marked."""
     import numpy as np
 
     windows = [each.model_window_bytes for each in some(result.variants)]
-    figure, axes = style.new_axes(grid="both")
+    windows += [each.window_bytes for each in result.variants]
+    figure, axes = canvas.new_axes(grid="both")
     xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
     for number, rtt_ms in enumerate(result.rtts_ms):
         colour, marker, line = _CURVES[number % len(_CURVES)]
         ys = [throughput_mbit(x, rtt_ms, result.rate_mbit) for x in xs]
-        axes.plot(xs, ys, line, color=colour, lw=2, label=f"model, RTT {rtt_ms:g} ms")
-        points = [(each.model_window_bytes, each.mbit) for each in result.of(rtt_ms)]
-        look: dict[str, Any] = {"color": colour, "ms": 11, "mec": "white", "zorder": 4}
-        label = f"measured, RTT {rtt_ms:g} ms"
+        axes.plot(xs, ys, line, color=colour, label=f"model, {rtt_ms:g} ms")
+        points = [(each.window_bytes, each.mbit) for each in result.of(rtt_ms)]
+        look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "zorder": 4}
+        label = f"measured, {rtt_ms:g} ms"
         axes.plot(*zip(*points, strict=True), marker, label=label, **look)
         knee = result.knee_bytes(rtt_ms)
         axes.axvline(knee, color=colour, ls=(0, (1, 3)), lw=1.8)
-        _note(axes, f"BDP {_size(knee)}", knee, 0.02 + 0.06 * number, colour)
+        _note(axes, f"BDP {_size(knee)}", knee, 0.03 + 0.07 * number, colour)
     axes.set(xscale="log", yscale="log")
     rates = [each.mbit for each in result.variants]
     axes.set_ylim(min([*rates, *(each.model_mbit for each in result.variants)]) / 1.6, 110)
-    axes.set_ylim(top=result.goodput_mbit * 1.9)
+    axes.set_ylim(top=result.goodput_mbit * 1.5)
     axes.set_xlim(xs[0], xs[-1])
-    what = "receive window that the buffer gives" if result.side == "receive" else _HELD
-    axes.set(xlabel=f"{what} (bytes, logarithmic)", ylabel="throughput (Mbit/s, logarithmic)")
+    what = "receive window" if result.side == "receive" else _HELD
+    xlabel = canvas.folded(f"{what} (bytes, logarithmic)")
+    axes.set(xlabel=xlabel, ylabel="Mbit/s (logarithmic)")
     _plain_ticks(axes)
     _byte_ticks(axes.xaxis)
-    axes.legend(loc="upper left", ncols=len(result.rtts_ms))
+    canvas.legend(figure, ncols=2 if canvas.is_narrow() else min(len(result.rtts_ms), 3))
     title = _sweep_finding(result)
     words = "; ".join(
         f"RTT {each.rtt_ms:g} ms, {each.requested_bytes:,} bytes asked for: {each.mbit:.1f} Mbit/s"
@@ -89,7 +92,7 @@ def _sweep_finding(result: Sweep) -> str:
     )
 
 
-@old
+@drawn
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
     """The data in flight of each transfer, beside the three numbers that may bound it.
 
@@ -97,23 +100,37 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         result: of buffers.measure_limits.
         reveal: say which of them does.
     """
-    figure, axes = style.new_axes((0.15, 0.115, 0.83, 0.735), grid="both")
-    for row, each in enumerate(some(result.variants)):
+    found = some(result.variants)
+    height = bars.narrow_height(len(found), 110, 125)
+    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    is_narrow = canvas.is_narrow()
+    for row, each in enumerate(found):
         for number, (name, look) in enumerate(_LIMITS):
-            value, y = getattr(each, name), row + (number - 1.5) * 0.19
-            label = named_once(axes, look.name)
-            axes.barh(y, max(value, 1), 0.17, label=label, **look_of(look))
-            beside(axes, f"{value:,.0f}", max(value, 1100), y)
-        words = f"{each.mbit:.1f} Mbit/s" + (f"\n→ {each.verdict}" if reveal else "")
+            value = max(getattr(each, name), 1100)
+            y = row + (number - 1.5) * 0.19 + (0.1 if is_narrow else 0)
+            # Where the axis is logarithmic a length would mean nothing.
+            axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
+            marker, label = _MARKERS[number], named_once(axes, look.name)
+            axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
+            beside(axes, f"{getattr(each, name):,.0f}", value, y)
+        verdict = f"\n→ {each.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
+        words = f"{each.mbit:.1f} Mbit/s" + verdict
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
-        axes.text(0.99, row, words, ha="right", va="center", fontweight="bold", **place)
+        align: dict[str, Any] = {"ha": "right", "va": "bottom" if is_narrow else "center"}
+        if is_narrow:
+            words = words.replace("\n", " ")
+        at = row - 0.29 if is_narrow else row
+        axes.text(1, at, words, fontweight="bold", **align, **place)
     axes.set_xscale("log")
-    axes.set_xlim(1000, 3e8)  # the verdicts stand right of all bars
-    axes.set_ylim(len(result.variants) - 0.4, -1.0)
-    axes.set_yticks(range(len(result.variants)), [each.case for each in result.variants])
+    # The verdicts stand right of all dots.
+    axes.set_xlim(1000, 3e8 if is_narrow else 3e9)
+    names = [each.case for each in found]
+    bars.name_rows(axes, names, characters=12, lift=0.27)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
     _byte_ticks(axes.xaxis)
-    axes.legend(loc="upper center", ncols=4)
+    axes.set_xticks([1e3, 1e4, 1e5, 1e6, 1e7])
+    axes.set_xticks([], minor=True)
+    canvas.legend(figure)
     right = sum(_agrees(each.case, each.verdict) for each in result.variants)
     title = "Which bound does the data in flight meet?"
     if reveal:
@@ -139,7 +156,7 @@ def _agrees(case: str, verdict: str) -> bool:
     return meant.get(case, case) in verdict
 
 
-@old
+@drawn
 def zero_window(result: ZeroWindow) -> Picture:
     """The receiver's window over time, as the sender sees it, with the probes that ask for it."""
     rows, probes = result.segments, result.probes_ms()
@@ -147,29 +164,30 @@ def zero_window(result: ZeroWindow) -> Picture:
         [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]],
         "the window never closed: give a longer pause_ms or fewer rcvbuf_bytes",
     )
-    figure, axes = style.new_axes(grid="both")
+    figure, axes = canvas.new_axes(grid="both")
     offers = rows[rows.from_server & ~rows.is_syn]
     times = [result.time_ms(each["time_ns"]) for each in offers]
     windows: dict[str, Any] = {"color": style.PURPLE, "label": "the receiver's window"}
-    axes.step(times, offers["window"], where="post", lw=2.6, **windows)
+    axes.step(times, offers["window"], where="post", **windows)
     data = rows.data("client")
     sent = [result.time_ms(each["time_ns"]) for each in data]
-    axes.plot(sent, [0] * len(sent), "|", color=style.BLUE, ms=16, mew=2, label="data segments")
-    asked: dict[str, Any] = {"color": style.VERMILION, "label": "window probes"}
-    axes.plot(probes, [0] * len(probes), "v", ms=13, zorder=5, **asked)
-    for when in probes:
-        _note(axes, f"probe, {when - closed[0]:.0f} ms after", when, 0.1, style.VERMILION)
+    axes.plot(sent, [0] * len(sent), "|", color=style.BLUE, ms=12, mew=1.6, label="data segments")
+    asked: dict[str, Any] = {"color": style.VERMILION, "label": "window probe"}
+    axes.plot(probes, [0] * len(probes), "v", ms=9, zorder=5, **asked)
+    for number, when in enumerate(probes):
+        height = 0.12 + 0.08 * (number % 2)
+        _note(axes, f"{when - closed[0]:.0f} ms after", when, height, style.VERMILION)
     top = float(offers["window"].max()) * 1.25
     reopened = min(result.reopened_ms, times[-1])
     # The time in which the window is closed, as a hatched band.
     band: dict[str, Any] = {"facecolor": style.PALE, "hatch": "\\\\", "edgecolor": "white"}
     axes.axvspan(closed[0], reopened, zorder=0, **band)
     middle, words = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
-    axes.text(middle, 0.55 * top, words, ha="center", fontsize=TEXT, bbox=style.ON_WHITE)
+    axes.text(middle, 0.55 * top, words, ha="center", bbox=style.ON_WHITE)
     axes.set(ylim=(-0.06 * top, top), xlim=(-20, times[-1] + 60))
     axes.set(xlabel="time since the connection began (ms)", ylabel="window (bytes)")
     _byte_ticks(axes.yaxis)
-    axes.legend(loc="upper center")
+    canvas.legend(figure)
     title = (
         f"A receiver that does not read closes its window after {result.accepted_bytes:,} bytes;"
         f" the sender asks {style.count(len(probes), 'time')}, and goes on when it hears of room"
@@ -181,13 +199,11 @@ def zero_window(result: ZeroWindow) -> Picture:
     return Picture(figure, title, alt, table(result))
 
 
-@old
+@drawn
 def autotuning(result: Autotuning) -> Picture:
     """The data delivered over time on the longest path, and the window, by the buffer asked for."""
     longest = max(each.rtt_ms for each in some(result.variants))
-    figure = style.new_figure()
-    data = figure.add_axes((0.075, 0.115, 0.41, 0.735))
-    window = figure.add_axes((0.575, 0.115, 0.41, 0.735))
+    figure, [data, window] = canvas.new_panels([1, 1], narrow_height=520)
     shown = [each for each in result.variants if each.rtt_ms == longest]
     for number, each in enumerate(shown):
         size = each.requested_bytes
@@ -197,12 +213,12 @@ def autotuning(result: Autotuning) -> Picture:
         data.plot(times, [moment.acked_bytes / 1e6 for moment in each.samples], **look)
         window.plot(times, [moment.window_bytes for moment in each.samples], **look)
     data.set_ylabel("delivered (MB)")
-    window.set(ylabel="receive window (bytes, logarithmic)", yscale="log")
+    window.set(ylabel="receive window (logarithmic)", yscale="log")
     _byte_ticks(window.yaxis)
     for axes in (data, window):
         axes.set_xlabel("time (s)")
         axes.grid()
-    data.legend(loc="upper left")
+    canvas.legend(figure, data)
     best = max(shown, key=lambda each: each.mbit)
     fixed = [each for each in shown if each.requested_bytes is not None]
     title = f"At {longest:g} ms, {_buffer_name(best.requested_bytes)}: {best.mbit:.0f} Mbit/s"
@@ -224,21 +240,21 @@ def _buffer_name(requested: int | None) -> str:
     return "a buffer left to the kernel" if requested is None else f"SO_RCVBUF {requested:,}"
 
 
-@old
+@drawn
 def bufferbloat(result: Queues) -> Picture:
     """The round-trip time over time, by the length of the queue at the bottleneck."""
-    figure, axes = style.new_axes(grid="both")
+    figure, axes = canvas.new_axes(grid="both", narrow_height=420)
     for number, each in enumerate(some(result.variants)):
         points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
-        name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} sent again"
+        name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} retransmitted"
+        name = canvas.folded(name, narrow=40)
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
-    axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 3)), lw=2)
+    axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 2)), label="the idle wire")
     end = max(moment.time_s for each in result.variants for moment in each.samples)
-    axes.text(end, result.rtt_ms, "the idle wire", ha="right", va="bottom", color=style.GREY)
     most = max(each.most_rtt_ms for each in result.variants)
-    axes.set(ylim=(0, 1.5 * most), xlim=(0, 1.02 * end))
-    axes.set(xlabel="time (s)", ylabel="round-trip time of the transfer (ms)")
-    axes.legend(loc="upper left")
+    axes.set(ylim=(0, 1.08 * most), xlim=(0, 1.02 * end))
+    axes.set(xlabel="time (s)", ylabel="round-trip time (ms)")
+    canvas.legend(figure, ncols=1)
     short = min(result.variants, key=lambda each: each.most_rtt_ms)
     long = max(result.variants, key=lambda each: each.most_rtt_ms)
     title = (
@@ -259,8 +275,8 @@ def bufferbloat(result: Queues) -> Picture:
 def _curve(number: int, points: int) -> dict[str, Any]:
     """The look of one of several curves over time, with some nine markers."""
     colour, marker, line = _CURVES[number % len(_CURVES)]
-    look: dict[str, Any] = {"color": colour, "ls": line, "lw": 2.6, "marker": marker, "ms": 9}
-    return look | {"markevery": max(points // 9, 1)}
+    look: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
+    return look | {"markevery": max(points // 6, 1)}
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:
@@ -279,8 +295,9 @@ def _byte_ticks(axis: Axis) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Ticks at 1, 2, 5, 10, … on both axes, written out."""
-    ticks = [digit * 10.0**power for power in range(-2, 10) for digit in (1, 2, 5)]
+    """Ticks at 1, 2, 5, 10, … on both axes, written out, or at 1, 3, 10, …"""
+    digits = (1, 3) if canvas.is_narrow() else (1, 2, 5)
+    ticks = [digit * 10.0**power for power in range(-2, 10) for digit in digits]
     left, right = axes.get_xlim()
     low, high = axes.get_ylim()
     axes.set_xticks([tick for tick in ticks if left <= tick <= right])

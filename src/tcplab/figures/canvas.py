@@ -26,11 +26,6 @@ class Size(NamedTuple):
     title: float
     note: float
 
-    @property
-    def body(self) -> tuple[float, float]:
-        """Bottom and top of what is between note and title, in parts of the height."""
-        return self.note / self.height, 1 - self.title / self.height
-
 
 #: A projector's 16 to 9; with its title and its note for export and print.
 WIDE: Final = Size(640, 360, 46, 15)
@@ -69,50 +64,59 @@ def is_narrow() -> bool:
     return _size.get() is NARROW
 
 
-def new_figure(narrow_height: float = NARROW.height) -> Figure:
+def new_figure(narrow_height: float = NARROW.height, height: float = WIDE.height) -> Figure:
     """An empty figure of the current size; drawn without pyplot, so in any thread.
 
     Args:
         narrow_height: of a narrow drawing, which may be as high as it needs to be.
+        height: of a wide drawing, more than a projector's only for many rows.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width, height = (_size.get() or WIDE)[:2]
-    if is_narrow():
-        height = narrow_height
+    width = (_size.get() or WIDE).width
+    height = narrow_height if is_narrow() else height
     figure = Figure(figsize=(width / POINTS, height / POINTS))
     FigureCanvasAgg(figure)
     return figure
 
 
-def body() -> tuple[float, float]:
+def body(figure: Figure) -> tuple[float, float]:
     """Bottom and top of what is between note and title, in parts of the figure's height."""
-    return (0.0, 1.0) if is_narrow() else WIDE.body
+    height, size = figure.get_figheight() * POINTS, _size.get() or WIDE
+    return size.note / height, 1 - size.title / height
 
 
 def new_axes(
-    grid: Literal["both", "x", "y"] | None = None, *, narrow_height: float = NARROW.height
+    grid: Literal["both", "x", "y"] | None = None,
+    *,
+    narrow_height: float = NARROW.height,
+    height: float = WIDE.height,
 ) -> tuple[Figure, Axes]:
     """A figure with one pair of axes, as large as what stands around them leaves room for."""
-    figure, [axes] = new_panels([1], narrow_height=narrow_height)
+    figure, [axes] = new_panels([1], narrow_height=narrow_height, height=height)
     if grid:
         axes.grid(axis=grid)
     return figure, axes
 
 
 def new_panels(
-    shares: Sequence[float], *, narrow_height: float = NARROW.height, stacked: bool = False
+    shares: Sequence[float],
+    *,
+    narrow_height: float = NARROW.height,
+    height: float = WIDE.height,
+    stacked: bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """A figure with axes beside each other, in a narrow drawing one below the other.
 
     Args:
         shares: of the width, or of the height of those that are stacked.
         narrow_height: see new_figure.
+        height: see new_figure.
         stacked: one below the other in a wide drawing too.
     """
-    figure = new_figure(narrow_height)
-    low, high = body()
+    figure = new_figure(narrow_height, height)
+    low, high = body(figure)
     figure.set_layout_engine("constrained", rect=(0, low, 1, high - low), w_pad=0.05, h_pad=0.03)
     ratios: dict[str, Any] = {"width_ratios": shares}
     shape = 1, len(shares)
@@ -121,3 +125,46 @@ def new_panels(
         ratios = {"height_ratios": shares if stacked else None}
     axes = figure.subplots(*shape, squeeze=False, **ratios)
     return figure, list(axes.flat)
+
+
+def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
+    """The names of all that has one, once, in a line or more above the axes.
+
+    Args:
+        figure: of new_axes or new_panels.
+        axes: where to look for names; all axes unless given.
+        ncols: names in a line; as many as have room unless given.
+    """
+    from tcplab.figures.style import SMALL, text_width_px
+
+    named: dict[str, Any] = {}
+    for each in axes or figure.axes:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    if not named:
+        return
+    width = figure.get_figwidth() * POINTS - 12
+    widest = max(text_width_px(line, SMALL) for label in named for line in label.split("\n")) + 36
+    columns = ncols or max(min(int(width // widest), len(named)), 1)
+    low, high = body(figure)
+    lines = -(-len(named) // columns) + sum(label.count("\n") for label in named)
+    height = (15.5 * lines + 4) / (figure.get_figheight() * POINTS)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, low, 1, high - height - low))
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="upper left",
+        bbox_to_anchor=(0, high),
+        ncols=columns,
+        borderpad=0.1,
+        borderaxespad=0.2,
+        labelspacing=0.25,
+    )
+
+
+def folded(text: str, narrow: int = 44, wide: int = 96) -> str:
+    """The text in lines of so many characters in a narrow and in a wide drawing."""
+    import textwrap
+
+    return textwrap.fill(text, narrow if is_narrow() else wide, break_on_hyphens=False)

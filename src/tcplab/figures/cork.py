@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.picture import Picture, old, some
-from tcplab.figures.style import HOLD_STYLES, TEXT, Style, look_of
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import HOLD_STYLES, Style, look_of
 from tcplab.models import Reason
 
 if TYPE_CHECKING:
@@ -18,35 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
 
-_TIME: Final = Style(style.BLUE, "", "ms/message")
-_COUNT: Final = Style(style.ORANGE, "//", "segments/message")
-_CALLS: Final = Style(style.GREY, "..", "system calls/message")
+_TIME: Final = Style(style.BLUE, "", "ms per message")
+_COUNT: Final = Style(style.ORANGE, "//", "data segments per message")
+_CALLS: Final = Style(style.GREY, "..", "system calls per message")
 _MANUAL_MS: Final = 200
 
 
-@old
+@drawn
 def cork_messages(result: Cork) -> Picture:
     """The time, the segments and the system calls of a message, for each variant."""
     rows = some(result.rows())
-    figure = style.new_figure()
-    panels = (
-        (_TIME, "ms_per_message", "ms for a message and its reply", 0.155, 0.36),
-        (_COUNT, "data_segments_per_message", "data segments", 0.555, 0.19),
-        (_CALLS, "calls_per_message", "system calls", 0.785, 0.19),
+    height = 3 * bars.narrow_height(len(rows), 44, 36)
+    figure, panels = canvas.new_panels([2, 1, 1], narrow_height=height)
+    keys = (
+        (_TIME, "ms_per_message"),
+        (_COUNT, "data_segments_per_message"),
+        (_CALLS, "calls_per_message"),
     )
-    for look, name, label, left, width in panels:
-        axes = figure.add_axes((left, 0.115, width, 0.735))
-        values = [float(row[name]) for row in rows]
-        axes.barh(range(len(rows)), values, 0.6, **look_of(look))
-        for y, value in enumerate(values):
-            beside(axes, f"{value:.3g}", value, y)
-        axes.set(ylim=(len(rows) - 0.5, -0.5), yticks=[], xlabel=label)
-        axes.set_xlim(0, max(values) * (1.2 if look is _TIME else 1.3))
-        if look is _TIME:
-            axes.set_yticks(range(len(rows)), [row["variant"] for row in rows], fontsize=TEXT)
-            if max(values) > 20 * min(values):
-                axes.set(xscale="log", xlim=(min(values) / 2, max(values) * 4))
-                axes.set_xlabel(f"{label} (logarithmic)")
+    for axes, (look, key) in zip(panels, keys, strict=True):
+        values = [float(row[key]) for row in rows]
+        names = [row["variant"] for row in rows]
+        _measured(axes, look, values, names if canvas.is_narrow() or look is _TIME else None)
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
     title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
@@ -65,25 +56,53 @@ def cork_messages(result: Cork) -> Picture:
     return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
 
 
-@old
+def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | None) -> None:
+    """Bars; dots where the axis has to be logarithmic, for there a length would mean nothing."""
+    is_log = look is _TIME and max(values) > 20 * min(values)
+    words = [style.three(value) if look is _TIME else f"{value:g}" for value in values]
+    for y, value in enumerate(values):
+        if is_log:
+            axes.plot(value, y, "o", ms=9, color=look.colour)
+        else:
+            axes.barh(y, value, bars.thickness(), **look_of(look))
+        beside(axes, words[y], value, y)
+    if names is None:
+        axes.set(ylim=(len(values) - 0.5, -0.5), yticks=[])
+    else:
+        bars.name_rows(axes, names, characters=16)
+    if is_log:
+        axes.set(xscale="log", xlim=(min(values) / 2, max(values) * 5))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.grid(axis="x")
+    else:
+        axes.set_xlim(0, max(values) * (1.25 if look is _TIME else 1.45))
+    label = look.name if look is _TIME else look.name.replace(" per", "\nper")
+    axes.set_xlabel(f"{label} (logarithmic)" if is_log else label)
+
+
+@drawn
 def forgotten_cork(result: Forgotten) -> Picture:
     """The time that a write waits in a cork that nobody pulls, against the round-trip time."""
     rows = some(result.rows())
-    figure, axes = style.new_axes(grid="both")
+    figure, axes = canvas.new_axes(grid="both")
     times = [row["rtt_ms"] for row in rows]
-    look: dict[str, Any] = {"ms": 13, "mec": "white", "ls": "none", "zorder": 4}
+    look: dict[str, Any] = {"ms": 9, "mec": "white", "ls": "none", "zorder": 4}
     cork, more, model = ([row[f"{each}_ms"] for row in rows] for each in ("cork", "more", "model"))
     axes.plot(times, cork, "s", color=style.PURPLE, label="TCP_CORK", **look)
     axes.plot(times, more, "o", color=style.ORANGE, label="MSG_MORE", **look)
-    axes.plot(times, model, "-", color="black", lw=2, label="model: retransmission timeout")
-    axes.axhline(_MANUAL_MS, color=style.VERMILION, ls="--", lw=2.4, label="tcp(7): 200 ms")
-    for point in zip(times, cork, strict=True):
-        words, white = f"{point[1]:.0f} ms", style.ON_WHITE
-        axes.annotate(words, point, (10, -24), textcoords="offset points", bbox=white)
-    axes.set_xlim(min(times) - 0.06 * max(times, default=1) - 1, 1.08 * max(times) + 1)
-    axes.set(ylim=(0, 1.35 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
+    axes.plot(times, model, "-", color="black", lw=1.6, label="model: retransmission timeout")
+    axes.axhline(_MANUAL_MS, color=style.VERMILION, ls="--", label="tcp(7): 200 ms")
+    place: dict[str, Any] = {"textcoords": "offset points", "zorder": 5}
+    for x, one, other in zip(times, cork, more, strict=True):
+        at, colour = (x, max(one, other)), style.ink(style.PURPLE)
+        axes.annotate(f"{one:.0f} ms", at, (-3, 8), ha="right", color=colour, **place)
+        if abs(one - other) > 0.05 * max(cork):
+            colour = style.ink(style.ORANGE)
+            axes.annotate(f"{other:.0f} ms", (x, other), (8, -4), color=colour, **place)
+    axes.set_xlim(min(times) - 0.14 * max(times, default=1) - 1, 1.1 * max(times) + 1)
+    axes.set(ylim=(0, 1.18 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
     axes.set_ylabel("waited (ms)")
-    axes.legend(loc="upper left")
+    canvas.legend(figure)
     title = (
         f"A forgotten cork holds for the retransmission timeout: {cork[0]:.0f} ms at an RTT"
         f" of {times[0]:g} ms, {cork[-1]:.0f} ms at {times[-1]:g} ms"
@@ -96,18 +115,18 @@ def forgotten_cork(result: Forgotten) -> Picture:
     return Picture(figure, title, f"Waiting time against RTT. {words}.", table(result))
 
 
-@old
+@drawn
 def cork_scenarios(result: Scenarios) -> Picture:
     """The wait of each segment of each script, its reason, and when it left."""
-    figure, axes = style.new_axes((0.29, 0.115, 0.695, 0.735), grid="x")
+    found = some(result.variants)
+    figure, axes = canvas.new_axes(grid="x", narrow_height=bars.narrow_height(len(found), 110, 60))
     latest = 1.0
-    for row, each in enumerate(some(result.variants)):
+    for row, each in enumerate(found):
         latest = max([latest, *_waits(axes, each, row)])
-    names = ["\n".join(textwrap.wrap(each.name, 30)) for each in result.variants]
-    axes.set_ylim(len(result.variants) - 0.4, -1.6)
-    axes.set_yticks(range(len(result.variants)), names)
-    axes.set(xlim=(-0.02 * latest, 1.14 * latest), xlabel="ms after the first call")
-    axes.legend(loc="upper right", ncols=4)
+    names = [f"{row + 1} · {each.name}" for row, each in enumerate(found)]
+    bars.name_rows(axes, names, characters=28, lift=0.26)
+    axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
+    canvas.legend(figure)
     title = _scenarios_finding(result)
     words = "; ".join(
         f"{each.name} ({each.calls}): "
@@ -116,7 +135,7 @@ def cork_scenarios(result: Scenarios) -> Picture:
             f" {(segment.time_ns - each.played.start_ns) / 1e6:.1f} ms, {segment.reason}"
             for segment in each.segments()
         )
-        for each in result.variants
+        for each in found
     )
     return Picture(figure, title, f"Bars of waiting for each script. {words}.", table(result))
 
@@ -143,7 +162,7 @@ def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)
         # Two segments of one script wait at the same time now and then.
-        y = row + (number - (len(segments) - 1) / 2) * 0.36
+        y = row + (number - (len(segments) - 1) / 2) * 0.36 + (0.14 if canvas.is_narrow() else 0)
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:
             look = HOLD_STYLES[held.reason]
@@ -152,7 +171,7 @@ def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
         mark = "D" if segment.reason is Reason.CORK_TIMEOUT else "o"
         colour = style.BLACK if mark == "D" else style.BLUE
         label = named_once(axes, "left by timer" if mark == "D" else "left")
-        axes.plot(end, y, mark, color=colour, ms=10, ls="none", label=label, zorder=4)
+        axes.plot(end, y, mark, color=colour, ms=7, ls="none", label=label, zorder=4)
         beside(axes, f"{segment.payload_bytes} bytes", end, y)
         left_ms.append(end)
     return left_ms

@@ -5,12 +5,12 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.figures import style
+from tcplab.figures import canvas, style
 from tcplab.figures.bars import named_once
-from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES, count, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
@@ -25,15 +25,12 @@ __all__ = ["in_flight", "time_sequence"]
 
 #: A wait shorter than this part of the whole is not shaded: nobody would see it.
 _SHORTEST_SHARE: Final = 0.004
-_AXES: Final = (0.1, 0.105, 0.885, 0.685)
-#: Where a legend ends, in the room above the axes: it must not cover a curve.
-_LEGEND: Final = (0.1, 0.875)
 _HEADROOM: Final = 1.08
 #: From this many points on, lines are thin.
 _DENSE: Final = 3000
 
 
-@old
+@drawn
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """Bytes over time: one stroke per segment, the ACK line below, the window line above.
 
@@ -52,7 +49,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
-    for again, colour, width in ((False, style.BLUE, 2.6), (True, style.VERMILION, 4.5)):
+    for again, colour, width in ((False, style.BLUE, 2.0), (True, style.VERMILION, 3.5)):
         sent = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
         if not sent:
             continue
@@ -62,9 +59,9 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
         axes.vlines(times, begins, ends, color=colour, zorder=4, **look)
         if again:
             middles = [(each.offset + each.end) / 2 for each in sent]
-            axes.plot(times, middles, "D", ms=7, color=colour, zorder=5)
+            axes.plot(times, middles, "D", ms=5, color=colour, zorder=5)
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
-    steps(axes, acks, color=style.GREEN, ls="--", lw=2.2, label="acknowledged")
+    steps(axes, acks, color=style.GREEN, ls="--", label="acknowledged")
     highest = max(each.end for each in curves.drawn)
     lowest = min([0, *(each.offset for each in timeline.segments[:1])])
     if between_ms is not None:
@@ -73,33 +70,49 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     _windows(axes, windows, highest + room, "end of the peer's window", "its end is at")
     axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
-    _legend(axes)
+    canvas.legend(figure)
     return Picture(figure, *_rate_finding(curves), curves.table())
 
 
-@old
-def in_flight(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
+@drawn
+def in_flight(
+    timeline: Timeline,
+    between_ms: tuple[float, float] | None = None,
+    *,
+    bdp_bytes: float | None = None,
+) -> Picture:
     """The data sent and not yet acknowledged, below the windows that bound it.
 
     The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it.
     Arguments and errors are those of :func:`time_sequence`.
+
+    Args:
+        timeline: see there.
+        between_ms: see there.
+        bdp_bytes: the bytes that fill the path, rate × RTT: a line, on an axis that is logarithmic.
     """
     curves = _Curves(timeline, between_ms)
-    finding = _flight_finding(curves, curves.in_flight())
+    finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)
     flying = curves.part(curves.in_flight())
     figure, axes = curves.start("bytes in flight")
     _shade(axes, curves)
-    steps(axes, flying, color=style.BLUE, ls="-", lw=2.6, label="in flight")
+    steps(axes, flying, color=style.BLUE, ls="-", label="in flight")
     highest = max(value for _time, value in flying)
     windows = curves.part(curves.windows())
     cwnd = curves.part(curves.congestion_windows())
     if cwnd:
-        steps(axes, cwnd, color=style.ORANGE, ls="--", lw=2.6, label="congestion window")
+        steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
-    axes.set_ylim(0, _HEADROOM * highest)
+    if bdp_bytes is None:
+        axes.set_ylim(0, _HEADROOM * highest)
+    else:
+        axes.axhline(bdp_bytes, color="black", ls=":", label="fills the path: rate × RTT")
+        highest = max(highest, int(bdp_bytes), *(value for _time, value in windows))
+        lowest = min((value for _time, value in flying if value), default=1)
+        axes.set(yscale="log", ylim=(max(lowest, highest / 1000) / 1.5, 1.5 * highest))
     _windows(axes, windows, _HEADROOM * highest, "peer's window", "it is")
     _bytes_axis(axes)
-    _legend(axes)
+    canvas.legend(figure)
     return Picture(figure, *finding, curves.table())
 
 
@@ -151,13 +164,12 @@ class _Curves:
 
     def start(self, ylabel: str) -> tuple[Figure, Axes]:
         """A figure with empty axes."""
-        figure, axes = style.new_axes(_AXES, grid="both")
+        figure, axes = canvas.new_axes(grid="both")
         length = self.to_ms - self.from_ms
         axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
         whole = self.ms(self.end_ns)
         part = f"; the whole took {whole:.0f}" if self.from_ms > 0 or self.to_ms < whole else ""
         axes.set(xlabel=f"time (ms{part})", ylabel=ylabel)
-        axes.yaxis.set_label_coords(-0.088, 0.5)
         return figure, axes
 
     def acknowledged(self) -> Points:
@@ -254,18 +266,40 @@ def _rate_finding(curves: _Curves) -> tuple[str, str]:
     return title, alt
 
 
-def _flight_finding(curves: _Curves, flying: Points) -> tuple[str, str]:
+def _flight_finding(
+    curves: _Curves, flying: Points, bdp_bytes: float | None = None
+) -> tuple[str, str]:
     highest = max(value for _time, value in flying)
+    # Of the second half, where the beginning is over: the longest at one value.
+    settled = _settled(flying)
     mss = curves.timeline.mss_bytes
     text = f"At most {highest:,} bytes in flight"
     if mss:
         text += f" ({highest / mss:.3g} segments of {mss})"
+    if bdp_bytes is not None:
+        text = f"{settled:,} bytes in flight most of the time, {bdp_bytes:,.0f} would fill the path"
     text += _longest_wait(curves.timeline)
     alt = f"Bytes in flight over time on {curves.timeline.connection}. {text}."
     cwnd = [value for _time, value in curves.congestion_windows()]
     if cwnd:
         alt += f" The congestion window went from {cwnd[0]:,} to {cwnd[-1]:,} bytes."
     return text, alt
+
+
+def _settled(points: Points) -> int:
+    """The median over time of a step curve's second half."""
+    half = points[-1][0] / 2
+    lasting = sorted(
+        (value, later - max(time, half))
+        for (time, value), (later, _value) in pairwise(points)
+        if later > half
+    )
+    rest = sum(length for _value, length in lasting) / 2
+    for value, length in lasting:
+        rest -= length
+        if rest <= 0:
+            return value
+    return points[-1][1]
 
 
 def _longest_wait(timeline: Timeline) -> str:
@@ -294,10 +328,11 @@ def _windows(axes: Axes, points: Points, top: float, name: str, its: str) -> Non
     least = min((value for _time, value in points), default=0)
     if least > top:
         words = f"the peer's window is above the picture: {its} {least:,} bytes or more"
+        words = canvas.folded(words)
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
         axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)
     elif points:
-        steps(axes, points, color=style.PURPLE, ls="-.", lw=2.2, label=name)
+        steps(axes, points, color=style.PURPLE, ls="-.", label=name)
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
@@ -322,20 +357,10 @@ def _shade(axes: Axes, curves: _Curves) -> None:
         )
 
 
-def _legend(axes: Axes) -> None:
-    axes.get_figure().legend(  # type: ignore[union-attr]
-        loc="upper left",
-        bbox_to_anchor=_LEGEND,
-        ncols=3,
-        frameon=False,
-        borderpad=0,
-        borderaxespad=0,
-        labelspacing=0.3,
-    )
-
-
 def _bytes_axis(axes: Axes) -> None:
     """One unit for the whole axis."""
     top = axes.get_ylim()[1]
+    if axes.get_yscale() == "log":
+        axes.yaxis.set_minor_formatter("")
     size, unit = (1e6, " MB") if top >= 2e6 else (1e3, " kB") if top >= 1e4 else (1, "")
     axes.yaxis.set_major_formatter(lambda value, _at: f"{value / size:g}{unit}" if value else "0")

@@ -7,11 +7,11 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
-from tcplab.figures import style
+from tcplab.figures import canvas, style
 from tcplab.figures.bars import beside
 from tcplab.figures.curves import steps
-from tcplab.figures.picture import Picture, old, some
-from tcplab.figures.style import TEXT, TITLE, Style, count, look_of, ms
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import TITLE, Style, count, look_of, ms
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
 from tcplab.tables import digits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cause", "symptom"]
 
-_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, time stamps 12
+_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
 _HERE: Final = Style(style.VERMILION, "//", "")
 _NEEDED: Final = Style(style.GREEN, "..", "")
 _TEXT: Final = Style(style.BLUE, "", "")
@@ -46,17 +46,18 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@old
+@drawn
 def symptom(case: Diagnosis) -> Picture:
     """Some packets at the sender, the gaps between them, what is taken and what is needed.
 
     Nothing of why: that is :func:`cause`.
     """
     some(case.sent, _NOTHING_SENT)
-    figure = style.new_figure()
+    figure, [packets, excess] = canvas.new_panels([2.2, 1], narrow_height=360, stacked=True)
     rows: SegmentArray = case.segments[_part(case)]
-    gaps = _draw_packets(figure.add_axes((0.085, 0.37, 0.9, 0.49)), case, rows)
-    _draw_excess(figure.add_axes((0.085, 0.075, 0.9, 0.155)), case)
+    gaps = _draw_packets(packets, case, rows)
+    canvas.legend(figure, packets)
+    _draw_excess(excess, case)
     what, taken, needed = case.excess
     data = rows.data("client")
     shown = ", ".join(ms(each) for each in gaps)
@@ -125,19 +126,18 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float
     for kind, look in _LOOKS.items():
         if kind in kinds:
             at_ms, heights = zip(*kinds[kind], strict=True)
-            axes.vlines(at_ms, 0, heights, color=look["color"], lw=2)
-            axes.plot(at_ms, heights, label=kind, ls="", ms=7, **look)
+            axes.vlines(at_ms, 0, heights, color=look["color"], lw=1.4)
+            axes.plot(at_ms, heights, label=kind, ls="", ms=5, **look)
     width = times[-1] or 1.0
     gaps = _mark_gaps(axes, times, width) if case.program != "ticker" else []
     axes.axhline(0, color="black", lw=1.2)
-    axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-2.6, 5.3))
+    axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-2.6, 5.6))
     ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.set_ylabel("data (bytes)")
     sender = "client, which sends" if case.program == "backup" else "client"
-    axes.set_xlabel(f"time (ms), a part of the run; captured at the {sender}")
+    axes.set_xlabel(canvas.folded(f"time (ms), a part of the run; captured at the {sender}"))
     axes.grid(axis="y")
-    axes.legend(loc="lower right", ncols=4)
     return gaps
 
 
@@ -145,8 +145,10 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> list[float]:
     pairs = [(b - a, a, b) for a, b in itertools.pairwise(times) if b - a > _GAP_SHARE * width]
     longest = sorted(pairs, reverse=True)[:_MOST_GAPS]
     for gap, begin, end in longest:
-        style.extent(axes, begin, end, 4.55, "black")
-        axes.text((begin + end) / 2, 4.68, ms(gap), ha="center")
+        style.extent(axes, begin, end, 4.4, "black")
+        room = (end - begin) / width * (270 if canvas.is_narrow() else 560)
+        if style.text_width_px(ms(gap), style.SMALL) < room:
+            axes.text((begin + end) / 2, 4.5, ms(gap), ha="center", va="bottom")
     return [gap for gap, _begin, _end in sorted(longest, key=lambda each: each[1])]
 
 
@@ -156,18 +158,18 @@ def _draw_excess(axes: Axes, case: Diagnosis) -> None:
         axes.barh(y, value, 0.62, **look_of(look))
         beside(axes, digits(value), value, y)
     _here_and_needed(axes)
-    axes.set(xlim=(0, 1.12 * max(taken, needed)), xlabel=what)
+    axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=what)
 
 
 def _here_and_needed(axes: Axes) -> None:
-    axes.set_yticks([0, 1], ["here", "needed"], fontsize=TEXT)
+    axes.set_yticks([0, 1], ["here", "needed"])
     axes.set_ylim(1.5, -0.5)
 
 
 # ---- the cause -----------------------------------------------------------------------------------
 
 
-@old
+@drawn
 def cause(case: Diagnosis) -> Picture:
     """The picture that names the cause, another one for each program.
 
@@ -202,16 +204,14 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
         title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"
     else:
         title += f"the receiver allows {window:,.0f}: the wire is the limit"
-    figure, axes = style.new_axes((0.095, 0.105, 0.885, 0.76), grid="both")
-    steps(axes, in_flight, color=style.BLUE, lw=2, label="in flight")
-    steps(axes, offered, color=style.VERMILION, lw=2.4, ls="--", label="the receiver's window")
-    axes.axhline(holds, color="black", ls=":", lw=2.4)
-    words = f"what the wire holds: rate × RTT = {holds:,} bytes"
-    axes.text(in_flight[-1][0], 1.02 * holds, words, fontsize=TEXT, ha="right", va="bottom")
+    figure, axes = canvas.new_axes(grid="both")
+    steps(axes, in_flight, color=style.BLUE, label="in flight")
+    steps(axes, offered, color=style.VERMILION, ls="--", label="the receiver's window")
+    axes.axhline(holds, color="black", ls=":", label=f"the wire holds rate × RTT = {holds:,}")
     axes.set(ylim=(0, 1.2 * max(holds, most, min(window, 2 * most))), xlim=(0, in_flight[-1][0]))
     axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.legend(loc="center right")
+    canvas.legend(figure)
     alt = f"Bytes in flight over time, at most {most:,}. {title}."
     return Picture(figure, title, alt, case.evidence())
 
@@ -232,23 +232,27 @@ def _one_line(case: Diagnosis) -> Picture:
         f"ticker, {case.rtt_ms:g} ms away: a line is {calls:.3g} calls of send and"
         f" {count(len(cuts), 'segment')} on the wire"
     )
-    figure, axes = style.new_axes((0.02, 0.46, 0.96, 0.42))
-    axes.set_axis_off()
-    axes.set(xlim=(-0.2, LINE_BYTES + 0.2), ylim=(0, 1))
     nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
-    words = f"line {number}, {LINE_BYTES} bytes; a box is a segment. TCP_NODELAY is {nodelay}."
-    axes.text(0, 0.82, words, fontsize=TEXT)
+    note = f"line {number} of the run; a box is a segment; TCP_NODELAY is {nodelay}"
+    # A narrow column takes a line of the ticker in two.
+    pieces = 2 if canvas.is_narrow() else 1
+    figure, [axes, headers] = canvas.new_panels([1.2, 1], narrow_height=270, stacked=True)
+    axes.set_axis_off()
+    each = -(-LINE_BYTES // pieces)
+    axes.set(xlim=(-0.2, each + 0.2), ylim=(pieces, 0))
     for at, character in enumerate(text):
         shown = {"\n": "↵", " ": "␣"}.get(character, character)
-        axes.text(
-            at + 0.5, 0.42, shown, fontsize=TITLE, ha="center", va="center", family="monospace"
-        )
+        place = at % each + 0.5, at // each + 0.5
+        axes.text(*place, shown, fontsize=TITLE, ha="center", va="center", family="monospace")
     for begin, end in cuts:
-        style.fill(axes, _TEXT, begin + 0.06, 0.24, end - begin - 0.12, 0.36)
+        for row in range(begin // each, (end - 1) // each + 1):
+            left, right = max(begin - row * each, 0), min(end - row * each, each)
+            style.fill(axes, _TEXT, left + 0.06, row + 0.2, right - left - 0.12, 0.6)
     text_bytes, header_bytes = case.payload_bytes / case.units, case.segments_per_unit * _HEADERS
-    _draw_headers(figure.add_axes((0.12, 0.11, 0.86, 0.25)), text_bytes, header_bytes)
+    _draw_headers(headers, text_bytes, header_bytes)
+    canvas.legend(figure, headers)
     alt = f"The text of a line, cut into {count(len(cuts), 'segment')}. {title}."
-    return Picture(figure, title, alt, case.evidence())
+    return Picture(figure, title, alt, case.evidence(), note)
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
@@ -260,6 +264,5 @@ def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
         axes.barh(y, headers, 0.6, left=text_bytes, label=label, **look_of(_HERE))
         beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", text_bytes + headers, y)
     _here_and_needed(axes)
-    axes.set_xlim(0, 1.13 * (text_bytes + max(header_bytes, _HEADERS)))
-    axes.set_xlabel("bytes on the wire for a line (mean of the run)")
-    axes.legend(loc="lower right", ncols=2)
+    axes.set_xlim(0, 1.25 * (text_bytes + max(header_bytes, _HEADERS)))
+    axes.set_xlabel("bytes on the wire per line (mean of the run)")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.mtu import Mtu
 from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import named_once
-from tcplab.figures.picture import Picture, old, some
-from tcplab.figures.style import SMALL, TEXT, count, ms
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import count, ms
 from tcplab.models import TCP_ON_ETHERNET, header_share
 from tcplab.tables import Table
 
@@ -22,20 +22,18 @@ __all__ = ["headers", "mtu_sweep", "path_mtu"]
 
 #: Line style, marker and colour for offload off and on.
 _LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLUE)}
-_FIRST_MS: Final = 0.01  # an earlier time has no place on the logarithmic axis
+_LINEAR_MS: Final = 0.05  # up to here the axis is linear, so that it has a 0
 
 
-@old
+@drawn
 def mtu_sweep(result: Mtu) -> Picture:
     """Throughput and CPU time against the MTU, with and without offload."""
-    figure = style.new_figure()
-    speed = figure.add_axes((0.08, 0.15, 0.4, 0.68))
-    cost = figure.add_axes((0.575, 0.15, 0.4, 0.68))
+    figure, [speed, cost] = canvas.new_panels([1, 1], narrow_height=470)
     for offload in sorted({each.offload for each in result.loopback}):
         line, marker, colour = _LOOKS[offload]
         rows = [each for each in result.loopback if each.offload == offload]
         rows.sort(key=lambda each: each.mtu_bytes)
-        look: dict[str, Any] = {"ls": line, "marker": marker, "ms": 9, "lw": 2.6, "color": colour}
+        look: dict[str, Any] = {"ls": line, "marker": marker, "ms": 7, "color": colour}
         look["label"] = _offload_name(offload)
         x = [each.mtu_bytes for each in rows]
         speed.plot(x, [statistics.median(each.mb_per_s) for each in rows], **look)
@@ -46,10 +44,9 @@ def mtu_sweep(result: Mtu) -> Picture:
     for axes in (speed, cost):
         _mtu_axis(axes, result)
         axes.set_ylim(bottom=0)
-    speed.set_ylabel("MB/s (10⁶ bytes per second): median, least to most", fontsize=SMALL)
-    cost.set_ylabel("CPU time of both ends (s for 10⁹ bytes)", fontsize=SMALL)
-    speed.legend(loc="lower right")
-    cost.legend(loc="upper right")
+    speed.set_title("MB/s: median, minimum to maximum")
+    cost.set_title("CPU s per 10⁹ bytes, both ends")
+    canvas.legend(figure, speed)
     finding = _sweep_finding(result)
     alt = f"Two line plots against the MTU, throughput and CPU time. {finding}."
     return Picture(figure, finding, alt, result.tables()[0])
@@ -75,34 +72,34 @@ def _sweep_finding(result: Mtu) -> str:
 def _mtu_axis(axes: Axes, result: Mtu) -> None:
     axes.set_xscale("log")
     rows = sorted({each.mtu_bytes for each in result.loopback})
-    axes.set_xticks(rows, [str(mtu) for mtu in rows])
+    axes.set_xticks(rows, [str(mtu) for mtu in rows], rotation=45 if len(rows) > 4 else 0)
     axes.set_xticks([], minor=True)
     axes.set(xlim=(min(rows) / 1.4, max(rows) * 1.4), xlabel="MTU (bytes), logarithmic")
     axes.grid()
 
 
-@old
+@drawn
 def headers(result: Mtu) -> Picture:
     """The share of an Ethernet's rate that is data, by size of segment: derived and measured."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
-    figure, axes = style.new_axes((0.09, 0.12, 0.88, 0.71), grid="both")
+    figure, axes = canvas.new_axes(grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
     sizes = [size for size in sizes if size <= 8948]
     curve = [100 * (1 - header_share(size, 9000, TCP_ON_ETHERNET)) for size in sizes]
     label = "derived: data / (data + 90 bytes of headers and framing)"
-    axes.plot(sizes, curve, color="black", lw=2.6, label=label)
+    axes.plot(sizes, curve, color="black", label=canvas.folded(label))
     percents = {
         each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
         for each in wire
     }
     _measured_shares(axes, percents)
     words = f"1 byte: {curve[0]:.1f} %"
-    axes.annotate(words, (1, curve[0]), (10, 14), textcoords="offset points", fontsize=TEXT)
+    axes.annotate(words, (1, curve[0]), (2, 12), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
-    axes.set(xlim=(0.9, 14_000), ylim=(0, 104))
+    axes.set(xlim=(0.9, 30_000), ylim=(0, 116))
     axes.set(xlabel="data in a segment (bytes)", ylabel="data, of what occupies the wire (%)")
-    axes.legend(loc="upper left")
+    canvas.legend(figure, ncols=1)
     shares = [
         f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
         for mtu, percent in percents.items()
@@ -120,49 +117,50 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     """A point per MTU, at the data of a full segment."""
     sizes = [mtu - 52 for mtu in percents]
     look: dict[str, Any] = {"mfc": style.ORANGE, "mec": "black", "zorder": 4}
-    axes.plot(sizes, list(percents.values()), "D", ms=12, label="measured", **look)
+    axes.plot(sizes, list(percents.values()), "D", ms=9, label="measured", **look)
     for (mtu, percent), size in zip(percents.items(), sizes, strict=True):
-        words = f"MTU {mtu}:\n{percent:.1f} %"
-        below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
-        axes.annotate(words, (size, percent), (0, -16), fontsize=TEXT, **below)
+        is_last = mtu == max(percents)
+        above: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom"}
+        shift = (14, 8) if is_last else (-8, 1)
+        axes.annotate(f"MTU {mtu}: {percent:.1f} %", (size, percent), shift, **above)
 
 
-@old
+@drawn
 def path_mtu(result: PathMtu) -> Picture:
     """Each segment that left, when, and whether it fitted the path: one lane per case."""
-    figure, axes = style.new_axes((0.185, 0.2, 0.79, 0.62), grid="x")
-    last_ms = max([100.0, *(each.ms for each in result.variants)]) * 2.2
-    cases = list(reversed(result.variants))
+    cases = list(result.variants)
+    height = bars.narrow_height(len(cases), 110, 62)
+    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    last_ms = max([100.0, *(each.ms for each in cases)]) * 2
     for y, case in enumerate(cases):
         _path_lane(axes, case, y, result.path_mtu_bytes)
         words = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
-        axes.text(last_ms * 0.9, y + 0.22, words, ha="right")
-    axes.set(xscale="log", xlim=(_FIRST_MS / 1.6, last_ms), ylim=(-0.5, len(cases) - 0.3))
-    axes.set_yticks(range(len(cases)), [_case_name(each) for each in cases])
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel(
-        "time after the first segment with data (ms), logarithmic; the first stands at"
-        f" {_FIRST_MS}",
-        fontsize=SMALL,
-    )
-    figure.legend(loc="lower center", ncols=3, frameon=False)
+        axes.text(last_ms, y + 0.3, words, ha="right", va="center")
+    axes.set_xscale("symlog", linthresh=_LINEAR_MS, linscale=0.4)
+    axes.set_xlim(-0.1 * _LINEAR_MS, last_ms)
+    bars.name_rows(axes, [_case_name(each) for each in cases], lift=0.24)
+    ticks = [0, *(10.0**power for power in range(-1, 6) if 10.0**power < last_ms)]
+    axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(canvas.folded("ms after the first segment with data, logarithmic from 0.05 on"))
+    canvas.legend(figure)
     finding = _path_finding(result)
     alt = f"A lane for each case, marks where segments left. {finding}."
     return Picture(figure, finding, alt, Table(result.columns, result.rows(), finding))
 
 
 def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:
-    axes.axhline(y, color="#B0B0B0", lw=1, zorder=1)
+    axes.axhline(y, color=style.FAINT, lw=1, zorder=1)
     fitted = [each.ms for each in case.sent if each.fits]
     dropped = [each.ms for each in case.sent if not each.fits]
-    for times, height, marker, size, colour, name in (
-        (fitted, y, "o", 11, style.BLUE, f"segment that fits MTU {path_mtu_bytes}"),
-        (dropped, y, "X", 11, style.VERMILION, "segment that is too long: dropped"),
-        (case.icmp_ms, y + 0.2, "v", 12, style.YELLOW, "ICMP: fragmentation needed"),
+    for times, height, marker, colour, name in (
+        (fitted, y, "o", style.BLUE, f"segment that fits MTU {path_mtu_bytes}"),
+        (dropped, y, "X", style.VERMILION, "segment too long: dropped"),
+        (case.icmp_ms, y - 0.2, "v", style.YELLOW, "ICMP: fragmentation needed"),
     ):
-        xs = [max(each, _FIRST_MS) for each in times]
-        look: dict[str, Any] = {"ms": size, "mfc": colour, "mec": "black", "alpha": 0.9}
-        axes.plot(xs, [height] * len(xs), marker, zorder=4, label=named_once(axes, name), **look)
+        look: dict[str, Any] = {"mfc": colour, "mec": "black", "alpha": 0.9, "zorder": 4}
+        label = named_once(axes, name)
+        axes.plot(times, [height] * len(times), marker, ls="", label=label, **look)
 
 
 def _case_name(case: PathMtuVariant) -> str:

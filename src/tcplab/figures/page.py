@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tcplab.figures import style
+from tcplab.tables import thin
 
 #: Colours that a theme changes, by the name of the variable that figure.js sets.
 _VARIABLES: Final = {
@@ -78,8 +79,9 @@ def markup(drawings: Sequence[Drawing], title: str, alt: str, note: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The text with each number and its unit on one line."""
-    return re.sub(r"(\d) (?=[a-zµ%×A-Z])", "\\1\N{NO-BREAK SPACE}", text)
+    """The text with thin spaces between thousands, and each number and its unit on one line."""
+    text = re.sub(r"(?<![\w.:=])\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text)
+    return re.sub(r"(\d) (?=[a-zµ%×A-Z])", "\\1\N{NO-BREAK SPACE}", thin(text))
 
 
 def _image(drawing: Drawing) -> str:
@@ -95,12 +97,16 @@ def themed(drawing: Drawing) -> str:
     svg = re.sub(r"> <", "><", re.sub(r"\s+", " ", svg)).strip()
     svg = re.sub(r"; font-family: [^;\"]*", "; font-family: sans-serif", svg)
     svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", svg)
-    svg = re.sub(r"<pattern.*?</pattern>", lambda found: _tile(found[0]), svg)
     # A hatch is as strong as its edge; only what it lies on is pale.
+    pale = dict(re.findall(r"fill: url\(#(\w+)\); fill-opacity: ([\d.]+)", svg))
+    svg = re.sub(r"<pattern.*?</pattern>", lambda found: _tile(found[0], pale), svg)
     svg = re.sub(r"(fill: url\(#\w+\)); fill-opacity: [\d.]+", r"\1", svg)
     svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"-?\d+\.\d{2,}", _rounded, tag[0]), svg)
+    svg = re.sub(r">[^<]+</text>", lambda letters: unbroken(letters[0]), svg)
     svg = _coloured(svg)
-    svg = re.sub(r'(?<=id=")[\w.-]+(?=")|(?<=#)\w+(?=[")])', rf"{drawing.prefix}\g<0>", svg)
+    svg = re.sub(
+        r'(?<=id=")[\w.-]+(?=")|(?<=url\(#)\w+|(?<=href="#)\w+', rf"{drawing.prefix}\g<0>", svg
+    )
     svg = re.sub(rf'<g id="{drawing.prefix}([^"]*)">', lambda found: _group(drawing, found[1]), svg)
     return _cropped(drawing, svg)
 
@@ -109,7 +115,7 @@ def _rounded(number: re.Match[str]) -> str:
     return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
-def _tile(pattern: str) -> str:
+def _tile(pattern: str, pale: Mapping[str, str]) -> str:
     """One period of a hatch, its dots as round ends of lines without length."""
     face = re.search(r'<rect[^>]*fill="([^"]+)"', pattern)
     line = re.search(r'<path d="([^"]*)" style="([^"]*)"', pattern)
@@ -135,7 +141,7 @@ def _tile(pattern: str) -> str:
     size = f'width="{_TILE}" height="{_TILE}"'
     return (
         f'<pattern id="{name[1]}" patternUnits="userSpaceOnUse" {size}>'
-        f'<rect {size} style="fill: {face[1]}; fill-opacity: 0.2"/>'
+        f'<rect {size} style="fill: {face[1]}; fill-opacity: {pale.get(name[1], 1)}"/>'
         f'<path d="{" ".join(kept)}" style="{look}"/></pattern>'
     )
 

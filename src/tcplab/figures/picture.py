@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tcplab.experiments.mode import mode
 from tcplab.figures import canvas, page
-from tcplab.figures.canvas import NARROW, WIDE, drawing
+from tcplab.figures.canvas import NARROW, POINTS, WIDE, drawing
 from tcplab.tables import Table
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Picture:
     narrow: Callable[[], Picture] | None = None
 
     def png(self, width_px: int = PNG_WIDTH) -> bytes:
-        """The figure as a PNG file of 16 to 9."""
+        """The figure as a PNG file, of 16 to 9 unless it has very many rows."""
         data = io.BytesIO()
         self._write(data, "png", width_px)
         return data.getvalue()
@@ -82,8 +82,7 @@ class Picture:
 
     def markup(self) -> str:
         """The same without the script, for a page that has it (see figures.page.script)."""
-        cut = (WIDE.title, WIDE.note) if self.narrow else (57, 0)
-        wide = page.Drawing(self._svg(), self.parts, self.times, "w", *cut)
+        wide = page.Drawing(self._svg(), self.parts, self.times, "w", WIDE.title, WIDE.note)
         drawings = [wide]
         if self.narrow is not None:
             narrow = self.narrow()
@@ -128,20 +127,6 @@ def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
     return both
 
 
-def old(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """To be replaced by drawn."""
-
-    @functools.wraps(draw)
-    def one(*args: P.args, **kwargs: P.kwargs) -> Picture:
-        with drawing(WIDE):
-            picture = draw(*args, **kwargs)
-            lines = textwrap.wrap(picture.title, 90)
-            picture.figure.text(0.01, 0.985, "\n".join(lines), fontsize=14, va="top")
-            return picture
-
-    return one
-
-
 def some(items: S, missing: str = "there is nothing to draw") -> S:
     """The items of a figure.
 
@@ -158,11 +143,11 @@ def _write_title(figure: Figure, text: str) -> None:
     text = page.unbroken(text)
     wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in _TITLES]
     size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
-    at = 6 / WIDE.width, 1 - 4 / WIDE.height
+    at = 6 / WIDE.width, 1 - 4 / (figure.get_figheight() * POINTS)
     look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "va": "top", "linespacing": 1.1}
     figure.text(*at, "\n".join(lines[:3]), **look)
 
 
 def _write_note(figure: Figure, text: str) -> None:
-    at = 1 - 6 / WIDE.width, 3 / WIDE.height
+    at = 1 - 6 / WIDE.width, 3 / (figure.get_figheight() * POINTS)
     figure.text(*at, text, ha="right", fontsize=_NOTE, color="#595959")

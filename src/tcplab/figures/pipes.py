@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style, count, look_of
 from tcplab.models.copies import STAGES
 from tcplab.tables import Table
@@ -32,33 +32,35 @@ _COPY: Final = Line("-", style.VERMILION, 3.0)
 _HANDED_ON: Final = Line("--", style.GREEN, 2.6)
 _DROPPED: Final = Line(":", style.GREY, 2.2)
 
-_PROGRAMS_Y, _KERNEL_Y = 0.80, 0.30
-_BOX_HEIGHT: Final = 0.24
+#: Where the boxes of programs and of the kernel are, across the way; half of a box.
+_PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
+
+_Point = tuple[float, float]
 
 
 # ---- the rates -----------------------------------------------------------------------------------
 
 
-@old
+@drawn
 def pipe_rates(result: Pipes) -> Picture:
     """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
-    figure, axes = style.new_axes((0.24, 0.105, 0.74, 0.76))
+    heights = bars.narrow_height(len(measured), 90, 52), bars.wide_height(len(measured), 28)
+    figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
     for y, chain in enumerate(measured):
         look = _WIRE if chain.pipeline.wire else _HERE
         _rate_bar(axes, chain, y, look, named_once(axes, look.name))
         if chain.pipeline.published_mb_per_s:
             name = named_once(axes, "published, on its machines")
             axes.plot(
-                chain.pipeline.published_mb_per_s, y, "D", ms=9, color=style.VERMILION, label=name
+                chain.pipeline.published_mb_per_s, y, "D", ms=7, color=style.VERMILION, label=name
             )
-        words = f"{chain.median_mb_per_s:,.0f} MB/s · copies: {chain.pipeline.cost.copies}"
+        words = f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}"
         beside(axes, words, _end(chain), y)
-    _name_bars(axes, measured, 11)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.4 * max(_end(chain) for chain in measured))
-    axes.set_xlabel("MB/s (10⁶ bytes per second); black line: slowest to fastest run")
-    axes.legend(loc="upper right")
+    _name_bars(axes, measured)
+    axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
+    axes.set_xlabel("MB/s: median; black line: slowest to fastest run")
+    canvas.legend(figure)
     each = "; ".join(
         f"{chain.pipeline.name} {chain.median_mb_per_s:.0f} MB/s,"
         f" {chain.pipeline.cost.copies} copies"
@@ -74,8 +76,8 @@ def _measured(result: Pipes) -> list[Chain]:
 
 def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style, label: str | None = None) -> None:
     rates = chain.mb_per_s
-    axes.barh(y, chain.median_mb_per_s or 0.0, 0.6, **look_of(look), label=label)
-    axes.plot((min(rates), max(rates)), (y, y), color="black", lw=2.2)
+    axes.barh(y, chain.median_mb_per_s or 0.0, bars.thickness(), **look_of(look), label=label)
+    axes.plot((min(rates), max(rates)), (y, y), color="black", lw=1.6)
 
 
 def _end(chain: Chain) -> float:
@@ -83,11 +85,11 @@ def _end(chain: Chain) -> float:
     return max(*chain.mb_per_s, chain.pipeline.published_mb_per_s or 0.0)
 
 
-def _name_bars(axes: Axes, chains: Sequence[Chain], size: int) -> None:
-    """The names beside the bars, long ones on two lines."""
+def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
+    """The names of the rows, long ones on two lines."""
     names = [chain.pipeline.name for chain in chains]
-    folded = [name.replace(" → ", "\n→ ") if len(name) > 28 else name for name in names]
-    axes.set_yticks(range(len(chains)), folded, fontsize=size)
+    folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
+    bars.name_rows(axes, folded, characters=30)
 
 
 def _rates_finding(measured: Sequence[Chain]) -> str:
@@ -106,7 +108,7 @@ def _rates_finding(measured: Sequence[Chain]) -> str:
 # ---- the CPUs ------------------------------------------------------------------------------------
 
 
-@old
+@drawn
 def pipe_cpus(result: Pipes) -> Picture:
     """One bar per variant within one machine: the share of a CPU that each of its programs had."""
     measured = some(
@@ -114,20 +116,21 @@ def pipe_cpus(result: Pipes) -> Picture:
         "no variant within one machine was measured; see the notes in the table",
     )
     cores = int(result.provenance["cores"])
-    figure, axes = style.new_axes((0.24, 0.105, 0.73, 0.76))
+    heights = bars.narrow_height(len(measured), 60, 52), bars.wide_height(len(measured), 28)
+    figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
+    end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
+    unit = (320 if canvas.is_narrow() else 450) / end  # of a CPU
     for y, chain in enumerate(measured):
         left = 0.0
         for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
-            axes.barh(y, share, 0.6, left=left, **look_of(look))
-            if share > 0.015 * len(name) * cores:
-                at = left + share / 2
-                axes.text(at, y, name, ha="center", va="center", bbox=style.ON_WHITE)
+            axes.barh(y, share, bars.thickness(), left=left, **look_of(look))
+            bars.within(axes, name, left + share / 2, y, share * unit)
             left += share
-    axes.axvline(cores, color="black", ls="--", lw=2)
-    axes.text(cores, -0.62, f" all {cores} CPUs", va="center", ha="right")
-    _name_bars(axes, measured, 11)
-    axes.set_ylim(len(measured) - 0.4, -1)
-    axes.set_xlim(0, max(cores * 1.06, *(sum(chain.cpu_shares) for chain in measured)))
+    axes.axvline(cores, color="black", ls="--")
+    axes.text(cores, -0.75, f"all {cores} CPUs ", va="center", ha="right")
+    _name_bars(axes, measured)
+    axes.set_ylim(len(measured) - 0.5, -1)
+    axes.set_xlim(0, end)
     axes.set_xlabel("CPUs busy with each program, on average")
     most = max(measured, key=lambda chain: len(chain.cpu_shares))
     title = (
@@ -159,7 +162,7 @@ def _programs(chain: Chain) -> list[str]:
 # ---- the copies ----------------------------------------------------------------------------------
 
 
-@old
+@drawn
 def copy_path(result: Pipes, key: str) -> Picture:
     """The path of a byte with each of its copies, and the rates of all variants as bars.
 
@@ -174,12 +177,15 @@ def copy_path(result: Pipes, key: str) -> Picture:
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
     measured = _measured(result)
-    figure = style.new_figure()
-    axes = figure.add_axes((0.0, 0.36, 1.0, 0.52))
-    axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
+    places = 44 * (2 * len(chain.pipeline.stages) + 1)
+    rows = len(measured)
+    figure, [axes, rates] = canvas.new_panels(
+        [places, 40 + 52 * rows] if canvas.is_narrow() else [170, 30 + 28 * rows],
+        narrow_height=places + 60 + 52 * rows,
+        stacked=True,
+    )
     copies = _draw_path(axes, chain.pipeline)
-    _draw_rates(figure.add_axes((0.25, 0.10, 0.72, 0.22)), chain, measured)
+    _draw_rates(rates, chain, measured)
     each = "; ".join(
         f"{one.pipeline.name} {one.median_mb_per_s:,.0f} MB/s, {count_copies(one.pipeline)}"
         for one in measured
@@ -211,16 +217,14 @@ def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
 def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
     for y, chain in enumerate(measured):
         _rate_bar(axes, chain, y, _HERE if chain is drawn else _OTHER)
-        words = (
-            f"{chain.median_mb_per_s or 0:,.0f} MB/s, {count_copies(chain.pipeline)},"
-            f" {chain.cpu_s_per_gb:.2f} CPU s/GB"
-        )
+        words = f"{chain.median_mb_per_s or 0:,.0f}, {count_copies(chain.pipeline)}"
+        if not canvas.is_narrow():
+            words += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
         beside(axes, words, max(chain.mb_per_s), y)
-    _name_bars(axes, measured, 12)
-    axes.set_ylim(len(measured) - 0.5, -0.5)
-    axes.set_xlim(0, 1.55 * max(max(chain.mb_per_s) for chain in measured))
+    _name_bars(axes, measured)
+    axes.set_xlim(0, 1.9 * max(max(chain.mb_per_s) for chain in measured))
     runs = count(len(drawn.runs), "run")
-    axes.set_xlabel(f"MB/s, median of {runs}; black line: slowest to fastest", fontsize=SMALL)
+    axes.set_xlabel(f"MB/s, median of {runs}; line: slowest to fastest")
 
 
 def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
@@ -257,61 +261,94 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
 def _draw_path(axes: Axes, pipeline: Pipeline) -> list[str]:
     """Draws it; the copies in words."""
     stops, parts = list(_stops(pipeline)), _kernel_parts(pipeline)
-    left, width = 0.13, 0.86
-    step = width / (len(stops) + len(parts))
-    axes.axhline(0.555, color=style.GREY, ls=":", lw=1.5)
-    for y, words in ((_PROGRAMS_Y, "programs,\neach with\nits memory"), (_KERNEL_Y, "the kernel")):
-        axes.text(0.012, y, words, fontsize=TEXT, va="center")
+    path = _Path(axes, len(stops) + len(parts))
     for number, name in enumerate(parts):
         if name:
-            _box(axes, left + (2 * number + 0.5) * step, _KERNEL_Y, step, name, style.SKY)
+            path.box(2 * number + 0.5, _KERNEL, name, style.SKY)
     copies: list[str] = []
     for number, (program, takes, gives) in enumerate(stops):
-        x = left + (2 * number + 1.5) * step
+        at = 2 * number + 1.5
         idle = not (takes or gives)
-        _box(axes, x, _PROGRAMS_Y, step, program, style.PALE if idle else style.YELLOW)
+        path.box(at, _PROGRAM, program, style.PALE if idle else style.YELLOW)
         before, behind = parts[number].replace("\n", " "), parts[number + 1].replace("\n", " ")
         name = program.replace("\n", " ")
         if idle:
-            start, end = (x - 0.54 * step, _KERNEL_Y), (x + 0.54 * step, _KERNEL_Y)
-            style.arrow(axes, start, end, _HANDED_ON)
-            axes.text(x, _KERNEL_Y + 0.05, "no copy", ha="center")
+            path.pass_on(at)
             continue
         if takes:
             copies.append(f"{before} to {name}")
-            ends = _slope(x - 0.72 * step, x - 0.30 * step, up=True)
-            _step(axes, *ends, _COPY, str(len(copies)))
-        ends = _slope(x + 0.30 * step, x + 0.72 * step, up=False)
+            path.step(at - 0.72, at - 0.3, _COPY, str(len(copies)), to_program=True)
         if gives:
             copies.append(f"{name} to {behind}")
-            _step(axes, *ends, _COPY, str(len(copies)))
+            path.step(at + 0.3, at + 0.72, _COPY, str(len(copies)))
         elif behind:
-            _step(axes, *ends, _DROPPED, "no copy")
+            path.step(at + 0.3, at + 0.72, _DROPPED, "no copy")
     return copies
 
 
-def _box(axes: Axes, x: float, y: float, step: float, words: str, colour: str) -> None:
-    corner = x - 0.46 * step, y - _BOX_HEIGHT / 2
-    style.fill(axes, Style(colour, "", ""), *corner, 0.92 * step, _BOX_HEIGHT)
-    widest = max(words.split("\n"), key=len)
-    room = 0.88 * step * style.WIDTH_INCHES * style.DPI
-    size = next((s for s in (TEXT, SMALL, 11) if style.text_width_px(widest, s) <= room), 10)
-    style.write(axes, x, y, words, size, fontweight="normal")
+class _Path:
+    """The way of a byte through kernel and programs: from left to right, or downwards if narrow.
 
+    Args:
+        axes: to draw it in.
+        places: boxes on the way; a place is a distance from its beginning.
+    """
 
-_Point = tuple[float, float]
+    def __init__(self, axes: Axes, places: int) -> None:
+        self.axes = axes
+        self._places = places
+        self._is_narrow = canvas.is_narrow()
+        axes.set_axis_off()
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        line = axes.axvline if self._is_narrow else axes.axhline
+        line((_KERNEL + _PROGRAM) / 2, color=style.GREY, ls=":", lw=1.2)
+        for across, words in (
+            (_PROGRAM, "programs, each with its memory"),
+            (_KERNEL, "the kernel"),
+        ):
+            if self._is_narrow:
+                words = words.split(",")[0]
+                axes.text(across, 1, words, ha="center", va="bottom", fontweight="bold")
+            else:
+                up = across + _HALF + 0.03
+                axes.text(0.005, up, words, va="bottom", fontweight="bold")
 
+    def _at(self, place: float, across: float) -> _Point:
+        along = place / self._places
+        return (across, 1 - along) if self._is_narrow else (along, across)
 
-def _slope(left: float, right: float, *, up: bool) -> tuple[_Point, _Point]:
-    low, high = _KERNEL_Y + _BOX_HEIGHT / 2 + 0.01, _PROGRAMS_Y - _BOX_HEIGHT / 2 - 0.01
-    return ((left, low), (right, high)) if up else ((left, high), (right, low))
+    def box(self, place: float, across: float, words: str, colour: str) -> None:
+        """A part of the kernel, or a program."""
+        x, y = self._at(place, across)
+        size = 0.9 / self._places, 2 * _HALF
+        width, height = size[::-1] if self._is_narrow else size
+        look = Style(colour, "", "")
+        style.fill(self.axes, look, x - width / 2, y - height / 2, width, height)
+        if self._is_narrow:
+            words = words.replace("\n", " ")
+        style.write(self.axes, x, y, words)
 
+    def step(
+        self, begin: float, end: float, look: Line, words: str, *, to_program: bool = False
+    ) -> None:
+        """An arrow between kernel and program with words on it; a copy's number has a frame."""
+        edges = _KERNEL + _HALF + 0.01, _PROGRAM - _HALF - 0.01
+        first, last = edges if to_program else edges[::-1]
+        start, stop = self._at(begin, first), self._at(end, last)
+        style.arrow(self.axes, start, stop, look)
+        copy = look is _COPY
+        edge = look.colour if copy else "none"
+        frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": edge, "lw": 1.5}
+        middle = (start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2
+        style.write(self.axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)
 
-def _step(axes: Axes, start: _Point, end: _Point, look: Line, words: str) -> None:
-    """An arrow with words on it; a copy's number has a frame."""
-    style.arrow(axes, start, end, look)
-    copy = look is _COPY
-    edge = look.colour if copy else "none"
-    frame = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": edge, "lw": 2}
-    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    style.write(axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)
+    def pass_on(self, place: float) -> None:
+        """An arrow inside the kernel, past a program that only asks for it."""
+        start, end = self._at(place - 0.54, _KERNEL), self._at(place + 0.54, _KERNEL)
+        style.arrow(self.axes, start, end, _HANDED_ON)
+        x, y = self._at(place, _KERNEL)
+        place_it: dict[str, Any] = {"ha": "left", "va": "center"}
+        if not self._is_narrow:
+            place_it = {"ha": "center", "va": "bottom"}
+        shift = (0.03, 0.0) if self._is_narrow else (0.0, 0.03)
+        self.axes.text(x + shift[0], y + shift[1], "no copy", **place_it)

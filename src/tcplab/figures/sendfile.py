@@ -10,9 +10,9 @@ from tcplab.experiments.sendfile import SendFiles, Transfer
 from tcplab.experiments.sendfile.header import header_alone
 from tcplab.experiments.sendfile.transfers import Plan
 from tcplab.experiments.sendfile.wire import published_s
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.picture import Picture, old, some
+from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style, look_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _HEADER: Final = Style(style.VERMILION, "xx", "header")
 _FILE: Final = Style(style.BLUE, "", "file")
 
 
-@old
+@drawn
 def file_seconds(result: SendFiles) -> Picture:
     """The published variants: seconds beside the published ones, and the sender's CPU time."""
     three = some(
@@ -41,20 +41,18 @@ def file_seconds(result: SendFiles) -> Picture:
     )
     sizes = sorted({each.plan.file_bytes for each in three})
     largest = [each for each in three if each.plan.file_bytes == sizes[-1]]
-    figure = style.new_figure()
-    clock = figure.add_axes((0.07, 0.105, 0.52, 0.745))
+    figure, [clock, work] = canvas.new_panels([1.7, 1], narrow_height=520)
     for each in three:
         _clock_bar(clock, each, sizes.index(each.plan.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
     clock.set_ylabel("seconds")
-    clock.legend(loc="upper left")
-    work = figure.add_axes((0.68, 0.105, 0.3, 0.745))
+    canvas.legend(figure, clock)
     for x, each in enumerate(largest):
         cpu_s = each.cpu_s_per_gb or 0
         work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[each.plan.name[0]]))
         beside(work, f"{cpu_s:.2g}", x, cpu_s, above=True)
     work.set_xticks(range(len(largest)), [each.plan.name[0] for each in largest])
-    work.set_ylabel("sender's CPU seconds for 1 GB")
+    work.set_ylabel("sender's CPU s per GB")
     for axes in (clock, work):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     title = _seconds_finding(largest)
@@ -74,13 +72,13 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
     axes.bar(x, seconds, 0.25, **look_of(look), label=named_once(axes, look.name))
     if published:
         name = named_once(axes, "published, fastest to slowest")
-        axes.vlines(x, *published, color="black", lw=2.4, label=name or "_")
-        axes.hlines(published, x - 0.07, x + 0.07, color="black", lw=2.4)
-    words = f"{seconds:.3g}"
-    axes.text(x, seconds / 2, words, ha="center", va="center", bbox=style.ON_WHITE)
+        axes.vlines(x, *published, color="black", lw=1.6, label=name or "_")
+        axes.hlines(published, x - 0.07, x + 0.07, color="black", lw=1.6)
+    # Left of the published range, which may stand in the bar or above it.
+    axes.text(x, 0.02, f"{seconds:.2g}", ha="center", va="bottom", bbox=style.ON_WHITE)
 
 
-@old
+@drawn
 def file_methods(result: SendFiles) -> Picture:
     """Each variant with its largest file: the rate, and both ends' CPU time."""
     found = some(_measured(result), "nothing was measured")
@@ -89,22 +87,32 @@ def file_methods(result: SendFiles) -> Picture:
         (each for each in found if each.plan.file_bytes == size),
         key=lambda each: each.mb_per_s or 0,
     )
-    figure = style.new_figure()
-    rates = figure.add_axes((0.19, 0.105, 0.37, 0.745))
-    work = figure.add_axes((0.6, 0.105, 0.38, 0.745))
+    height = 2 * bars.narrow_height(len(variants), 60, 40)
+    figure, [rates, work] = canvas.new_panels([1, 1], narrow_height=height)
     for y, each in enumerate(variants):
-        rates.barh(y, each.mb_per_s or 0, 0.6, **look_of(_RATE))
+        rates.barh(y, each.mb_per_s or 0, bars.thickness(), **look_of(_RATE))
         beside(rates, f"{each.mb_per_s:,.0f}", each.mb_per_s or 0, y)
         sender = each.cpu_s_per_gb or 0
         receiver = each.median("receiver_cpu_s_per_gb") or 0
         for left, share, look in ((0.0, sender, _SENDER), (sender, receiver, _RECEIVER)):
-            work.barh(y, share, 0.6, left=left, **look_of(look), label=None if y else look.name)
+            work.barh(
+                y,
+                share,
+                bars.thickness(),
+                left=left,
+                **look_of(look),
+                label=None if y else look.name,
+            )
         beside(work, f"{sender:.2f} + {receiver:.2f}", sender + receiver, y)
-    rates.set_yticks(range(len(variants)), [each.plan.name for each in variants])
-    work.set_yticks([])
-    for axes, label in ((rates, "MB/s"), (work, "CPU seconds for 1 GB")):
-        axes.set(xlim=(0, axes.get_xlim()[1] * 1.35), xlabel=label)
-    work.legend(loc="upper right")
+    names = [each.plan.name for each in variants]
+    bars.name_rows(rates, names, characters=20)
+    if canvas.is_narrow():
+        bars.name_rows(work, names)
+    else:
+        work.set(yticks=[], ylim=rates.get_ylim())
+    for axes, label in ((rates, "MB/s"), (work, "CPU seconds per GB")):
+        axes.set(xlim=(0, axes.get_xlim()[1] * 1.4), xlabel=label)
+    canvas.legend(figure, work)
     slow = result.find("A: read 4096 + send", size / 1e6)
     fast = result.find("B: sendfile", size / 1e6)
     title = (
@@ -119,33 +127,34 @@ def file_methods(result: SendFiles) -> Picture:
     return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
 
 
-@old
+@drawn
 def header_segments(result: SendFiles) -> Picture:
     """The segments of a header and a file, side by side, the header's bytes marked."""
     found = some([each for each in _measured(result) if each.segments], "no segments were recorded")
-    figure, axes = style.new_axes((0.25, 0.105, 0.73, 0.745))
+    height = bars.narrow_height(len(found), 70, 50)
+    figure, axes = canvas.new_axes(narrow_height=height)
+    widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
+    unit = (320 if canvas.is_narrow() else 440) / widest  # of a byte
+    half = bars.thickness() / 2
     for y, each in enumerate(found):
         left = 0
         for number, size in enumerate(each.segments):
             header = min(size, each.plan.header.header_bytes) if number == 0 else 0
-            gap = 40 * number
-            style.fill(axes, _FILE, left + gap + header, y - 0.28, size - header, 0.56)
-            at, height = left + gap + (size + header) / 2, float(y)
+            begin = left + 40 * number
+            style.fill(axes, _FILE, begin + header, y - half, size - header, 2 * half)
             if header:
-                style.fill(axes, _HEADER, left + gap, y - 0.28, header, 0.56)
-                if header == size:  # too narrow for its number
-                    at, height = left + gap + size / 2, y - 0.38
-            axes.text(at, height, f"{size}", ha="center", va="center")
+                style.fill(axes, _HEADER, begin, y - half, header, 2 * half)
+            bars.within(axes, f"{size}", begin + (size + header) / 2, y, (size - header) * unit)
             left += size
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
-    widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
-    axes.set(xlim=(-60, widest * 1.02), ylim=(len(found) - 0.4, -0.9))
-    names = [f"{each.plan.name}\n{len(each.segments)} segments" for each in found]
-    axes.set_yticks(range(len(found)), names)
+    axes.set_xlim(-40, widest * 1.02)
+    many = [style.count(len(each.segments), "segment") for each in found]
+    names = [f"{each.plan.name}\n{words}" for each, words in zip(found, many, strict=True)]
+    bars.name_rows(axes, names, characters=28)
     axes.set_xticks([])
-    axes.set_xlabel("payload of each data segment, in bytes, in order")
-    axes.legend(loc="upper right", ncols=2)
+    axes.set_xlabel("payload of each data segment (bytes), in order")
+    canvas.legend(figure)
     alone = [each.plan.name for each in found if header_alone(each)]
     title = f"The header leaves in a segment of its own with: {', '.join(alone) or 'none of them'}"
     rows = table(result)

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.figures import style
-from tcplab.figures.picture import Picture, old
+from tcplab.figures import canvas, style
+from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
@@ -18,25 +18,38 @@ from tcplab.timeline.sentences import writes_carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["sequence"]
 
-LEFT, RIGHT = 0.355, 0.645  # x of the lines
-AXES: Final = (0.01, 0.02, 0.98, 0.86)
-_ROW: Final = 0.037  # height of a line of small type
-_TOP: Final = 0.94  # y where the lines begin
+_ROW: Final = 0.047  # height of a line of small type in a wide drawing
+_TOP: Final = 0.93  # y where the lines begin
+_APART: Final = 0.012  # arrows that would lie on each other are so far apart
 
 
-@old
+@drawn
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 
     Arguments and errors are those of :func:`tcplab.figures.timeline`.
     """
     view = View.of(timeline, first_message, messages)
-    figure, axes = style.new_axes(AXES)
-    _Painter(axes, view).paint()
-    return Picture(figure, view.finding(), f"Sequence diagram. {view.alt()}", view.table())
+    packets = len(view.timeline.segments) + len(view.timeline.acks)
+    figure = canvas.new_figure(narrow_height(packets + len(view.waits())))
+    _Painter(axes_of(figure), view).paint()
+    words = view.finding(), f"Sequence diagram. {view.alt()}"
+    return Picture(figure, *words, view.table(), view.note(), view.parts())
+
+
+def narrow_height(labels: int) -> float:
+    """The height of a narrow drawing with so many labels."""
+    return min(max(30.0 * labels + 60, 260), 700)
+
+
+def axes_of(figure: Figure) -> Axes:
+    """Axes from 0 to 1 for a Diagram, below the title."""
+    low, high = canvas.body(figure)
+    return figure.add_axes((0.01, low, 0.98, high - low))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +71,48 @@ class _Label:
             lines += [line] if wide <= room_px else textwrap.wrap(line, max(many, 8))
         return replace(self, text="\n".join(lines))
 
-    @property
-    def height(self) -> float:
-        """In units of the axes."""
+    def height(self, row: float) -> float:
+        """In units of the axes, in which a line of small type has the height `row`."""
         lines = self.text.count("\n") + 1
-        return _ROW * lines * self.size / SMALL
+        return row * lines * self.size / SMALL
 
 
 class Diagram:
     """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
 
+    In a wide drawing words stand outside the lines, in a narrow one between them.
+
     Args:
-        axes: of AXES.
-        left: name of the host on the left, at x = LEFT.
-        right: the same for x = RIGHT.
+        axes: of axes_of.
+        names: of the hosts on the left and on the right.
         bars: keep room between the left host's line and its labels.
     """
 
-    def __init__(self, axes: Axes, left: str, right: str, *, bars: bool = False) -> None:
+    def __init__(self, axes: Axes, names: tuple[str, str], *, bars: bool = False) -> None:
         self.axes = axes
         self._bars = bars
-        self._labels: dict[float, list[_Label]] = {LEFT: [], RIGHT: []}
+        self._is_narrow = canvas.is_narrow()
+        wide, high = axes.get_figure().get_size_inches() * canvas.POINTS  # type: ignore[union-attr]
+        box = axes.get_position()
+        self._width, self._row = wide * box.width, 1.25 * SMALL / (high * box.height)
+        #: x of the hosts' lines.
+        self.left, self.right = (0.1 if bars else 0.03, 0.97) if self._is_narrow else (0.36, 0.64)
+        self._labels: list[tuple[float, _Label]] = []
+        self._arrows: list[tuple[float, float, bool]] = []
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.axis("off")
-        for x, name in ((LEFT, left), (RIGHT, right)):
-            axes.plot([x, x], [0.01, _TOP], color="black", lw=2.5)
-            axes.text(x, 0.955, name, ha="center", fontsize=TEXT, fontweight="bold")
+        for x, name, inner in ((self.left, names[0], "left"), (self.right, names[1], "right")):
+            axes.plot([x, x], [0.005, _TOP], color="black", lw=2)
+            align = inner if self._is_narrow else "center"
+            style.write(axes, x, 0.965, name, TEXT, ha=align)
 
     def y(self, share: float) -> float:
         """The height of a moment, given as a part of the time, 0 to 1."""
-        return 0.93 - 0.91 * share
+        return _TOP - 0.02 - (_TOP - 0.05) * share
 
     def label(self, x: float, y: float, text: str, colour: str, size: float = SMALL) -> None:
         """Words beside the line at x."""
-        self._labels[x].append(_Label(y, text, colour, size))
+        self._labels.append((x, _Label(y, text, colour, size)))
 
     def packet(
         self,
@@ -101,27 +122,66 @@ class Diagram:
         text: str,
         *,
         lost: bool = False,
+        gid: str | None = None,
     ) -> None:
         """An arrow with words at its start; that of a lost packet ends half-way, with a cross."""
+        start, end = self._apart(start, end)
         self.label(*start, text, look.colour)
         if lost:
             self.label(*end, "(lost)", style.BLACK)
             end = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-            self.axes.plot(*end, "x", ms=14, mew=3.5, color=style.BLACK, zorder=5)
-        style.arrow(self.axes, start, end, look)
+            self.axes.plot(*end, "x", ms=11, mew=3, color=style.BLACK, zorder=5)
+        style.arrow(self.axes, start, end, look, gid=gid)
+
+    def _apart(
+        self, start: tuple[float, float], end: tuple[float, float]
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The same arrow, moved down until it does not lie on an earlier one."""
+        right, shift = end[0] > start[0], 0.0
+        while any(
+            right is other
+            and abs(start[1] - shift - y0) < _APART
+            and abs(end[1] - shift - y1) < _APART
+            for y0, y1, other in self._arrows
+        ):
+            shift += _APART
+        self._arrows.append((start[1] - shift, end[1] - shift, right))
+        return (start[0], start[1] - shift), (end[0], end[1] - shift)
 
     def write_labels(self) -> None:
         """Writes the words beside the lines, small ones joined to where they belong."""
-        self._write(self._labels[LEFT], LEFT - 0.075, LEFT - (0.062 if self._bars else 0.005))
-        self._write(self._labels[RIGHT], RIGHT + 0.075, RIGHT + 0.005)
+        if self._is_narrow:
+            room = (self.right - self.left) * self._width - 24
+            folded = [(x, each.wrapped(room)) for x, each in self._labels]
+            placed = dict(
+                zip(*_split(_spread([each for _x, each in folded], self._row)), strict=True)
+            )
+            for x, each in folded:
+                if id(each) in placed:
+                    align, shift = ("left", 0.03) if x < 0.5 else ("right", -0.03)
+                    look: dict[str, Any] = {"ha": align, "multialignment": align}
+                    look |= {"color": each.colour, "bbox": style.ON_WHITE}
+                    at = x + shift, placed[id(each)]
+                    style.write(self.axes, *at, each.text, each.size, **look)
+            return
+        for line in (self.left, self.right):
+            labels = [each for x, each in self._labels if abs(x - line) < 0.2]
+            gap = 0.075 if self._bars and line == self.left else 0.03
+            outside = -1 if line == self.left else 1
+            near = line + outside * (0.062 if self._bars and line == self.left else 0.005)
+            self._write(labels, line + outside * gap, near)
 
     def _write(self, labels: list[_Label], x: float, line: float) -> None:
         align, room, near = ("right", x, 0.003) if x < line else ("left", 1 - x, -0.003)
-        room *= AXES[2] * style.WIDTH_INCHES * style.DPI
-        for label, y in _spread([label.wrapped(room) for label in labels]):
+        room *= self._width
+        for label, y in _spread([label.wrapped(room) for label in labels], self._row):
             if label.size == SMALL:
-                self.axes.plot([x + near, line], [y, label.y], color="#B0B0B0", lw=0.8, zorder=1)
+                self.axes.plot([x + near, line], [y, label.y], color=style.FAINT, lw=0.8, zorder=1)
             style.write(self.axes, x, y, label.text, label.size, ha=align, color=label.colour)
+
+
+def _split(placed: Sequence[tuple[_Label, float]]) -> tuple[list[int], list[float]]:
+    return [id(label) for label, _y in placed], [y for _label, y in placed]
 
 
 class _Painter:
@@ -131,7 +191,9 @@ class _Painter:
         sender, _, peer = view.timeline.connection.partition(" -> ")
         self.axes = axes
         self.view = view
-        self.diagram = Diagram(axes, f"sender {sender}", f"peer {peer}", bars=True)
+        names = ("sender", "peer") if canvas.is_narrow() else (f"sender {sender}", f"peer {peer}")
+        self.diagram = Diagram(axes, names, bars=True)
+        self.numbers = {id(each): i for i, each in enumerate(view.timeline.acks)}
         self._named: set[Style] = set()  # kinds of waits that have a label by now
 
     def y(self, time_ns: float) -> float:
@@ -139,11 +201,14 @@ class _Painter:
 
     def paint(self) -> None:
         self._quiet_times()
-        columns = side_by_side(self.view.waits())
+        waits = self.view.waits()
+        columns = side_by_side(waits)
+        names = {id(hold): f"hold-{i}" for i, hold in enumerate(waits)}
         for i, column in enumerate(columns):
-            width = 0.05 / len(columns)
+            width = (0.075 if canvas.is_narrow() else 0.05) / len(columns)
+            left = self.diagram.left - 0.012 - (i + 1) * width
             for hold in sorted(column, key=lambda each: -each.duration_ms):
-                self._wait(hold, LEFT - 0.012 - (i + 1) * width, width - 0.003)
+                self._wait(hold, left, width - 0.003, names[id(hold)])
         for ack in self.view.timeline.acks:
             self._ack(ack)
         for segment in self.view.timeline.segments:
@@ -160,19 +225,26 @@ class _Painter:
                 continue
             text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
             box = {"facecolor": style.PALE, "edgecolor": "none", "pad": 1}
-            at = (LEFT + RIGHT) / 2, (top + bottom) / 2
-            style.write(self.axes, *at, text, 12, color=style.GREY, bbox=box)
+            if canvas.is_narrow():
+                self.diagram.label(self.diagram.right, (top + bottom) / 2, text, style.GREY)
+                continue
+            at = (self.diagram.left + self.diagram.right) / 2, (top + bottom) / 2
+            style.write(self.axes, *at, text, color=style.GREY, bbox=box)
+
+    def _when(self, time_ns: int) -> str:
+        return f"{self.view.ms(time_ns):.{2 if self.view.span_ms > 1 else 3}f} ms"
 
     def _segment(self, segment: Segment) -> None:
         again = segment.reason is Reason.RETRANSMISSION
         look = style.SENT_AGAIN if again else style.SENT
-        start = LEFT, self.y(segment.time_ns)
-        end = RIGHT, self.y(self.view.arrival_ns(segment))
+        start = self.diagram.left, self.y(segment.time_ns)
+        end = self.diagram.right, self.y(self.view.arrival_ns(segment))
         carried = writes_carried(self.view.timeline, segment)
         size = count(segment.payload_bytes, "byte")
         what = f"{size} ({carried})" if carried else size
-        text = f"{self.view.ms(segment.time_ns):.3f} ms  {what}"
-        self.diagram.packet(start, end, look, text, lost=self.view.is_lost(segment))
+        text = f"{self._when(segment.time_ns)} · {what}"
+        gid = f"segment-{segment.number}"
+        self.diagram.packet(start, end, look, text, lost=self.view.is_lost(segment), gid=gid)
 
     def _ack(self, ack: Ack) -> None:
         look = style.REPLY if ack.payload_bytes else style.ACK
@@ -181,41 +253,42 @@ class _Painter:
         text = f"{what} {ack.ack}"
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             text += f", delayed {ms(ack.delay_ms)}"
-        text += f"  {self.view.ms(left_ns):.3f} ms"
-        start, end = (RIGHT, self.y(left_ns)), (LEFT, self.y(ack.time_ns))
-        self.diagram.packet(start, end, look, text)
+        text += f" · {self._when(left_ns)}"
+        diagram, gid = self.diagram, f"ack-{self.numbers[id(ack)]}"
+        start, end = (diagram.right, self.y(left_ns)), (diagram.left, self.y(ack.time_ns))
+        diagram.packet(start, end, look, text, gid=gid)
 
-    def _wait(self, hold: Hold, left: float, width: float) -> None:
+    def _wait(self, hold: Hold, left: float, width: float, gid: str) -> None:
         """A bar along the sender's line."""
         top, bottom = self.y(hold.start_ns), self.y(hold.end_ns)
         look = HOLD_STYLES[hold.reason]
-        style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004))
+        style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004), gid=gid)
         size = count(hold.waiting_bytes, "byte") if hold.waiting_bytes else ""
         how_long = ms(hold.duration_ms)
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
-        if top - bottom > 0.045 * len(lines):
-            self.diagram.label(LEFT, middle, "\n".join(lines), "black", TEXT)
+        if top - bottom > 0.055 * len(lines) and not canvas.is_narrow():
+            self.diagram.label(self.diagram.left, middle, "\n".join(lines), "black", TEXT)
             self._named.add(look)
         elif look not in self._named:
             text = f"{size} {look.name} {how_long}".strip()
-            self.diagram.label(LEFT, middle, text, "black")
+            self.diagram.label(self.diagram.left, middle, text, "black")
             self._named.add(look)
 
 
-def _spread(labels: Sequence[_Label]) -> list[tuple[_Label, float]]:
+def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, float]]:
     """Labels from top to bottom, each with its place: in order, none on another, as near to where
     it belongs as that allows. Where there are too many, some are left out evenly.
     """
     labels = sorted(labels, key=lambda each: -each.y)
-    most = int(_TOP / max((each.height for each in labels), default=1.0))
-    if sum(each.height for each in labels) > _TOP:
+    most = int(_TOP / max((each.height(row) for each in labels), default=1.0))
+    if sum(each.height(row) for each in labels) > _TOP:
         labels = [labels[i * (len(labels) - 1) // (most - 1)] for i in range(most)]
     # Pushed up by all that has to stand above it, each label wants to be no higher than the one
     # before: then neighbours that disagree share their mean (isotonic regression).
     pushed, offset = [], 0.0
     for before, label in zip([*labels[:1], *labels], labels, strict=False):
-        offset += 0.0 if label is before else (before.height + label.height) / 2
+        offset += 0.0 if label is before else (before.height(row) + label.height(row)) / 2
         pushed.append((label.y + offset, offset))
     blocks: list[list[float]] = []
     for wanted, _offset in pushed:
@@ -225,7 +298,7 @@ def _spread(labels: Sequence[_Label]) -> list[tuple[_Label, float]]:
             blocks[-1] += last
     if not labels:
         return []
-    highest, lowest = _TOP - labels[0].height / 2, labels[-1].height / 2 + offset
+    highest, lowest = _TOP - labels[0].height(row) / 2, labels[-1].height(row) / 2 + offset
     means = [fmean(block) for block in blocks for _label in block]
     return [
         (label, min(max(mean, lowest), highest) - shift)

@@ -1,4 +1,4 @@
-"""Lesson 05: rates that differ by factors of thousands, and writes that wait for a timer."""
+"""Lessons 05 and 05b: rates that differ by factors of thousands; writes that wait for a timer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.experiments import table
-from tcplab.figures import style
-from tcplab.figures.bars import named_once
-from tcplab.figures.picture import Picture, old
-from tcplab.figures.style import TEXT, Style, look_of
+from tcplab.figures import bars, canvas, style
+from tcplab.figures.picture import Picture, drawn
+from tcplab.figures.style import SMALL, Style
 from tcplab.tables import digits
 
 if TYPE_CHECKING:
@@ -21,28 +20,29 @@ if TYPE_CHECKING:
 
 __all__ = ["quotes", "records", "write_matrix"]
 
+#: Marker and colour of each receiver, and its name.
 _RECEIVERS: Final = {
-    "linux": Style(style.BLUE, "", "receiver as Linux is"),
-    "delaying": Style(style.ORANGE, "///", "receiver delays its ACKs"),
+    "linux": ("o", style.BLUE, "receiver as Linux is"),
+    "delaying": ("s", style.VERMILION, "receiver delays its ACKs"),
 }
 
 
-@old
+@drawn
 def records(result: Records) -> Picture:
     """Records per second of each variant, on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "records", "receiver")
 
 
-@old
+@drawn
 def quotes(result: Quotes) -> Picture:
     """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "quotes", "server")
 
 
-# ---- bars ----------------------------------------------------------------------------------------
+# ---- dots ----------------------------------------------------------------------------------------
 
 
-class _Bar(NamedTuple):
+class _Dot(NamedTuple):
     variant: str
     receiver: str
     per_s: float
@@ -51,38 +51,45 @@ class _Bar(NamedTuple):
 
 def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
     names = ("variant", receiver, f"{what}_per_s", f"published_{what}_per_s")
-    bars = [_Bar(*(row[name] for name in names)) for row in result.rows()]
-    figure, axes = style.new_axes((0.2, 0.12, 0.75, 0.72), grid="x")
-    variants = list(dict.fromkeys(bar.variant for bar in bars))
-    receivers = list(dict.fromkeys(bar.receiver for bar in bars))
-    height = 0.8 / len(receivers)
-    low = 1.0
-    for bar in bars:
-        look = _RECEIVERS[bar.receiver]
-        middle = height * (receivers.index(bar.receiver) - (len(receivers) - 1) / 2)
-        y = variants.index(bar.variant) + middle
-        label = named_once(axes, look.name)
-        axes.barh(y, bar.per_s - low, height * 0.92, left=low, label=label, **look_of(look))
-        axes.text(bar.per_s * 1.12, y, digits(bar.per_s), va="center", fontsize=TEXT)
-        if bar.published_per_s:
-            _mark_published(axes, bar.published_per_s, y, height)
+    dots = [_Dot(*(row[name] for name in names)) for row in result.rows()]
+    variants = list(dict.fromkeys(dot.variant for dot in dots))
+    receivers = list(dict.fromkeys(dot.receiver for dot in dots))
+    height = bars.narrow_height(len(variants), 90, 66)
+    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    for dot in dots:
+        place = receivers.index(dot.receiver) - (len(receivers) - 1) / 2
+        _draw_dot(axes, dot, variants.index(dot.variant) + 0.36 * place)
+    bars.name_rows(axes, variants, lift=0.32)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set(xlim=(low, max(bar.per_s for bar in bars) * 12), ylim=(len(variants) - 0.4, -0.6))
-    axes.set_yticks(range(len(variants)), variants, fontsize=TEXT)
+    rates = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
+    axes.set_xlim(min(rates) / 3, max(rates) * (30 if canvas.is_narrow() else 8))
+    bars.tick_decades(axes)
     axes.set_xlabel(f"{what} per second (logarithmic)")
-    figure.legend(loc="upper right", bbox_to_anchor=(0.95, 0.91), ncols=2, frameon=False)
+    canvas.legend(figure)
     listed = "; ".join(
-        f"{bar.variant}, {_RECEIVERS[bar.receiver].name}: {digits(bar.per_s)}" for bar in bars
+        f"{dot.variant}, {_RECEIVERS[dot.receiver][2]}: {digits(dot.per_s)}" for dot in dots
     )
-    published = next((bar.published_per_s for bar in bars if bar.published_per_s), None)
+    published = next((dot.published_per_s for dot in dots if dot.published_per_s), None)
     mark = f" The published rate, {published:g}, is marked." if published else ""
-    alt = f"Bar chart on a logarithmic scale, {what} per second. {listed}.{mark}"
-    return Picture(figure, _rates_finding(bars, what), alt, table(result))
+    alt = f"Dot plot on a logarithmic scale, {what} per second. {listed}.{mark}"
+    return Picture(figure, _rates_finding(dots, what), alt, table(result))
 
 
-def _rates_finding(bars: Sequence[_Bar], what: str) -> str:
-    slow, fast = min(bars, key=lambda bar: bar.per_s), max(bars, key=lambda bar: bar.per_s)
+def _draw_dot(axes: Axes, dot: _Dot, y: float) -> None:
+    marker, colour, name = _RECEIVERS[dot.receiver]
+    look: dict[str, Any] = {"color": colour, "ls": "", "ms": 9, "zorder": 4}
+    axes.plot(dot.per_s, y, marker, label=bars.named_once(axes, name), **look)
+    words = digits(dot.per_s)
+    if dot.published_per_s:
+        name = "Microsoft's number"
+        look = {"mfc": "white", "mec": "black", "ms": 10, "ls": "", "zorder": 3}
+        axes.plot(dot.published_per_s, y, "D", label=bars.named_once(axes, name), **look)
+        words += f" · Microsoft: {dot.published_per_s:g}"
+    bars.beside(axes, f" {words}", max(dot.per_s, dot.published_per_s or 0), y)
+
+
+def _rates_finding(dots: Sequence[_Dot], what: str) -> str:
+    slow, fast = min(dots, key=lambda dot: dot.per_s), max(dots, key=lambda dot: dot.per_s)
     receiver = "that delays its ACKs" if slow.receiver == "delaying" else "as Linux is"
     return (
         f"From {digits(slow.per_s)} to {digits(fast.per_s)} {what} per second; slowest is"
@@ -90,21 +97,15 @@ def _rates_finding(bars: Sequence[_Bar], what: str) -> str:
     )
 
 
-def _mark_published(axes: Axes, per_s: float, y: float, height: float) -> None:
-    axes.plot([per_s, per_s], [y - height / 2, y + height / 2], color="black", lw=5, zorder=4)
-    words = f"published: {per_s:g}"
-    axes.text(per_s * 1.12, y, words, va="center", zorder=5, bbox=style.ON_WHITE)
-
-
 # ---- the matrix ----------------------------------------------------------------------------------
 
 _STALLED, _QUICK = Style(style.VERMILION, "///", ""), Style(style.GREY, "", "")
+_CORNER: Final = "writes (bytes)"
 
 
-@old
+@drawn
 def write_matrix(result: WriteMatrix) -> Picture:
     """Write pattern by option and receiver: which combinations wait for a timer."""
-    figure, axes = style.new_axes((0.16, 0.03, 0.83, 0.75))
     cells = {(each.writes, each.option, each.receiver): each for each in result.variants}
     stalled = [each for each in result.variants if each.stalled]
     quick = [each.arrival_ms for each in result.variants if not each.stalled]
@@ -114,15 +115,17 @@ def write_matrix(result: WriteMatrix) -> Picture:
     )
     patterns = list(dict.fromkeys(each.writes for each in result.variants))
     columns = list(dict.fromkeys((each.receiver, each.option) for each in result.variants))
-    axes.set(xlim=(0, len(columns)), ylim=(len(patterns), 0))
-    axes.axis("off")
-    for row, writes in enumerate(patterns):
-        name = cells[(writes, columns[0][1], columns[0][0])].label
-        axes.text(-0.1, row + 0.5, name, ha="right", va="center", fontsize=TEXT)
-        for column, (receiver, option) in enumerate(columns):
-            cell = cells[(writes, option, receiver)]
-            _cell(axes, column, row, cell.arrival_ms, len(cell.segments), stalled=cell.stalled)
-    _headings(axes, columns)
+    labels = [cells[(writes, columns[0][1], columns[0][0])].label for writes in patterns]
+    # In a narrow column the receivers are one below the other.
+    receivers = list(dict.fromkeys(receiver for receiver, _option in columns))
+    groups = [receivers] if not canvas.is_narrow() else [[each] for each in receivers]
+    rows = len(patterns) + 1.8
+    figure = canvas.new_figure(len(groups) * rows * 33)
+    low, high = canvas.body(figure)
+    share = (high - low) / len(groups)
+    for number, group in enumerate(groups):
+        axes = figure.add_axes((0, high - (number + 1) * share, 1, share))
+        _matrix(axes, cells, patterns, labels, [each for each in columns if each[0] in group])
     listed = "; ".join(
         f"{each.label} with {each.option}, receiver {each.receiver}: {each.arrival_ms:.0f} ms"
         for each in stalled
@@ -132,16 +135,34 @@ def write_matrix(result: WriteMatrix) -> Picture:
         f" receiver. Stalled: {listed or 'none'}. All others take less than"
         f" {max(quick, default=0):.3g} ms."
     )
-    return Picture(figure, title, alt, table(result))
+    note = "ms until the last byte arrived"
+    return Picture(figure, title, alt, table(result), note)
 
 
-def _cell(axes: Axes, x: int, y: int, arrival_ms: float, segments: int, *, stalled: bool) -> None:
-    style.fill(axes, _STALLED if stalled else _QUICK, x + 0.04, y + 0.06, 0.92, 0.88)
-    when = f"{arrival_ms:.0f} ms" if stalled else style.ms(arrival_ms)
-    weight = "bold" if stalled else "normal"
-    look: dict[str, Any] = {"bbox": style.ON_WHITE}
-    style.write(axes, x + 0.5, y + 0.38, when, TEXT, fontweight=weight, **look)
-    style.write(axes, x + 0.5, y + 0.72, f"{segments} seg{'s' * (segments > 1)}", 12, **look)
+def _matrix(
+    axes: Axes,
+    cells: Mapping[Any, Any],
+    patterns: Sequence[Any],
+    labels: Sequence[str],
+    columns: Sequence[tuple[str, str]],
+) -> None:
+    """Cells of some receivers under their headings; a row's height is 1, as a column's width."""
+    widest = max(style.text_width_px(each, SMALL) for each in (*labels, _CORNER)) + 12
+    wide = canvas.NARROW.width if canvas.is_narrow() else canvas.WIDE.width
+    cell = (wide - widest - 4) / len(columns)
+    axes.set(xlim=(-widest / cell, len(columns) + 4 / cell), ylim=(len(patterns) + 0.1, -1.7))
+    axes.axis("off")
+    axes.text(-6 / cell, -0.05, _CORNER, ha="right", va="bottom", color=style.ink(style.GREY))
+    for row, (writes, name) in enumerate(zip(patterns, labels, strict=True)):
+        axes.text(-6 / cell, row + 0.5, name, ha="right", va="center")
+        for column, (receiver, option) in enumerate(columns):
+            each = cells[(writes, option, receiver)]
+            look = _STALLED if each.stalled else _QUICK
+            style.fill(axes, look, column + 0.03, row + 0.06, 0.94, 0.88)
+            words = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
+            weight: dict[str, Any] = {"fontweight": "bold" if each.stalled else "normal"}
+            style.write(axes, column + 0.5, row + 0.5, words, bbox=style.ON_WHITE, **weight)
+    _headings(axes, columns)
 
 
 _ACKS: Final[Mapping[str, str]] = {
@@ -153,10 +174,11 @@ _ACKS: Final[Mapping[str, str]] = {
 
 def _headings(axes: Axes, columns: Sequence[tuple[str, str]]) -> None:
     for column, (_receiver, option) in enumerate(columns):
-        axes.text(column + 0.5, -0.08, option, ha="center")
+        words = option.replace("_", "_\n") if canvas.is_narrow() else option
+        axes.text(column + 0.5, -0.05, words, ha="center", va="bottom", linespacing=0.95)
     for receiver in dict.fromkeys(each for each, _option in columns):
         places = [i for i, each in enumerate(columns) if each[0] == receiver]
         left, right = places[0], places[-1] + 1
-        axes.plot([left + 0.05, right - 0.05], [-0.34, -0.34], color="black", lw=1.5, clip_on=False)
+        axes.plot([left + 0.05, right - 0.05], [-0.95, -0.95], color="black", lw=1.2)
         middle = (left + right) / 2
-        axes.text(middle, -0.42, _ACKS[receiver], ha="center", fontsize=TEXT, fontweight="bold")
+        axes.text(middle, -1.3, _ACKS[receiver], ha="center", va="center", fontweight="bold")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.models import Reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which people with any colour vision tell apart.
 BLACK: Final = "#000000"
@@ -37,7 +36,6 @@ _INK: Final = {
 #: Type of two sizes, as in tcplab.mplstyle; larger than SMALL is bold.
 TEXT, SMALL = 13, 12
 TITLE = 16
-WIDTH_INCHES, HEIGHT_INCHES, DPI = 12.8, 7.2, 72
 
 #: Behind a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
 ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
@@ -80,28 +78,6 @@ HOLD_STYLES: Final = {
     Reason.APPLICATION_IDLE: Style(GREY, "", "nothing to send"),
     Reason.UNKNOWN: Style(GREY, "**", "held, reason unknown"),
 }
-
-
-def new_figure() -> Figure:
-    """To be replaced by canvas.new_figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.8, 7.2))
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def new_axes(
-    box: tuple[float, float, float, float] = (0.085, 0.115, 0.895, 0.735),
-    grid: Literal["both", "x", "y"] | None = None,
-) -> tuple[Figure, Axes]:
-    """To be replaced by canvas.new_axes."""
-    figure = new_figure()
-    axes = figure.add_axes(box)
-    if grid:
-        axes.grid(axis=grid)
-    return figure, axes
 
 
 def ink(colour: str) -> str:
@@ -203,6 +179,11 @@ def ms(value: float) -> str:
     if abs(value) < 0.0995:
         return f"{value * 1000:.0f} µs"
     return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"
+
+
+def three(value: float) -> str:
+    """A number with three significant digits, zeros among them: 44.0, 0.0820."""
+    return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def count(number: float, noun: str) -> str:

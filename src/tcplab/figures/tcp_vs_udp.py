@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.tcp_vs_udp import PUBLISHED, Server, TableRow, TcpVsUdp, published_ratio
 from tcplab.experiments.udp_batching import Batching
 from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
-from tcplab.figures import style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.picture import Picture, old
+from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import Style, look_of
 from tcplab.tables import Column, Table, digits
 
@@ -31,23 +31,18 @@ _PATHS: Final[Mapping[Server, str]] = {
 }
 
 
-@old
+@drawn
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     """The published MB/s and ours, one line per row, on a logarithmic axis."""
-    figure = style.new_figure()
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
-    width = 0.86 / len(sizes)
-    for number, size in enumerate(sizes):
-        left = 0.13 + number * width
-        axes = figure.add_axes((left, 0.17, width - 0.02, 0.65))
-        rows = [each for each in result.variants if each.write_bytes == size]
-        _draw_rates(axes, rows, named=number == 0)
-        axes.set_title(f"blocks of {size} bytes")
-    named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
-    labels = sorted(named, key=lambda label: not label.startswith("published"))
-    handles = [named[label] for label in labels]
-    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
+    drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
+    height = sum(bars.narrow_height(len(rows), 56, 38) for rows in drawn_rows) + 30
+    figure, panels = canvas.new_panels([1] * len(sizes), narrow_height=height)
+    for number, (axes, rows) in enumerate(zip(panels, drawn_rows, strict=True)):
+        _draw_rates(axes, rows, named=number == 0 or canvas.is_narrow())
+        axes.set_title(f"blocks of {sizes[number]} bytes")
+    canvas.legend(figure, panels[0])
     columns = (
         Column("protocol", "protocol"),
         Column("write_bytes", "bytes", "d"),
@@ -76,9 +71,9 @@ def _tables_finding(result: TcpVsUdp) -> str:
             ratio = result.ratio(over, under)
         except KeyError:
             continue
-        text = f" (published: {published_ratio(over, under):.1f} ×)" if over in PUBLISHED else ""
+        text = f" (published: {published_ratio(over, under):.1f})" if over in PUBLISHED else ""
         places = "" if found else " as fast to localhost as to bsd"
-        found.append(f"{protocol.upper()} is {ratio:.1f} ×{places}{text}")
+        found.append(f"{protocol.upper()} is {ratio:.1f} times{places}{text}")
     return ", ".join(found) or _pair_finding(result, size)
 
 
@@ -110,60 +105,61 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
 
 
 def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
-    drawn = list(reversed(series))
-    for y, each in enumerate(drawn):
+    for y, each in enumerate(series):
         colour, marker = _LOOKS[each.protocol].colour, _MARKERS[each.protocol]
         rates = [run.sent_mb_per_s for run in each.runs]
         axes.plot([min(rates), max(rates)], [y, y], color=colour, lw=3, alpha=0.55, zorder=2)
-        name = named_once(axes, f"{each.protocol.upper()}, this run: median, least to most")
-        axes.plot(each.mb_per_s, y, marker, ms=10, color=colour, label=name, zorder=4)
-        axes.text(1.25 * max(rates), y, digits(each.mb_per_s), va="center")
+        name = named_once(axes, f"{each.protocol.upper()}, this run: median, min to max")
+        axes.plot(each.mb_per_s, y, marker, ms=8, color=colour, label=name, zorder=4)
+        beside(axes, digits(each.mb_per_s), max(rates), y)
         published = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
         if published is None:
             continue
         rate, name = published.mb_per_s, named_once(axes, "published: mean of 50")
-        axes.plot(rate, y, "D", ms=11, mfc="white", mec="black", mew=2, label=name, zorder=3)
-        axes.text(rate / 1.25, y, f"{rate:g}", ha="right", va="center")
+        axes.plot(rate, y, "D", ms=9, mfc="white", mec="black", mew=1.5, label=name, zorder=3)
+        left: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "center"}
+        axes.annotate(f"{rate:.3g}", (rate, y), (-7, 0), **left)
     axes.set_xscale("log")
-    rates = [run.sent_mb_per_s for each in drawn for run in each.runs]
+    rates = [run.sent_mb_per_s for each in series for run in each.runs]
     rates += [figures.mb_per_s for figures in PUBLISHED.values()]
     axes.set_xlim(min(rates) / 6, 10 * max(rates))  # with room for the numbers
-    axes.set_ylim(-0.65, len(drawn) - 0.3)
-    names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in drawn]
-    axes.set_yticks(range(len(drawn)), names, fontsize=style.TEXT)
-    axes.set_xlabel("MB/s (10⁶ bytes per second)")
-    axes.xaxis.set_major_formatter("{x:g}")
+    names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in series]
+    bars.name_rows(axes, names, lift=0.2)
+    bars.tick_decades(axes)
+    axes.set_xlabel("MB/s (logarithmic)")
     axes.grid(axis="x")
 
 
-@old
+@drawn
 def receive_buffers(result: ReceiveBuffers) -> Picture:
     """The datagrams that were lost with each size of the receive buffer."""
     buffers = result.variants
     smallest, largest = buffers[0], buffers[-1]
     finding = (
-        f"Lost on one machine: {_worst(smallest)} of the datagrams with room for"
-        f" {smallest.room_datagrams:,} of them, {_worst(largest)} with room for"
+        f"Lost on one machine: {_worst(smallest)} of the datagrams if the buffer has room for"
+        f" {smallest.room_datagrams:,}, {_worst(largest)} if it has room for"
         f" {largest.room_datagrams:,}"
     )
-    figure, axes = style.new_axes((0.09, 0.2, 0.88, 0.62), grid="y")
+    figure, axes = canvas.new_axes(grid="y")
     for x, each in enumerate(buffers):
         shares = [100 * lost / each.sent for lost in each.lost]
         middle = statistics.median(shares)
-        axes.bar(x, middle, 0.55, **look_of(_LOSS), zorder=2)
-        axes.plot([x, x], [min(shares), max(shares)], color="black", lw=3, zorder=3)
-        axes.plot([x] * len(shares), shares, "_", ms=16, mew=2, color="black", zorder=3)
-        words = f"median: {statistics.median(each.lost):,.0f} of {each.sent:,}"
-        axes.text(x, max([*shares, 2.0]) + 2, words, ha="center", fontsize=style.TEXT)
+        axes.bar(x, middle, 0.55, **look_of(_LOSS), zorder=2, label=named_once(axes, "median"))
+        spread = [x + 0.36 * (i + 1) / (len(shares) + 1) - 0.18 for i in range(len(shares))]
+        dots: dict[str, Any] = {"mfc": "white", "mec": "black", "zorder": 3}
+        axes.plot(spread, shares, "o", ms=6, label=named_once(axes, "one run"), **dots)
+        words = f"{statistics.median(each.lost):,.0f}\nof {each.sent:,}"
+        axes.text(x, max([*shares, 2.0]) + 3, words, ha="center")
     names = [
-        f"{_bytes(each.requested_bytes)} asked for\n{_bytes(each.granted_bytes)} granted\n"
-        f"room for {each.room_datagrams:,}"
+        f"{_bytes(each.requested_bytes)}\n{_bytes(each.granted_bytes)}\n{each.room_datagrams:,}"
         for each in buffers
     ]
     axes.set_xticks(range(len(buffers)), names)
-    axes.set_ylim(0, 112)
+    axes.set_ylim(0, 122)
     axes.set_yticks(range(0, 101, 20))
-    axes.set_ylabel("lost (%): median, and each run")
+    axes.set_ylabel("lost (%)")
+    axes.set_xlabel(canvas.folded("buffer asked for, granted, and the datagrams with room in it"))
+    canvas.legend(figure)
     elsewhere = max(row["lost_elsewhere"] for row in result.rows())
     where = (
         f"Up to {elsewhere:,} were lost elsewhere"
@@ -189,7 +185,7 @@ def _bytes(number: int) -> str:
     return f"{number / 1024:.3g} KiB" if number >= 1024 else f"{number} bytes"
 
 
-@old
+@drawn
 def batching(result: Batching) -> Picture:
     """The MB/s that arrived, by how much one system call hands over."""
     rows = result.rows()
@@ -200,19 +196,18 @@ def batching(result: Batching) -> Picture:
         f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
         f" times what it carries with {rows[0]['bytes_per_call']:,}"
     )
-    figure, axes = style.new_axes((0.335, 0.12, 0.62, 0.74), grid="x")
-    for y, row in enumerate(reversed(rows)):
+    height = bars.narrow_height(len(rows), 60, 58)
+    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    for y, row in enumerate(rows):
         protocol = "tcp" if row["variant"].startswith("tcp") else "udp"
         rate, most = row["mb_per_s"], row["mb_per_s_max"]
-        axes.barh(y, rate, 0.55, **look_of(_LOOKS[protocol]), zorder=2)
-        axes.plot([row["mb_per_s_min"], most], [y, y], color="black", lw=3, zorder=3)
+        axes.barh(y, rate, bars.thickness(), **look_of(_LOOKS[protocol]), zorder=2)
+        axes.plot([row["mb_per_s_min"], most], [y, y], color="black", lw=1.6, zorder=3)
         words = f"{rate:,.0f} MB/s, {row['times_plain']:.1f} ×,\n{row['calls']:,} calls"
         beside(axes, words, max(rate, most), y)
-    names = [row["how"].replace(" (", "\n(").replace(", ", ",\n", 1) for row in reversed(rows)]
-    axes.set_yticks(range(len(rows)), names)
-    axes.set_xlim(0, 1.32 * max(row["mb_per_s_max"] for row in rows))
-    label = "arrived, MB/s (10⁶ bytes per second): median, least to most"
-    axes.set_xlabel(label, fontsize=style.SMALL)
+    bars.name_rows(axes, [row["how"] for row in rows], characters=24)
+    axes.set_xlim(0, 1.45 * max(row["mb_per_s_max"] for row in rows))
+    axes.set_xlabel("arrived, MB/s: median, min to max")
     alt = (
         f"Horizontal bars: MB/s that arrived through loopback. {finding}."
         f" {rows[-1]['how']}: {rows[-1]['mb_per_s']:,.0f} MB/s."

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.figures import style
+from tcplab.figures import canvas, style
 from tcplab.figures.bars import named_once
-from tcplab.figures.picture import Picture, old, some
-from tcplab.figures.sequence_diagram import AXES, LEFT, RIGHT, Diagram
-from tcplab.figures.style import TEXT, Line, Style, look_of
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.sequence_diagram import Diagram, axes_of, narrow_height
+from tcplab.figures.style import Line, Style, look_of
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
 
@@ -33,7 +33,7 @@ _SCAPY: Final = Style(style.ORANGE, "///", "scapy has")
 _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 
-@old
+@drawn
 def handshake(tour: Connection) -> Picture:
     """Every packet of a connection as an arrow between client and server, time downwards."""
     packets = some(_packets(tour), "the recording has no packets to draw")
@@ -45,15 +45,16 @@ def handshake(tour: Connection) -> Picture:
         f"{len(packets)} packets for ten bytes; the first byte leaves"
         f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK is here"
     )
-    figure, axes = style.new_axes(AXES)
-    diagram = Diagram(axes, "client", "server")
-    for each in packets:
+    figure = canvas.new_figure(narrow_height(len(packets)))
+    diagram = Diagram(axes_of(figure), ("client", "server"))
+    for number, each in enumerate(packets):
         left, right = (
             (x, diagram.y((time_ns - start_ns) / max(end_ns - start_ns, 1)))
-            for x, time_ns in ((LEFT, each.left_ns), (RIGHT, each.right_ns))
+            for x, time_ns in ((diagram.left, each.left_ns), (diagram.right, each.right_ns))
         )
         start, end = (left, right) if each.from_client else (right, left)
-        diagram.packet(start, end, _LOOKS[each.kind], each.label(start_ns))
+        words, gid = each.label(start_ns), f"packet-{number}"
+        diagram.packet(start, end, _LOOKS[each.kind], words, gid=gid)
     diagram.write_labels()
     listed = "; ".join(
         f"{(each.sent_ns - start_ns) / 1e6:.0f} ms {each.sender} {each.text}".replace("\n", ", ")
@@ -63,7 +64,8 @@ def handshake(tour: Connection) -> Picture:
         f"Sequence diagram of a TCP connection, {(opened_ns - start_ns) / 1e6:.0f} ms to the SYN's"
         f" arrival. {listed}."
     )
-    return Picture(figure, title, alt, table(tour))
+    parts = {f"packet-{i}": each.sentence(start_ns) for i, each in enumerate(packets)}
+    return Picture(figure, title, alt, table(tour), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,15 @@ class _Packet:
         """The text with the time, which stands next to the host's line."""
         when = f"{(self.sent_ns - start_ns) / 1e6:.1f} ms"
         first, *more = self.text.split("\n")
-        return "\n".join([f"{first}   {when}" if self.from_client else f"{when}   {first}", *more])
+        return "\n".join([f"{first} · {when}" if self.from_client else f"{when} · {first}", *more])
+
+    def sentence(self, start_ns: int) -> str:
+        """When it left and arrived, and what it is."""
+        here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
+        sent, arrived = (here, there) if self.from_client else (there, here)
+        words = self.text.replace("\n", ", ")
+        other = "server" if self.from_client else "client"
+        return f"{sent:.2f} ms, from the {self.sender}: {words}; at the {other} {arrived:.2f} ms"
 
 
 def _packets(tour: Connection) -> list[_Packet]:
@@ -112,18 +122,18 @@ def _words(row: Any) -> tuple[str, str]:
     numbers = f"seq {row['seq']}" + (f", ack {row['ack']}" if flags & ACK else "")
     if flags & SYN:
         options = f"MSS {row['mss']}, window scale {row['wscale']}"
-        return "opens", f"{flag_names(flags)}  {numbers}\n{options}"
+        return "opens", f"{flag_names(flags)} {numbers}\n{options}"
     if size:
-        return "data", f"{size} bytes  {numbers}"
+        return "data", f"{size} bytes, {numbers}"
     if flags & FIN:
-        return "closes", f"{flag_names(flags)}  {numbers}"
-    return "acks", f"ACK  {numbers}"
+        return "closes", f"{flag_names(flags)} {numbers}"
+    return "acks", f"ACK {numbers}"
 
 
 # ---- the packets that scapy misses ---------------------------------------------------------------
 
 
-@old
+@drawn
 def capture_loss(result: CaptureLoss) -> Picture:
     """The share of packets that scapy and the recorder have, at each rate."""
     rows = result.rows()
@@ -131,19 +141,20 @@ def capture_loss(result: CaptureLoss) -> Picture:
     recorded = worst["recorder_kept"] / worst["passed"]
     title = (
         f"At {digits(worst['sent_per_s'], 2)} packets per second scapy has"
-        f" {worst['scapy_share']:.0%} of them, the recorder {recorded:.0%}"
+        f" {100 * worst['scapy_share']:.0f} % of them, the recorder {100 * recorded:.0f} %"
     )
-    figure, axes = style.new_axes((0.09, 0.13, 0.89, 0.66), grid="y")
+    figure, axes = canvas.new_axes(grid="y")
     for x, row in enumerate(rows):
         recorded = row["recorder_kept"] / row["passed"]
         _share(axes, x - 0.2, row["scapy_share"], row["scapy_drops"], _SCAPY)
         _share(axes, x + 0.2, recorded, row["recorder_drops"], _RECORDER)
-    rates = [f"{digits(row['sent_per_s'], 2)} packets/s" for row in rows]
-    axes.set_xticks(range(len(rows)), rates, fontsize=TEXT)
-    axes.set_ylim(0, 122)
+    rates = [digits(row["sent_per_s"], 2) for row in rows]
+    axes.set_xticks(range(len(rows)), rates)
+    axes.set_xlabel("packets per second")
+    axes.set_ylim(0, 118)
     axes.set_yticks(range(0, 101, 25), [f"{each} %" for each in range(0, 101, 25)])
     axes.set_ylabel("of the packets that passed")
-    figure.legend(loc="upper right", bbox_to_anchor=(0.98, 0.9), ncols=2, frameon=False)
+    canvas.legend(figure)
     listed = "; ".join(
         f"{digits(row['sent_per_s'], 2)} packets per second: scapy {row['scapy_share']:.0%},"
         f" recorder {row['recorder_kept'] / row['passed']:.0%}"
@@ -156,5 +167,7 @@ def capture_loss(result: CaptureLoss) -> Picture:
 def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:
     percent = 100 * share
     axes.bar(x, percent, 0.36, label=named_once(axes, look.name), **look_of(look))
-    words = f"{percent:.0f} %\n{drops:,} lost" if drops else f"{percent:.0f} %"
+    words = f"{percent:.0f}" if canvas.is_narrow() else f"{percent:.0f} %"
+    if drops and not canvas.is_narrow():
+        words += f"\n{drops:,} lost"
     axes.text(x, percent + 1.5, words, ha="center")

@@ -78,7 +78,8 @@
       }
       // A part's first group is its mark, the others are its words.
       this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
-      this.parts.sort(([a], [b]) => a.getBBox().x - b.getBBox().x);
+      const place = (box) => (this.svg.dataset.times ? box.x : box.y); // a ladder runs downwards
+      this.parts.sort(([a], [b]) => place(a.getBBox()) - place(b.getBBox()));
       for (const [mark, ...others] of this.parts) {
         mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
         for (const each of others) each.setAttribute("aria-hidden", "true");
