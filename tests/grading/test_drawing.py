@@ -82,8 +82,18 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
 def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:
     scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
     scenes.write_text(SCENES.replace("path.write_text(scene)", "path.write_text('nagle')"))
-    with pytest.raises(LabError, match=r"tiny: capture 1 should show .*finds nagle, in 5 rec"):
+    with pytest.raises(LabError, match=r"tiny: capture 1 should show .*finds nagle, in 6 rec"):
         list(draw(scenes.parent.parent, captures=2))
+
+
+def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path) -> None:
+    scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
+    bad = "'nagle' if scene in TRIES[:1] else scene"
+    scenes.write_text(SCENES.replace("path.write_text(scene)", f"path.write_text({bad})"))
+    list(draw(scenes.parent.parent, captures=1))
+    (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
+    shown = (course / "solutions" / "tiny" / "captures" / "1.pcapng").read_text()
+    assert shown.split()[0] == cause
 
 
 def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
