@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import shutil
 import zipfile
 from collections import Counter
@@ -10,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from tests.grading.conftest import ROOT, Tiny
+from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading import open_assignment
-from tcplab.grading.assignment import Course, Numbers, Task
+from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.drawing import (
     assignments,
     course_key,
@@ -77,6 +80,14 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
         f"{number}.{end}" for number in (1, 2, 3) for end in ("log", "pcapng")
     ]
     assert (source / "captures" / "1.pcapng").read_text() != first["1.pcapng"]
+
+
+@pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/ps*/hidden/scenes.py")))
+def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
+    """Also the few in which one random number leaves little room for another."""
+    scenes = load_module(source, f"tcplab_scenes_of_a_test_{source.parts[-3]}")
+    for seed, cause in itertools.product(range(500), each(scenes.CAUSES)):
+        assert scenes.draw(random.Random(seed), cause)
 
 
 def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:

@@ -45,7 +45,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     # Never two in a row: the second would overtake the first, and none would be late.
     held = sorted(rng.sample(range(2, 40, 2), late))
     twice = sorted(rng.sample(range(3, 40, 2), rng.randrange(1, 6)))
-    lost = sorted(rng.sample(range(41, count), rng.randrange(2, 6)))
+    lost = sorted(rng.sample(range(41, count), min(rng.randrange(2, 6), count - 41)))
     rules = [
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
