@@ -220,17 +220,22 @@ def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> 
 def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> None:
     (command,) = hub_config().Spawner.cmd
 
-    def settings() -> str:
+    def started() -> tuple[str, str]:
         environment = os.environ | {"HOME": str(home), "JUPYTER_CONFIG_PATH": "the-hubs"}
         done = subprocess.run(
             [command], env=environment, capture_output=True, text=True, check=True
         )
-        return done.stdout.rstrip().rpartition("settings in ")[2]
+        (folder,) = re.findall(r" in (\S+), umask", done.stdout)
+        return folder, done.stdout.rstrip().rpartition("settings in ")[2]
 
-    assert settings() == f"{os.environ['TCPLAB_COURSE']}/tools/learner:the-hubs"
+    theirs = f"{os.environ['TCPLAB_COURSE']}/tools/learner:the-hubs"
+    assert started() == (f"{home}/tcplab", theirs)
     (home / "course").mkdir()
     (home / "course" / "nbgrader_config.py").touch()
-    assert settings() == "the-hubs"
+    for _again in range(2):
+        assert started() == (f"{home}/course", "the-hubs")
+    assert (home / "course" / "start.ipynb").is_file()
+    assert (home / "course" / "lessons" / "primer.ipynb").is_file()
 
 
 @pytest.mark.usefixtures("course")
