@@ -168,6 +168,8 @@ async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
     sources = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     async with await learner.person.open_kernel(path) as kernel:
         for number, source in enumerate(sources[: arguments.cells]):
+            if "predictions.predict(" in source:
+                source = source.replace("=None", '="skip"')
             run = await kernel.run(source)
             learner.cells += 1
             learner.cells_that_waited += run.waited
