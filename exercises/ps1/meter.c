@@ -45,8 +45,9 @@ static struct transfer measure(int fd) {
     struct transfer found = {0};
     ssize_t got;
     double start_s = now_s();
-    while ((got = read(fd, block, sizeof block)) > 0)
+    while ((got = read(fd, block, sizeof block)) > 0) {
         found.bytes += BLOCK_BYTES;
+    }
     found.seconds = now_s() - start_s;
     if (got < 0)
         fail("read");

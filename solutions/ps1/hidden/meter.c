@@ -45,19 +45,19 @@ static struct transfer measure(int fd) {
     struct transfer found = {0};
     ssize_t got;
     /* BEGIN SOLUTION */
-    double first_s = 0;
+    double start_s = 0;
     while ((got = read(fd, block, sizeof block)) > 0) {
-        double at_s = now_s();
         if (found.bytes == 0)
-            first_s = at_s;
+            start_s = now_s();
         found.bytes += got;
-        found.seconds = at_s - first_s;
+        found.seconds = now_s() - start_s;
     }
     /* END SOLUTION */
     /* STUB
     double start_s = now_s();
-    while ((got = read(fd, block, sizeof block)) > 0)
+    while ((got = read(fd, block, sizeof block)) > 0) {
         found.bytes += BLOCK_BYTES;
+    }
     found.seconds = now_s() - start_s;
     */
     if (got < 0)

@@ -91,20 +91,20 @@ MUTANTS = {
         16.0,
         files={
             "meter.c": [
-                ("double first_s = 0;", "double first_s = now_s();"),
-                ("            first_s = at_s;\n", "            first_s += 0;\n"),
+                ("double start_s = 0;", "double start_s = now_s();"),
+                ("            start_s = now_s();\n", "            start_s += 0;\n"),
             ]
         },
-        breaks="a connection is open before data comes",
+        breaks="a connection is open before its data comes, and after",
     ),
     "clock-to-the-end": Mutant(
         16.0,
         files={
             "meter.c": [
-                ("    if (got < 0)\n", "    found.seconds = now_s() - first_s;\n    if (got < 0)\n")
+                ("    if (got < 0)\n", "    found.seconds = now_s() - start_s;\n    if (got < 0)\n")
             ]
         },
-        breaks="the end of a stream is not its last byte",
+        breaks="a connection is open before its data comes, and after",
     ),
     "mib-for-mb": Mutant(17.0, files={"meter.c": [("/ 1e6;", "/ (1 << 20);")]}),
     "says-what-it-was-told": Mutant(

@@ -1,0 +1,121 @@
+"""The sections that teach each question of the problem sets, and what their C programs take.
+
+    python -m tcplab.grading.syllabus [COURSE]
+
+prints the two tables of the instructor's guide. A question says where it is taught in the last line
+of its text, a mistake in a C program what it breaks (`breaks` in `hidden/mutants.py`); here both
+are read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tcplab.grading.drawing import assignments
+from tcplab.grading.release import strip_solution
+from tcplab.grading.trial import Trial
+
+_TAUGHT: Final = re.compile(r"^\*Taught in (.+)\.\*$", re.MULTILINE)
+#: A title with parentheses has its link in angle brackets.
+_LINK: Final = re.compile(
+    r"\[([^]]+) · ([^]]+)\]\(<?\.\./\.\./(lessons/[\w-]+\.ipynb)#((?:[^()<>]|\(\))+)>?\)"
+)
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a lesson, as a question links it."""
+
+    lesson: str  #: its number, or "primer"
+    title: str  #: of the section
+    notebook: str  #: path in the course
+    anchor: str  #: as JupyterLab makes it of the title
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The C programs of a problem set."""
+
+    files: Sequence[str]
+    lines: int  #: of code that learners write or change in the model solutions
+    #: of TCP and of the kernel, that they have to keep: for each a known mistake costs points
+    rules: Sequence[str]
+
+
+def taught(source: Path) -> dict[str, list[Section]]:
+    """The sections of each question of an assignment, by its name; none where it names none."""
+    found: dict[str, list[Section]] = {}
+    sections: list[Section] = []
+    for cell in json.loads((source / f"{source.name}.ipynb").read_text())["cells"]:
+        text = "".join(cell["source"])
+        sections += [
+            Section(*link) for line in _TAUGHT.findall(text) for link in _LINK.findall(line)
+        ]
+        own = cell["metadata"].get("nbgrader", {})
+        if own.get("points"):
+            found[own["grade_id"]], sections = sections, []
+    return found
+
+
+def programs(source: Path) -> Programs:
+    """The C programs of an assignment, by their model solutions and known mistakes."""
+    files = sorted((source / "hidden").glob("*.c"))
+    rules = {mutant.breaks: None for mutant in Trial(source).mutants.values() if mutant.breaks}
+    return Programs([path.name for path in files], sum(map(_new_lines, files)), [*rules])
+
+
+def _new_lines(path: Path) -> int:
+    """Lines of code in a model solution that the file which learners get has not."""
+    given = _code(strip_solution(path.read_text(), path.name))
+    solved = _code(path.read_text())
+    same = difflib.SequenceMatcher(None, given, solved, autojunk=False).get_matching_blocks()
+    return len(solved) - sum(block.size for block in same)
+
+
+def _code(text: str) -> list[str]:
+    """The lines with anything but comments and braces."""
+    lines = (line.strip(" {}") for line in _COMMENT.sub("", text).splitlines())
+    return [line for line in lines if line]
+
+
+def tables(root: Path) -> str:
+    """Both tables, as Markdown."""
+    return "\n\n".join(
+        "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _program_rows)
+    )
+
+
+def _taught_rows(sources: Path) -> Iterator[str]:
+    yield "| set | taught in: questions |"
+    yield "|---|---|"
+    for source in assignments(sources):
+        questions: dict[Section, list[str]] = {}
+        for question, sections in taught(source).items():
+            for section in sections:
+                questions.setdefault(section, []).append(question)
+        parts = [
+            f"{each.lesson} *{each.title}*: {', '.join(questions[each])}" for each in questions
+        ]
+        yield f"| {source.name} | {' · '.join(parts)} |"
+
+
+def _program_rows(sources: Path) -> Iterator[str]:
+    yield "| set | programs | lines to write | rules to keep |"
+    yield "|---|---|---|---|"
+    for source in assignments(sources):
+        found = programs(source)
+        names = ", ".join(f"`{name}`" for name in found.files)
+        rules = f": {'; '.join(found.rules)}" if found.rules else ""
+        yield f"| {source.name} | {names} | {found.lines} | {len(found.rules)}{rules} |"
+
+
+if __name__ == "__main__":
+    print(tables(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
