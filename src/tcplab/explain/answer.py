@@ -230,10 +230,11 @@ def commented(pcapng: bytes, comments: dict[int, str]) -> bytes:
                 words = text.encode()
                 comment = struct.pack(order + "HH", opt_comment, len(words)) + words
                 comment += bytes(-len(words) % 4)
-                rest = block[options:-4] or struct.pack(order + "I", 0)
-                new = length + len(comment) + (len(rest) - len(block[options:-4]))
-                block = struct.pack(order + "II", kind, new) + block[8:options] + comment
-                block += rest + struct.pack(order + "I", new)
+                # Behind the others: readers look for the packet's flags at the beginning.
+                others = block[options:-4].removesuffix(bytes(4))
+                body = block[8:options] + others + comment + bytes(4)
+                new = len(body) + 12
+                block = struct.pack(order + "II", kind, new) + body + struct.pack(order + "I", new)
             packet += 1
         parts.append(block)
         at += length

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -137,20 +137,29 @@ def black_hole_bytes(timeline: Timeline) -> int | None:
 # ---- the sum -------------------------------------------------------------------------------------
 
 
-def shares(found: Conversation) -> dict[str, float]:
-    """For each cause how many ms of the time in which the client waited, each moment once."""
+def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
+    """For each cause how many ms of the time in which the client waited, each moment once.
+
+    Args:
+        found: the connection.
+        waited: its waits().
+    """
     asked = merged(spans(found))
     total: dict[str, float] = defaultdict(float)
     painted: list[Interval] = []
     by_cause: dict[str, list[Interval]] = defaultdict(list)
-    for each in waits(found):
+    for each in waited:
         by_cause[each.cause].append((each.start_ns, each.end_ns))
     for cause in ORDER:
         fresh = without(merged(by_cause.pop(cause, [])), painted)
         total[cause] += _ms(_within(fresh, asked))
         painted = merged([*painted, *fresh])
+    nexts = {
+        side: sorted(each.time_ns for each in timeline.writes or timeline.segments)
+        for side, timeline in found.timelines.items()
+    }
     for start, end in without(asked, painted):
-        total[_whose_turn(found, end)] += (end - start) / 1e6
+        total[_whose_turn(nexts, end)] += (end - start) / 1e6
     _by_kernel(found, total)
     return {cause: ms for cause, ms in total.items() if ms > 0}
 
@@ -174,15 +183,14 @@ def requests(found: Conversation) -> int:
     return client.messages if client else 0
 
 
-def _whose_turn(found: Conversation, until_ns: int) -> str:
+def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
     """Nothing was on its way: whoever goes on next was what the other waited for."""
-    nexts = []
-    for side, timeline in found.timelines.items():
-        times = [each.time_ns for each in timeline.writes or timeline.segments]
-        later = [time_ns for time_ns in times if time_ns >= until_ns - 1_000_000]
-        if later:
-            nexts.append((min(later), side))
-    return min(nexts)[1] if nexts else "client"
+    found = []
+    for side, times in nexts.items():
+        at = bisect.bisect_left(times, until_ns - 1_000_000)
+        if at < len(times):
+            found.append((times[at], side))
+    return min(found)[1] if found else "client"
 
 
 def _by_kernel(found: Conversation, total: dict[str, float]) -> None:

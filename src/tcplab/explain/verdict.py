@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal
 
 from tcplab.explain.joining import Conversation
@@ -45,15 +46,12 @@ class Finding:
 def findings(found: Sequence[Conversation]) -> list[Finding]:
     """The causes of the connections' waits, that which decides first: it is the verdict."""
     total: dict[str, float] = defaultdict(float)
-    for each in found:
-        for cause, ms in shares(each).items():
+    waited = [waits(each) for each in found]
+    for each, its in zip(found, waited, strict=True):
+        for cause, ms in shares(each, its).items():
             total[cause] += ms
     everything = sum(total.values())
-    by_cause: dict[str, list[Wait]] = defaultdict(list)
-    for each in found:
-        for wait in waits(each):
-            by_cause[wait.cause].append(wait)
-    judge = _Judge(found, total, by_cause)
+    judge = _Judge(found, total, waited)
     result = [
         judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
     ]
@@ -69,9 +67,13 @@ class _Judge:
         self,
         found: Sequence[Conversation],
         total: Mapping[str, float],
-        by_cause: Mapping[str, Sequence[Wait]],
+        waited: Sequence[Sequence[Wait]],
     ) -> None:
-        self._found, self._total, self._waits = found, total, by_cause
+        self._found, self._total = found, total
+        self._of_each = waited
+        self._waits: dict[str, list[Wait]] = defaultdict(list)
+        for wait in chain.from_iterable(waited):
+            self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
         """The finding on one cause of shares.ORDER."""
@@ -133,12 +135,12 @@ class _Judge:
     def _writes(self, cause: str) -> str:
         """ "the server hands each message to TCP in 2 writes (113, 200 bytes)"."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        for found in self._found:
+        for found, its in zip(self._found, self._of_each, strict=True):
             for side, timeline in found.timelines.items():
                 messages = {
                     wait.segment.message
-                    for wait in self._waits[cause]
-                    if wait.side == side and wait.segment in timeline.segments and wait.segment
+                    for wait in its
+                    if (wait.cause, wait.side) == (cause, side) and wait.segment is not None
                 }
                 by_message: dict[int, list[int]] = defaultdict(list)
                 for write in timeline.writes:
