@@ -31,7 +31,7 @@ VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
 #: In place of a verdict: some of the runs are within the bounds and others not; none is; or there
 #: is no number, since a program is missing or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
-OTHERWISE: Final = "not by your run"
+OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"
 
 #: That the median of more and more runs is outside of the interval that decides.
