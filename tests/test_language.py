@@ -28,8 +28,9 @@ SOURCES = [
 #: Pattern -> what to write instead.
 UNWANTED = {
     r"\b(bytes|segments?|rows?|calls?|writes?|ms|µs|us|s|warnings?|copies|packets?|quotes?|records?|"
-    r"lines?|points?|one|times) an? (segment|message|row|student|byte|call|second|write|line|file|"
-    r"processor|variant|run|connection|request|record|quote|round trip)\b": "per",
+    r"lines?|points?|one|times|sentences?|CPU) an? (segment|message|row|packet|datagram|block|"
+    r"student|byte|call|second|write|line|file|processor|variant|run|connection|request|record|"
+    r"quote|round trip)\b": "per",
     r"\bun-ACKed\b": "unacknowledged",
     r"\bon the ladder\b|\brungs?\b": "mode",
     r"\bbefore (a|the|every|each) (Linux |delaying )?receivers?\b": "with a receiver",
