@@ -48,7 +48,6 @@
 #include "transfer.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -64,23 +63,26 @@
 #define LINGER_NS 20000
 /* Clocks, commands and interfaces are looked at this often, however busy. */
 #define ROUTINE_NS 1000000
-#define MAX_MARGIN_NS 200000
+#define MAX_MARGIN_NS 60000
+#define MARGIN_ADDED_NS 10000
 
 static bool may_spin;
 
 /*
- * How much earlier than needed to wake up, and poll for the rest of the time: as
- * much as sleep lately ended late. Idle machines wake up slowly, busy ones at once.
+ * How much earlier than needed to wake up, and poll for the rest of the time: as much as three of
+ * four sleeps lately ended late, and a little. Idle machines wake up slowly, busy ones at once.
+ *
+ * No more, and not by a mean: what makes a few sleeps end milliseconds late is another process on
+ * the processor, and no margin helps against that. To poll does harm then: the scheduler lets in at
+ * once who has hardly run, and makes others wait.
  */
 static int64_t margin_ns;
 
 static void learn_margin(int64_t overslept_ns) {
-    static double mean = 20000, deviation = 10000;
-    /* More than that was another process on the processor: no margin helps against it. */
-    double error = (double)min_ns(overslept_ns, MAX_MARGIN_NS / 2) - mean;
-    mean += error / 16;
-    deviation += (fabs(error) - deviation) / 16;
-    margin_ns = may_spin ? min_ns((int64_t)(mean + 2 * deviation), MAX_MARGIN_NS) : 0;
+    static int64_t quartile_ns = 20000;
+    quartile_ns += overslept_ns > quartile_ns ? 750 : -250;
+    quartile_ns = min_ns(max_ns(quartile_ns, 0), MAX_MARGIN_NS - MARGIN_ADDED_NS);
+    margin_ns = may_spin ? quartile_ns + MARGIN_ADDED_NS : 0;
 }
 
 static bool is_blocked(const struct port *port) {
