@@ -158,6 +158,12 @@ def _add_demo(commands: Any) -> None:
     demo = commands.add_parser("demo", help=words, description=words)
     demo.add_argument("name", nargs="?", help="of the demo, or a file NAME.toml of your own")
     demo.add_argument("--step", type=int, help="this step only, from 1")
+    demo.add_argument(
+        "--slides",
+        type=Path,
+        metavar="DIR",
+        help="write each step as slides (PNG) with notes; of all demos without a name",
+    )
     demo.set_defaults(action=_demo)
 
 
@@ -165,6 +171,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     from tcplab import demos
     from tcplab.demos.terminal import in_terminal
 
+    if arguments.slides:
+        from tcplab.demos.slides import write_slides
+
+        name = arguments.name
+        write_slides([demos.find(name)] if name else demos.every(), arguments.slides)
+        return 0
     if arguments.name is None:
         for demo in demos.every():
             print(f"{demo.name:14}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -107,6 +108,38 @@ class Jupyter:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class Voila:
+    """A Voilà on a free port that shows each of the demos as `make demo` does."""
+
+    def __init__(self, directory: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/voila/render/"
+        self._log = directory / "voila.log"
+        options = ["--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1"]
+        options += ["--Voila.config_file_paths=tools/voila", "--Voila.auto_token=False"]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "voila", "lessons/demos", *options],
+                env=os.environ | {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        end = time.monotonic() + START_S
+        while b"is running at" not in self._log.read_bytes():
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise RuntimeError(f"Voilà did not start:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """Ends the server and its kernels."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
 
 
 def _write_settings(directory: Path) -> None:

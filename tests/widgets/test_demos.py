@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_unknown_demo_or_step_is_one_line(capsys: pytest.CaptureFixture[str]) ->
     errors = capsys.readouterr().err.splitlines()
     assert errors == [
         f"tcplab: demo 'karaoke': there are {', '.join(sorted(NAMES))}",
-        "tcplab: step 9: the demo cork has steps 1 to 4",
+        "tcplab: step 9: the demo cork has steps 1 to 5",
     ]
 
 
@@ -92,8 +93,8 @@ def test_terminal_marks_the_right_answer(
     assert [line for line in shown.splitlines() if len(line) > 80] == []
     text = " ".join(shown.split())
     assert demos.find("cork").steps[0].ask in text
-    assert "✔ 44 ms" in shown
-    assert "4\n" in shown.partition("✔ 44 ms")[2]
+    assert "✔ 50 ms" in shown
+    assert "4\n" in shown.partition("✔ 50 ms")[2]
     assert demos.find("cork").steps[0].explain in text
     assert "Give 5 numbers" in capsys.readouterr().out
 
@@ -146,7 +147,7 @@ def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
     demo = demos.find(str(path))
     assert (demo.name, demo.title, demo.steps[0].ask) == ("mine", "Mine", "How long?")
     assert demo.steps[0].settings["writes"] == 3
-    assert [option.label for option in demo.steps[0].options] == ["1 ms", "44.5 ms"]
+    assert [option.label for option in demo.steps[0].options] == ["1 ms or less", "44.5 ms or more"]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +161,7 @@ def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
         ("writes = 3", "writes = 0", "mine.toml, step 1: settings: writes=0 must be a whole"),
         ("writes = 3", "runs = 3", "mine.toml, step 1: settings: runs: no such setting; there"),
         ("[1, 44.5]", '["1 ms"]', "mine.toml, step 1: options='1 ms' must be a number of at"),
+        ("[1, 44.5]", "[44, 1]", "mine.toml, step 1: options=[44, 1] must be two or more numbers"),
         ("[[steps]]", "[[steps]", "mine.toml: not a TOML file: "),
         ("[[steps]]", "[steps]", "mine.toml: steps={"),
     ],
@@ -172,6 +174,32 @@ def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message
         demos.find(str(path))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("measured", "right"),
+    [(0.02, 1), (1.2, 1), (3, None), (8, 10), (30, None), (44, 50), (999, 200)],
+)
+def test_only_an_option_that_agrees_with_the_run_is_right(
+    measured: float, right: float | None
+) -> None:
+    options = tuple(demos.Option(str(value), value) for value in (1, 10, 50, 200))
+    found = demos.Step("", "", {}, options, "").right(measured)
+    assert (found and found.value) == right
+
+
+def test_slides_are_a_question_and_an_answer_per_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
+    pictures = sorted((tmp_path / "slides").glob("*.png"))
+    assert len(pictures) == 2 * len(demos.find("small-writes").steps)
+    for picture in each(pictures):
+        assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1280, 720)
+    notes = (tmp_path / "slides" / "notes.md").read_text()
+    assert all(picture.name in notes for picture in each(pictures))
+    assert notes.count("**Ask:**") == 5
 
 
 class Step:

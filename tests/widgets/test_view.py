@@ -37,7 +37,7 @@ def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[st
         "prediction": None,
         "label": f"label {number}",
         "table": f"<p>table {number}</p>",
-        "png": "",
+        "figure": "",
         "alt": "",
         "points": [],
         "steps": {},
@@ -220,7 +220,7 @@ def test_answer_model_and_tick_wait_for_the_run(demo: DemoView) -> None:
     assert demo.step.explain.split(".")[0] in demo.answer.value
     assert "the model" in demo.comparison.value
     assert ["✔" in row.children[1].value for row in demo.ballot.children] == [
-        option.value == 44 for option in demo.step.options
+        option.value == 50 for option in demo.step.options
     ]
 
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,19 +60,23 @@ class Step:
     ask: str
     #: Of the panel, all of them.
     settings: Mapping[str, Any]
-    #: The answers, of which the one nearest to the measurement, as a ratio, is right; none where
-    #: the picture is the answer.
+    #: The answers in ascending order; none where the picture is the answer.
     options: tuple[Option, ...]
     #: Said when the picture is there.
     explain: str
 
-    def nearest(self, measured: float) -> Option | None:
-        """The right answer."""
+    def right(self, measured: float) -> Option | None:
+        """The answer that agrees with a measurement; None where it lies between two.
 
-        def distance(option: Option) -> float:
-            return abs(math.log(max(option.value, 1e-6) / max(measured, 1e-6)))
-
-        return min(self.options, key=distance, default=None)
+        One agrees that is nearer, as a ratio, than a third of the way to its neighbour. The first
+        one also stands for all that is less, the last for all that is more.
+        """
+        places = [math.log(max(option.value, 1e-6)) for option in self.options]
+        place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
+        gap = min(after - before for before, after in pairwise(places))
+        distances = [abs(place - each) for each in places]
+        nearest = min(distances)
+        return self.options[distances.index(nearest)] if nearest <= gap / 3 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +132,23 @@ def _step(table: dict[str, Any], demo: Mapping[str, Any]) -> Step:
     _check(table, {"title": str, "ask": str, "explain": str}, optional)
     with _named("settings"):
         settings = checked(load(demo["panel"]).controls, table.get("settings", {}))
-    options = [number("options", each, 0) for each in table.get("options", [])]
-    unit = table.get("unit", demo.get("unit", ""))
+    options = _options(table.get("options", []), table.get("unit", demo.get("unit", "")))
     return Step(
         table["title"],
         " ".join(table["ask"].split()),
         settings,
-        tuple(Option(f"{value:g} {unit}".rstrip(), value) for value in options),
+        options,
         " ".join(table["explain"].split()),
     )
+
+
+def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
+    numbers = [number("options", each, 0) for each in values]
+    if numbers != sorted({*numbers}) or len(numbers) == 1:
+        raise ParameterError(f"options={values} must be two or more numbers in ascending order")
+    ends = {numbers[0]: " or less", numbers[-1]: " or more"} if numbers else {}
+    labels = [f"{each:g} {unit}".rstrip() + ends.get(each, "") for each in numbers]
+    return tuple(map(Option, labels, numbers))
 
 
 def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
@@ -161,6 +174,8 @@ def _named(part: str) -> Iterator[None]:
 
 class DemoPanel(Panel):
     """The panel of a demo, set to its first step."""
+
+    wants_pictures = True  # to be saved
 
     def __init__(self, demo: Demo) -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)

@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tcplab.demos import Demo, Step, find
 from tcplab.errors import LabError, ParameterError
@@ -47,11 +48,7 @@ def _show_step(demo: Demo, number: int, panel: Panel, say: Callable[[str], None]
     for option in step.options:
         say(f"    {option.label}")
     votes = _votes(len(step.options)) if sys.stdin.isatty() else []
-    # A terminal has no sliders to be moved during a live run.
-    panel.set(**{**step.settings, **panel.spec.headless}).start().wait(timeout_s=STEP_S)
-    if panel.phase != "done":
-        raise LabError(panel.message)
-    run = panel.runs[-1]
+    run = measured(panel, step)
     for note in (recorded_note(run["provenance"]), *(f"Note: {each}." for each in run["notes"])):
         if note:
             say(f"\n{_wrapped(note)}")
@@ -60,6 +57,19 @@ def _show_step(demo: Demo, number: int, panel: Panel, say: Callable[[str], None]
         say(f"{panel.spec.predicts}: {run['headline']:.3g} {panel.spec.unit}")
         say("\n".join([*_bars(step, votes, run["headline"]), ""]))
     say(f"{_wrapped(run['alt'])}\n\n{_wrapped(step.explain)}")
+
+
+def measured(panel: Panel, step: Step) -> dict[str, Any]:
+    """The run of a step.
+
+    Raises:
+        LabError: it failed.
+    """
+    # Nobody is there to move sliders during a live run.
+    panel.set(**{**step.settings, **panel.spec.headless}).start().wait(timeout_s=STEP_S)
+    if panel.phase != "done":
+        raise LabError(panel.message)
+    return panel.runs[-1]
 
 
 def _wrapped(text: str) -> str:
@@ -84,9 +94,9 @@ def _votes(options: int) -> list[int]:
 
 def _bars(step: Step, votes: Sequence[int], measured: float) -> list[str]:
     """One line per option: a mark at the right one, the votes as a bar."""
-    right = step.nearest(measured)
+    right = step.right(measured) if step.options else None
     lines = []
     for option, count in zip(step.options, votes or [0] * len(step.options), strict=True):
         bar = f"{'█' * round(30 * count / (max(votes) or 1))} {count}" if votes else ""
-        lines.append(f"  {'✔' if option is right else ' '} {option.label:<14}{bar}".rstrip())
+        lines.append(f"  {'✔' if option is right else ' '} {option.label:<18}{bar}".rstrip())
     return lines

@@ -75,7 +75,7 @@ class DemoView(PanelView):
         self.ask.value = f"<p>{escape(step.ask)}</p>"
         answer = ""
         if run:
-            if run["headline"] is not None:
+            if run["headline"] is not None and step.options:
                 answer = (
                     f"<strong>{digits(run['headline'])} {escape(self.panel.spec.unit)}</strong>"
                 )
@@ -89,13 +89,15 @@ class DemoView(PanelView):
 
         full = w.Button(description="Full screen").add_class("tcplab-full")
         fields = [field.widget for field in self.fields.values()]
-        more = group("more", *fields, self.prediction.widget, self.numbers, self.origin, self.save)
+        files = group("files", self.save_picture, self.save)
+        shown = (self.prediction.widget, self.numbers, self.origin, files)
+        more = group("more", *fields, *shown)
         fold = w.Checkbox(description="Settings and numbers", indent=False)
         fold.observe(lambda _change: self._unfold(more, fold.value), "value")
         self._fold = fold
         self._unfold(more, False)
         left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison, fold)
-        right = group("output", self.choice, self._frame())
+        right = group("output", self._frame())
         head = group("head", self.steps, full)
         return [self._title(), head, self.ask, group("body", left, right), more]
 
@@ -138,7 +140,8 @@ class DemoView(PanelView):
     def _show_votes(self) -> None:
         """The share of each option, and a tick at the right one once it is known."""
         votes, run = self._votes[self._number], self.answered
-        right = self.step.nearest(run["headline"]) if run and run["headline"] is not None else None
+        measured = run["headline"] if run and self.step.options else None
+        right = None if measured is None else self.step.right(measured)
         for row, option, count in zip(self.ballot.children, self.step.options, votes, strict=True):
             share = count / (sum(votes) or 1)
             mark = "✔ " if option is right else ""

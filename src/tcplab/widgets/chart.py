@@ -21,6 +21,7 @@ def chart(
     *,
     y_label: str,
     y_high: float,
+    y_low: float = 0,
     label: str,
     marks: Mapping[str, float],
     alt: str,
@@ -31,14 +32,16 @@ def chart(
         line: the model's points, in order.
         x: "label" with the unit, "scale" ("log" or "linear"), "low" and "high" of the axis.
         y_label: with the unit.
-        y_high: end of the axis, which begins at 0; a run's points may move it.
+        y_high: end of the axis; a run's points may move it.
+        y_low: its begin, of an axis that is logarithmic if this is not 0.
         label: of the line.
         marks: label of a vertical line -> its x.
         alt: in words.
     """
+    scale = "log" if y_low else "linear"
     return {
         "x": dict(x),
-        "y": {"label": y_label, "scale": "linear", "low": 0, "high": y_high},
+        "y": {"label": y_label, "scale": scale, "low": y_low, "high": y_high},
         "lines": [{"kind": "model", "label": label, "points": list(line)}],
         "marks": [{"x": x, "label": label} for label, x in marks.items()],
         "alt": alt,
@@ -90,17 +93,22 @@ def picture(
         figure, axes = canvas.new_axes(grid="both")
         for line in data["lines"]:
             axes.plot(*zip(*line["points"], strict=True), "k--", label=line["label"])
-        axes.plot(*zip(*points, strict=True), "o-", color=style.BLUE, label="measured")
+        axes.plot(*zip(*points, strict=True), "o", color=style.BLUE, label="measured")
         x, y = data["x"], data["y"]
         axes.set_xscale(x["scale"])
+        axes.set_yscale(y["scale"])
         axes.set_xlim(x["low"], x["high"])
-        axes.set_ylim(y["low"], y["high"])
+        # Room for the legend above the line.
+        axes.set_ylim(y["low"], y["high"] * (3 if y["low"] else 1.2))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:,g}")
+            axis.set_minor_formatter("")
         axes.set_xlabel(x["label"])
         axes.set_ylabel(y["label"])
         for number, mark in enumerate(data["marks"]):
             axes.axvline(mark["x"], color=style.GREY, ls=":")
-            place = (mark["x"], y["low"] + (0.03 + 0.06 * number) * (y["high"] - y["low"]))
-            axes.annotate(mark["label"], place)
+            place = (mark["x"], 0.03 + 0.06 * number)
+            axes.annotate(mark["label"], place, xycoords=axes.get_xaxis_transform())
         axes.legend(loc="upper left")
         measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
         return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)

@@ -6,12 +6,15 @@ A :class:`Panel` is whole without a browser: :meth:`Panel.start`, :meth:`Panel.w
 
 from __future__ import annotations
 
+import base64
 import functools
+import os
 import signal
 import threading
 import time
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tcplab.checks import number as check_number
@@ -19,7 +22,7 @@ from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
-from tcplab.widgets.words import image, origin
+from tcplab.widgets.words import origin
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
@@ -32,6 +35,9 @@ STOP_S: Final = 0.4
 HEADLESS_S: Final = 120.0
 #: That time begins anew, this often, while the run waits for its turn.
 TURN_S: Final = 1.0
+
+#: The script of the figures of tcplab.figures, which are not imported for it.
+FIGURE_JS: Final = Path(__file__).parents[1] / "figures" / "static" / "figure.js"
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
@@ -50,6 +56,9 @@ class Panel:
     Raises:
         ParameterError: a setting is out of range, or there is none of this name.
     """
+
+    #: A picture is drawn also where the page draws a chart of its own.
+    wants_pictures = False
 
     def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
         self.spec = spec
@@ -115,7 +124,7 @@ class Panel:
             self._drawing = self._is_queued = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
-            wants_picture = self._view is None or self.spec.pictured
+            wants_picture = self._view is None or self.spec.pictured or self.wants_pictures
             request = {"run": self.spec.name, "values": self.values}
             self._worker.send({**request, "picture": wants_picture})
             self._set("running", "Starting …", None)
@@ -164,6 +173,19 @@ class Panel:
             raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
         return self._captures[number]
 
+    def png(self, timeout_s: float = DRAWING_S) -> bytes:
+        """The picture of the last run, a PNG file of 1280 x 720.
+
+        Raises:
+            ParameterError: it has none.
+        """
+        end_s = time.monotonic() + timeout_s
+        while time.monotonic() < end_s:
+            if self.runs and "png" in self.runs[-1]:
+                return base64.b64decode(self.runs[-1]["png"])
+            time.sleep(0.05)
+        raise ParameterError("the last run has no picture")
+
     def close(self) -> None:
         """Ends the worker. The panel can be used again; it then starts another."""
         with self.lock:
@@ -196,15 +218,22 @@ class Panel:
                 self._set("running", f"{message['stage'].capitalize()} …", message["share"])
         elif "result" in message:
             self._keep(message)
+        elif "png" in message:
+            self.runs[-1]["png"] = message["png"]
+            self.refresh()
         elif "error" in message:
             self._end("failed", message["error"])
         elif "ended" in message:
-            self._worker = None
-            if not self._finished.is_set():
-                if self.phase == "stopping":
-                    self._end("stopped", "Stopped.")
-                else:
-                    self._end("failed", _unexpected_end(message["ended"]))
+            self._lose_worker(message["ended"])
+
+    def _lose_worker(self, status: int) -> None:
+        self._worker = None
+        if self._finished.is_set():
+            return
+        if self.phase == "stopping":
+            self._end("stopped", "Stopped.")
+        else:
+            self._end("failed", _unexpected_end(status))
 
     def _keep(self, message: dict[str, Any]) -> None:
         self._number += 1
@@ -277,8 +306,8 @@ class Panel:
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         parts.append(f"<p>{escape(run['label'])}</p>")
-        picture = [image(run)] if run["png"] else []
-        parts += [*picture, run["table"], origin(run)]
+        script = [f"<script>{FIGURE_JS.read_text()}</script>"] if run["figure"] else []
+        parts += [run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
@@ -306,8 +335,11 @@ def _model(name: str, values: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
 def _frontend_is_interactive() -> bool:
     """Whether the front end that runs this cell has a person who could press a button.
 
-    One that cannot answer input() has none: nbclient, nbconvert, papermill.
+    One that cannot answer input() has none: nbclient, nbconvert, papermill; but Voilà, which shows
+    a demo as a page of its own, runs the cells before there is a page.
     """
+    if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
+        return True
     from IPython.core.getipython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)

@@ -6,7 +6,6 @@ data: :class:`Shown`.
 
 from __future__ import annotations
 
-import base64
 import functools
 import importlib
 import math
@@ -48,8 +47,8 @@ class Shown:
     label: str
     #: The number that stands for the run, in the unit of the prediction; None where not seen.
     headline: float | None
-    #: Base64 of the picture's PNG file; empty where the browser draws its own.
-    png: str
+    #: The picture as HTML, without its script; empty where the browser draws all there is.
+    figure: str
     #: Text of the picture; empty with it.
     alt: str
     #: The numbers, as HTML.
@@ -63,6 +62,8 @@ class Shown:
     steps: Mapping[str, Any] = field(default_factory=dict)
     #: Warnings, one line each.
     notes: Sequence[str] = ()
+    #: For a PNG file of it; not plain data.
+    picture: Picture | None = None
 
     @classmethod
     def of(
@@ -75,12 +76,13 @@ class Shown:
         **more: Any,
     ) -> Shown:
         """From a picture and a table as the lessons show them."""
-        png = "" if picture is None else base64.b64encode(picture.png()).decode()
+        figure = "" if picture is None else picture.markup()
         alt = "" if picture is None else picture.alt
         if headline is not None and not math.isfinite(headline):
             headline = None
         numbers = (table._repr_html_(), table.narrow())
-        return cls(label, headline, png, alt, *numbers, dict(provenance), **more)
+        seen = (label, headline, figure, alt, *numbers, dict(provenance))
+        return cls(*seen, picture=picture, **more)
 
 
 class Job(Protocol):

@@ -7,6 +7,7 @@ need neither a build nor the network.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import asdict
 from functools import partial
 from html import escape
@@ -18,6 +19,7 @@ import traitlets
 
 from tcplab.widgets import chart, course, words
 from tcplab.widgets.fields import PredictionField, make_field
+from tcplab.widgets.panel import FIGURE_JS
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
@@ -29,7 +31,7 @@ BUSY: Final = ("running", "stopping")
 class Figure(anywidget.AnyWidget):
     """The part of a panel that is our own JavaScript; see panel.js for its messages."""
 
-    _esm = STATIC / "panel.js"
+    _esm = FIGURE_JS.read_text() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)
@@ -70,12 +72,14 @@ class PanelView:
         self.numbers.add_class("tcplab-table")
         self.origin.add_class("tcplab-origin")
         self.save = w.Button(description="Save capture (.pcapng)")
+        self.save_picture = w.Button(description="Save picture (.png)")
         self.widget = w.Box(self._arranged()).add_class("tcplab-panel")
         self._values: Any = None
         self.refresh()
         self.run.on_click(self._start)
         self.stop.on_click(lambda _button: panel.stop())
         self.save.on_click(self._save)
+        self.save_picture.on_click(self._save_picture)
         self.choice.observe(self._choose, "index")
         self.figure.on_msg(self._on_message)
 
@@ -104,7 +108,7 @@ class PanelView:
             self.comparison,
             self.numbers,
             self.origin,
-            self.save,
+            group("files", self.save_picture, self.save),
         )
         return [self._title(), summary, group("body", left, right)]
 
@@ -161,6 +165,7 @@ class PanelView:
             prediction = now["prediction"]
         marks = {"your prediction": prediction, "the model": model["forecast"]}
         number = now["number"] if now else None
+        self.save_picture.layout.display = None if now and "png" in now else "none"
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
         self.figure.data = self._drawn(model, names, prediction)
         if spec.figure == "strip" and self.panel.phase in BUSY:
@@ -216,7 +221,7 @@ class PanelView:
         self.origin.value = words.origin(now) if now else ""
         self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
         self.save.disabled = not (now and now["capture"])
-        self.picture.value = words.image(now) if now and spec.pictured else ""
+        self.picture.value = now["figure"] if now and spec.pictured else ""
 
     # ---- what the user does ----
 
@@ -245,6 +250,11 @@ class PanelView:
         if now := self.shown:
             name = f"{self.panel.spec.name}-{now['number']}.pcapng"
             self.figure.send({"save": name}, buffers=[self.panel.capture(now["number"])])
+
+    def _save_picture(self, _button: Any) -> None:
+        if (now := self.shown) and "png" in now:
+            name = f"{self.panel.spec.name}-{now['number']}.png"
+            self.figure.send({"save": name}, buffers=[base64.b64decode(now["png"])])
 
     def _choose(self, change: Any) -> None:
         with self.panel.lock:

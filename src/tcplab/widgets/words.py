@@ -72,11 +72,6 @@ def comparison(
     return "\n".join([*lines, "</table>"])
 
 
-def image(run: Run) -> str:
-    """The picture of a run."""
-    return f'<img src="data:image/png;base64,{run["png"]}" alt="{escape(run["alt"])}">'
-
-
 def origin(run: Run) -> str:
     """The code that repeats a run, and where its numbers come from."""
     seconds = run["seconds"]

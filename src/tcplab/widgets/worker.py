@@ -14,6 +14,7 @@ the first argument takes the recording of the last run.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gc
 import json
@@ -25,7 +26,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -196,8 +197,10 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         seconds = {"experiment": measured - start, "drawing": end - measured}
         warned = (str(each.message) for each in caught if _concerns_user(each))
         notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned)]
-        result = asdict(shown) | {"notes": notes}
+        result = asdict(replace(shown, notes=notes, picture=None))
         _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
+        if shown.picture is not None:  # a file to be saved, which nobody waits for
+            _send(png=base64.b64encode(shown.picture.png()).decode())
     finally:
         owner.run = None
         gc.enable()

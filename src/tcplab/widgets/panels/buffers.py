@@ -60,6 +60,7 @@ def _chart(values: Values) -> dict[str, Any]:
         {"label": f"{option} asked for (bytes)", "scale": "log", **_LIMITS},
         y_label="Throughput (Mbit/s)",
         y_high=1.15 * top,
+        y_low=_model_mbit(LOW_BYTES, values) / 2,
         label="the model: window / RTT, at most the wire",
         marks={
             f"the BDP fits from {knee:,} bytes on": knee,

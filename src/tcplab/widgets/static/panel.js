@@ -66,8 +66,8 @@ function plot(data, box) {
   });
   for (const { kind, points } of data.lines) {
     const places = points.map(([x, y]) => [xs.at(x).toFixed(1), ys.at(y).toFixed(1)]);
-    parts.push(draw("path", { d: places.map((place, index) => `${index ? "L" : "M"}${place}`).join(""), class: `line ${kind}` }));
     if (kind.startsWith("run")) parts.push(...places.map(([x, y]) => marker(kind, x, y)));
+    else parts.push(draw("path", { d: `M${places.join("L")}`, class: `line ${kind}` }));
   }
   if (data.level) parts.push(line(left, ys.at(data.level.y), right, ys.at(data.level.y), "level"), text(right, ys.at(data.level.y) - 6, data.level.label, "end"));
   data.lines.filter(({ label }) => label).forEach(({ kind, label }, index) => {
@@ -82,7 +82,7 @@ const EVENTS = { call: "v-15", segment: "v18m-4 -6l4 6l4 -6", ack: "m-4 0a4 4 0 
 
 /** Messages on one axis of time: for each row its writes, the segments that leave, the ACKs and the waits between. */
 function courses({ rows, level }, { left, right, top, bottom }) {
-  const high = 1.12 * Math.max(...rows.map((row) => row.end), level?.x ?? 0), tall = (bottom - top) / rows.length;
+  const high = 1.12 * Math.max(...rows.map((row) => row.end), level?.x ?? 0.01), tall = (bottom - top) / rows.length;
   const axis = makeAxis({ low: 0, high, scale: "linear" }, left, right, (right - left) / 90), size = Math.min(Math.max(tall / 80, 1), 3);
   const path = (d, kind, place) => draw("path", { d, class: kind, transform: place ?? "" });
   const text = (x, y, words, kind = "", anchor = "start") => draw("text", { x, y, class: kind, "text-anchor": anchor }, words);
@@ -141,7 +141,8 @@ function chart(element, model) {
     element.style.minHeight = `${Math.max(80 + 50 * (data.rows?.length ?? 0), 180)}px`;
     if (data.rows) return [courses(data, { left: 16, right: width - 70, top: 26, bottom: height - 50 })];
     // Room for the legend above the lines.
-    const legend = 20 * data.lines.length, high = data.y.high * (1 + legend / Math.max(height - 86 - legend, 20));
+    const { low, scale } = data.y, legend = 20 * data.lines.length, more = 1 + legend / Math.max(height - 86 - legend, 20);
+    const high = scale === "log" ? low * (data.y.high / low) ** more : data.y.high * more;
     return [plot({ ...data, y: { ...data.y, high } }, { left: 62, right: width - 16, top: 30, bottom: height - 56 })];
   });
   model.on("change:data", update);
@@ -259,7 +260,7 @@ async function copy(button) {
 
 /** Hands a file to the browser as a download. */
 function save(name, data) {
-  const url = URL.createObjectURL(new Blob([data], { type: "application/x-pcapng" }));
+  const url = URL.createObjectURL(new Blob([data]));
   make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }

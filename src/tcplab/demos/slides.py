@@ -1,0 +1,96 @@
+"""The steps of demos as slides: PNG files of question and answer, and what to say to them."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.demos import Demo, Step
+from tcplab.demos.terminal import measured
+from tcplab.tables import digits
+from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import load
+from tcplab.widgets.words import in_words
+
+NOTES: Final = "notes.md"
+#: Of a question in a slide of 640 x 360 units.
+_CHARACTERS: Final = 40
+_LINE: Final = 0.085
+
+
+def write_slides(
+    demos: Sequence[Demo], directory: Path, *, say: Callable[[str], None] = print
+) -> None:
+    """Runs each step and writes its slides, 1280 x 720, and notes.md beside them.
+
+    Args:
+        demos: in this order.
+        directory: made where it is missing; files of the same names are replaced.
+        say: prints the name of each file.
+
+    Raises:
+        LabError: a measurement failed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    notes = ["# Notes to the slides"]
+    for demo in demos:
+        notes.append(f"## {demo.title} (lesson {demo.lesson})")
+        panel = Panel(load(demo.panel))
+        panel.warm()
+        try:
+            for number, step in enumerate(demo.steps, 1):
+                stem = f"{demo.lesson}-{demo.name}-{number}"
+                run = measured(panel, step)
+                question, answer = f"{stem}-question.png", f"{stem}-answer.png"
+                (directory / question).write_bytes(_question(demo, step))
+                (directory / answer).write_bytes(panel.png())
+                notes += _notes(demo, number, run, panel.spec.unit, (question, answer))
+                say(str(directory / answer))
+        finally:
+            panel.close()
+    (directory / NOTES).write_text("\n\n".join(notes) + "\n", encoding="utf-8")
+    say(str(directory / NOTES))
+
+
+def _notes(
+    demo: Demo, number: int, run: dict[str, Any], unit: str, files: Sequence[str]
+) -> Iterator[str]:
+    """The paragraphs on a step."""
+    step = demo.steps[number - 1]
+    yield f"### {number} · {step.title}"
+    yield "\n".join(f"- `{file}`" for file in files)
+    options = ", ".join(option.label for option in step.options)
+    yield f"**Ask:** {step.ask}" + (f" ({options})" if options else "")
+    if step.options and run["headline"] is not None:
+        yield f"**Measured:** {digits(run['headline'])} {unit}".rstrip()
+    yield f"**Say:** {step.explain}"
+    yield f"**The picture:** {run['alt']}"
+    origin = run["provenance"]
+    where = (f"{name} {in_words(origin[name])}" for name in ("kernel", "cpu") if name in origin)
+    yield "Measured here: " + ", ".join([*where, str(run["label"])])
+
+
+def _question(demo: Demo, step: Step) -> bytes:
+    """The slide before the answer, as PNG."""
+    from tcplab.figures.canvas import WIDE, drawing, new_figure
+    from tcplab.figures.picture import PNG_WIDTH
+
+    with drawing(WIDE):
+        figure = new_figure()
+        figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")
+        lines = textwrap.wrap(step.ask, _CHARACTERS)
+        look: dict[str, Any] = {
+            "fontsize": 21,
+            "fontweight": "bold",
+            "linespacing": 1.3,
+        }
+        figure.text(0.05, 0.84, "\n".join(lines), va="top", **look)
+        top = 0.78 - _LINE * len(lines)
+        for number, option in enumerate(step.options):
+            figure.text(0.09, top - 0.09 * number, option.label, fontsize=19, va="top")
+        data = io.BytesIO()
+        figure.savefig(data, format="png", dpi=PNG_WIDTH / figure.get_figwidth())
+    return data.getvalue()
