@@ -596,27 +596,8 @@ def test_demo_from_question_to_answer(
         tab.close()
 
 
-#: What crosses the edge of a projector's window, and type that is too small to be read from the
-#: last row: of all that is visible, the figure's letters too.
-BEYOND = """() => {
-    const inside = one => [one, ...one.shadowRoot?.querySelectorAll('*') ?? []];
-    const all = [...document.querySelectorAll('.tcplab-demo, .tcplab-demo *')].flatMap(inside);
-    const seen = all.filter(one => {
-        if (!one.checkVisibility()) return false;
-        const box = one.getBoundingClientRect(), page = one.ownerSVGElement?.getBoundingClientRect();
-        return !page || (box.bottom > page.top + 1 && box.top < page.bottom - 1);
-    });
-    const beyond = seen.filter(one => {
-        const box = one.getBoundingClientRect();
-        return box.width && !one.ownerSVGElement && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1);
-    });
-    const small = seen.filter(one => {
-        if (![...one.childNodes].some(child => child.nodeType === 3 && child.data.trim())) return false;
-        const scale = one.ownerSVGElement ? Math.hypot(one.getScreenCTM().a, one.getScreenCTM().b) : 1;
-        return parseFloat(getComputedStyle(one).fontSize) * scale < 15.9 && one.tagName !== 'title' && one.tagName !== 'STYLE';
-    });
-    return [...beyond, ...small].map(one => one.outerHTML.slice(0, 160));
-}"""
+#: What crosses the edge of a projector's window, and type too small for the last row.
+BEYOND = (Path(__file__).parent / "beyond.js").read_text()
 #: Demos whose figures are being redrawn.
 SMALL_TYPE = {"diagnosis", "pipes", "sendfile", "tcp-vs-udp"}
 

@@ -5,8 +5,9 @@ In a notebook, such as the one that ``make demo NAME=small-writes`` opens::
     from tcplab import demos
     demos.show("small-writes")
 
-In a terminal: ``tcplab demo small-writes``. A step is at most five seconds from the click to the
-picture. The room votes before the lecturer presses Run; its votes stand beside the measurement.
+In a terminal: ``tcplab demo small-writes``; as slides: ``tcplab demo --slides slides``. A step is at
+most five seconds from the click to the picture. The room votes before the lecturer presses Run; its
+votes stand beside the measurement.
 
 A demo is a file ``NAME.toml`` in this folder. A path in the place of a name, ``my-lecture.toml``,
 is a demo of one's own.
@@ -73,10 +74,10 @@ class Step:
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
-        gap = min(after - before for before, after in pairwise(places))
-        distances = [abs(place - each) for each in places]
-        nearest = min(distances)
-        return self.options[distances.index(nearest)] if nearest <= gap / 3 else None
+        index = min(range(len(places)), key=lambda each: abs(place - places[each]))
+        around = places[max(index - 1, 0) : index + 2]
+        gap = min(after - before for before, after in pairwise(around))
+        return self.options[index] if abs(place - places[index]) <= gap / 3 else None
 
 
 @dataclass(frozen=True, slots=True)
