@@ -6,7 +6,7 @@ c = get_config()  # noqa: F821 (traitlets)
 c.Voila.auto_token = True
 c.VoilaConfiguration.show_margins = False
 c.VoilaConfiguration.extension_denylist = ["@jupyter/nbgrader"]
-# Its page asks a server elsewhere for a font of icons; a lecture hall's network may keep it waiting.
+# Its page asks a server elsewhere for a font of icons; a network may keep it waiting.
 c.Voila.tornado_settings = {
     "headers": {"Content-Security-Policy": "style-src 'self' 'unsafe-inline'"}
 }

@@ -6,8 +6,8 @@ In a notebook, such as the one that ``make demo NAME=small-writes`` opens::
     demos.show("small-writes")
 
 In a terminal: ``tcplab demo small-writes``; as slides: ``tcplab demo --slides slides``. A step is
-at most five seconds from the click to the picture. The room votes before the lecturer presses Run; its
-votes stand beside the measurement.
+at most five seconds from the click to the picture. The room votes before the lecturer presses Run;
+its votes stand beside the measurement.
 
 A demo is a file ``NAME.toml`` in this folder. A path in the place of a name, ``my-lecture.toml``,
 is a demo of one's own.
