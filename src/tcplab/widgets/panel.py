@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Mapping
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tcplab.checks import number as check_number
@@ -22,7 +21,7 @@ from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
-from tcplab.widgets.words import origin
+from tcplab.widgets.words import FIGURE_JS, origin
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
@@ -35,9 +34,6 @@ STOP_S: Final = 0.4
 HEADLESS_S: Final = 120.0
 #: That time begins anew, this often, while the run waits for its turn.
 TURN_S: Final = 1.0
-
-#: The script of the figures of tcplab.figures, which are not imported for it.
-FIGURE_JS: Final = Path(__file__).parents[1] / "figures" / "static" / "figure.js"
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 

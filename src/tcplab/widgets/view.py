@@ -19,7 +19,6 @@ import traitlets
 
 from tcplab.widgets import chart, course, words
 from tcplab.widgets.fields import PredictionField, make_field
-from tcplab.widgets.panel import FIGURE_JS
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
@@ -31,7 +30,7 @@ BUSY: Final = ("running", "stopping")
 class Figure(anywidget.AnyWidget):
     """The part of a panel that is our own JavaScript; see panel.js for its messages."""
 
-    _esm = FIGURE_JS.read_text() + (STATIC / "panel.js").read_text()
+    _esm = words.FIGURE_JS.read_text() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)

@@ -1,0 +1,22 @@
+// What of a demo crosses the edge of the window, and its type of less than 16 px: of all that is visible, the
+// figure's letters too. What its drawing has cut off is not.
+() => {
+  const within = (one) => [one, ...(one.shadowRoot?.querySelectorAll("*") ?? [])];
+  const all = [...document.querySelectorAll(".tcplab-demo, .tcplab-demo *")].flatMap(within);
+  const seen = all.filter((one) => {
+    if (!one.checkVisibility() || ["title", "STYLE"].includes(one.tagName)) return false;
+    const box = one.getBoundingClientRect();
+    const drawing = one.ownerSVGElement?.getBoundingClientRect();
+    return !drawing || (box.bottom > drawing.top + 1 && box.top < drawing.bottom - 1);
+  });
+  const beyond = seen.filter((one) => {
+    const { width, bottom, right } = one.getBoundingClientRect();
+    return width && !one.ownerSVGElement && (bottom > innerHeight + 1 || right > innerWidth + 1);
+  });
+  const small = seen.filter((one) => {
+    const hasWords = [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    const { a, b } = (one.ownerSVGElement && one.getScreenCTM()) ?? { a: 1, b: 0 };
+    return hasWords && parseFloat(getComputedStyle(one).fontSize) * Math.hypot(a, b) < 15.9;
+  });
+  return [...beyond, ...small].map((one) => one.outerHTML.slice(0, 160));
+}
