@@ -80,7 +80,9 @@ def markup(drawings: Sequence[Drawing], title: str, alt: str, note: str) -> str:
 
 def unbroken(text: str) -> str:
     """The text with thin spaces between thousands, and each number and its unit on one line."""
-    text = re.sub(r"(?<![\w.:=])\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text)
+    text = re.sub(
+        r"(?<![\w.:=])(?<!port )\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text
+    )
     return re.sub(r"(\d) (?=[a-zµ%×A-Z])", "\\1\N{NO-BREAK SPACE}", thin(text))
 
 

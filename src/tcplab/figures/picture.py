@@ -26,7 +26,8 @@ PNG_WIDTH: Final = 1280
 _RECORDED: Final = "recorded, not measured now"
 #: Sizes of a title, each with the number of characters that have room in a line.
 _TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
-_NOTE: Final = 9.5
+_NOTE_SIZE: Final = 9.5
+_TITLE, _NOTE = "title", "note"  # their gids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +92,16 @@ class Picture:
         return page.markup(drawings, self.title, self.alt, self._notes())
 
     def _svg(self) -> str:
+        """The drawing for a page, which writes title and note itself."""
         data = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        words = [text for text in self.figure.texts if text.get_gid() in (_TITLE, _NOTE)]
         with drawing():
+            for text in words:
+                text.set_visible(False)
             self.figure.savefig(data, format="svg", metadata=nothing)
+            for text in words:
+                text.set_visible(True)
         return data.getvalue()
 
     def _notes(self) -> str:
@@ -145,9 +152,9 @@ def _write_title(figure: Figure, text: str) -> None:
     size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
     at = 6 / WIDE.width, 1 - 4 / (figure.get_figheight() * POINTS)
     look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "va": "top", "linespacing": 1.1}
-    figure.text(*at, "\n".join(lines[:3]), **look)
+    figure.text(*at, "\n".join(lines[:3]), gid=_TITLE, **look)
 
 
 def _write_note(figure: Figure, text: str) -> None:
     at = 1 - 6 / WIDE.width, 3 / (figure.get_figheight() * POINTS)
-    figure.text(*at, text, ha="right", fontsize=_NOTE, color="#595959")
+    figure.text(*at, text, ha="right", fontsize=_NOTE_SIZE, gid=_NOTE, color="#595959")

@@ -131,7 +131,7 @@
         for (const { mark, words, box, line } of parts) {
           const part = (x - box.x) / (box.width || 1);
           for (const each of words) each.classList.toggle("later", part < 1);
-          if (part >= 1 && mark.dataset.part.startsWith("hold") && x - box.x - box.width < 12) said = mark.ariaLabel;
+          if (part >= 1 && mark.dataset.part.startsWith("hold")) said = mark.ariaLabel;
           if (still || part <= 0 || part >= 1 || !/^(segment|ack)/.test(mark.dataset.part)) continue;
           const { x: cx, y: cy } = line.getPointAtLength(part * line.getTotalLength());
           dots.insertAdjacentHTML("beforeend", `<circle class="dot" r="5" cx="${cx}" cy="${cy}"/>`);
