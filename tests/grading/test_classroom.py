@@ -17,6 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.conftest import _let_in
 from tests.grading.conftest import ROOT, Tiny, quiet
 from tests.grading.damaged import DAMAGES, changed, set_source
 from tests.grading.hostile import ATTACKS
+from tests.grading.test_cluster import Cluster
 from tests.nonempty import each
 
 from tcplab.grading.batch import grade
@@ -175,7 +177,10 @@ def postgres(open_folder: Path) -> Iterator[str]:
         run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
 
 
-def test_postgresql_with_four_jobs(tiny: Tiny, tmp_path: Path, postgres: str) -> None:
+@pytest.mark.parametrize("where", ["four jobs", "three workers"])
+def test_postgresql_with_several_at_a_time(
+    where: str, tiny: Tiny, tmp_path: Path, postgres: str
+) -> None:
     from nbgrader.api import Gradebook
 
     course = tmp_path / "course"
@@ -186,8 +191,17 @@ def test_postgresql_with_four_jobs(tiny: Tiny, tmp_path: Path, postgres: str) ->
     )
     for number in range(12):
         tiny.hand_in(course / "submitted" / f"student-{number:02}", solved=number % 3 > 0)
-    with quiet():
-        run = grade("tiny", course=course, jobs=4)
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"jobs": 4}
+        if where == "three workers":
+            pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed")
+            cluster = stack.enter_context(closing(Cluster(tmp_path)))
+            cluster.scheduler()
+            for _ in range(3):
+                cluster.worker()
+            options = {"scheduler": cluster.address}
+        with quiet():
+            run = grade("tiny", course=course, **options)
     assert run.failed == {}
     assert len(run.graded) == 12
     assert not (course / "gradebook.db").exists()

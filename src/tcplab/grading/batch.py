@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import stat
 import time
 import uuid
@@ -73,6 +74,7 @@ def grade(
     *,
     course: Path = Path(),
     jobs: int = 0,
+    scheduler: str = "",
     students: Sequence[str] = (),
     again: bool = False,
     feedback: bool = True,
@@ -84,6 +86,7 @@ def grade(
         assignment: its name, such as "ps5".
         course: the folder with nbgrader_config.py.
         jobs: submissions graded at a time; one per processor unless given.
+        scheduler: the address of Dask's, whose workers grade; else this machine does.
         students: only these.
         again: also those that are graded and unchanged.
         feedback: make the feedback pages.
@@ -95,7 +98,13 @@ def grade(
     """
     from tcplab.grading.report import write_report
 
-    work = prepare(assignment, course=course, jobs=jobs, unsafe_no_sandbox=unsafe_no_sandbox)
+    work = prepare(
+        assignment,
+        course=course,
+        jobs=jobs,
+        scheduler=scheduler,
+        unsafe_no_sandbox=unsafe_no_sandbox,
+    )
     batch = Batch()
     wanted = _submissions(work.folders, assignment, students, batch.failed)
     work.release()
@@ -125,6 +134,7 @@ class Work:
     config: Any  #: nbgrader's
     folders: CourseDirectory
     jobs: int
+    scheduler: str  #: of Dask; empty: on this machine
     unsafe_no_sandbox: bool
     source_key: str  #: digest of the assignment and of how it is graded
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -156,6 +166,22 @@ class Work:
     @contextmanager
     def executor(self) -> Iterator[Executor]:
         """The executor; in a with statement, at whose end its temporary files are gone."""
+        if self.scheduler:
+            from tcplab.grading.cluster import Needs, run_each_at
+
+            is_file = self.folders.db_url.startswith("sqlite:")
+            needs = Needs(
+                self.course, socket.gethostname() if is_file else "", not self.unsafe_no_sandbox
+            )
+            yield partial(
+                run_each_at,
+                self.scheduler,
+                grade_submission,
+                preload=PRELOAD,
+                needs=needs,
+                deadline_s=DEADLINE_S,
+            )
+            return
         with scratch_folder(self.reports) as scratch:
             yield partial(
                 run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
@@ -163,7 +189,12 @@ class Work:
 
 
 def prepare(
-    assignment: str, *, course: Path = Path(), jobs: int = 0, unsafe_no_sandbox: bool = False
+    assignment: str,
+    *,
+    course: Path = Path(),
+    jobs: int = 0,
+    scheduler: str = "",
+    unsafe_no_sandbox: bool = False,
 ) -> Work:
     """Looks whether an assignment can be graded here; see :func:`grade`.
 
@@ -173,15 +204,20 @@ def prepare(
     """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
-    load_ahead(PRELOAD)
+    if jobs and scheduler:
+        raise ParameterError(
+            f"jobs={jobs} are of this machine; workers have --nthreads of their own"
+        )
+    if not scheduler:
+        load_ahead(PRELOAD)
     course = course.resolve()
     config, folders = load_course(course)
     source = _source(folders, assignment)
-    if not unsafe_no_sandbox:
+    if not (unsafe_no_sandbox or scheduler):
         _insist_on_a_sandbox()
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
     jobs = jobs or os.cpu_count() or 1
-    return Work(assignment, course, config, folders, jobs, unsafe_no_sandbox, source_key)
+    return Work(assignment, course, config, folders, jobs, scheduler, unsafe_no_sandbox, source_key)
 
 
 def _source(folders: CourseDirectory, assignment: str) -> Path:

@@ -50,6 +50,8 @@ def _add_grade(commands: Any) -> None:
         action="store_true",
         help="run submissions without a sandbox; every feedback then says so",
     )
+    words = "grade on the workers of Dask's scheduler, such as tcp://10.0.0.5:8786"
+    grade.add_argument("--scheduler", default="", help=words, metavar="ADDRESS")
     words = "grade what arrives in nbgrader's exchange and give feedback at once, until Ctrl-C"
     grade.add_argument("--watch", action="store_true", help=words)
     grade.add_argument(
@@ -167,6 +169,7 @@ def _grade(arguments: argparse.Namespace) -> int:
             arguments.assignment,
             course=arguments.course,
             jobs=arguments.jobs,
+            scheduler=arguments.scheduler,
             students=[*arguments.students, *(arguments.again or ())],
             again=arguments.again is not None,
             feedback=not arguments.no_feedback,
@@ -210,6 +213,7 @@ def _watch(arguments: argparse.Namespace) -> int:
         tell,
         course=arguments.course,
         jobs=arguments.jobs,
+        scheduler=arguments.scheduler,
         tries=TRIES if arguments.tries is None else arguments.tries,
         unsafe_no_sandbox=arguments.unsafe_no_sandbox,
     )

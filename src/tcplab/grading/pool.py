@@ -30,11 +30,11 @@ T = TypeVar("T")
 ATTEMPTS: Final = 2
 
 
-class _End:
+class End:
     """In the place of a task, when there are no more."""
 
 
-_END: Final = _End()
+END: Final = End()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ def run_each(
             while len(running) < jobs and (again or not ended):
                 if again:
                     task, attempts = again.popleft()
-                elif (following := next(coming, _END)) is None:
+                elif (following := next(coming, END)) is None:
                     break
-                elif isinstance(following, _End):
+                elif isinstance(following, End):
                     ended = True
                     break
                 else:

@@ -122,6 +122,8 @@ class _Grader:
         try:
             if needs_grade:
                 self._autograde()
+                # Whatever happens to the page, there is a grade, and no need of another.
+                self._ledger.put(student, key, "", task.run)
         except StepError as error:
             return _did("graded", str(error))
         if needs_feedback:
@@ -129,7 +131,7 @@ class _Grader:
         is_last_word = task.feedback and no_feedback is None and task.arrival is None
         run = task.run if needs_grade else self._ledger.run_that_graded(student)
         self._ledger.put(student, key, task.marks_key if is_last_word else "", run)
-        return _did("graded" if needs_grade else "feedback", None, no_feedback)
+        return _did("graded" if needs_grade or is_done else "feedback", None, no_feedback)
 
     def _take(self, arrival: Arrival) -> None:
         """Takes a submission out of the exchange.

@@ -60,6 +60,7 @@ def watch(
     *,
     course: Path = Path(),
     jobs: int = 0,
+    scheduler: str = "",
     tries: int = TRIES,
     unsafe_no_sandbox: bool = False,
 ) -> Watched:
@@ -70,6 +71,7 @@ def watch(
         tell: is called with a line for each submission.
         course: the folder with nbgrader_config.py.
         jobs: submissions graded at a time; one per processor unless given.
+        scheduler: the address of Dask's, whose workers grade; else this machine does.
         tries: for how many submissions in which it lacks points a question's result is shown.
         unsafe_no_sandbox: run submissions without a sandbox.
 
@@ -79,7 +81,13 @@ def watch(
     """
     if not 1 <= tries <= 1000:
         raise ParameterError(f"tries={tries} must be from 1 to 1000")
-    work = prepare(assignment, course=course, jobs=jobs, unsafe_no_sandbox=unsafe_no_sandbox)
+    work = prepare(
+        assignment,
+        course=course,
+        jobs=jobs,
+        scheduler=scheduler,
+        unsafe_no_sandbox=unsafe_no_sandbox,
+    )
     watcher = _Watcher(work, tries, tell)
     work.release()
     # Not by an exception, which may come up where it is lost, such as in a weak reference.

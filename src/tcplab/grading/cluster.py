@@ -1,0 +1,248 @@
+"""The same work on several machines: Dask's scheduler hands each submission to one of its workers.
+
+A worker grades by the local pool, with one slot for each of its threads, so that what happens there
+is what happens here. The course's folder is the same on all machines, over NFS say. A scheduler
+gives a submission to a second worker when the first is lost or silent, and knows nothing of what it
+had before it was restarted; that each is graded once all the same is the ledger's doing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import multiprocessing
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from tcplab.errors import LabError, ParameterError
+from tcplab.grading.neutral import one_line
+from tcplab.grading.pool import END, End, Finished, load_ahead, run_each
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+
+#: A scheduler that is being restarted, and the first of its workers, are waited for so long.
+PATIENCE_S: Final = 120.0
+_CONNECT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """All that a worker must have."""
+
+    course: Path  #: the course's folder
+    gradebook_on: str  #: the machine with the gradebook's file; empty for a server
+    sandbox: bool
+
+    def lacking(self) -> str | None:
+        """None on a machine that can grade, else the reason why it cannot."""
+        if multiprocessing.current_process().daemon:
+            return "may start no processes: start it with --no-nanny"
+        if not (self.course / "nbgrader_config.py").is_file():
+            return f"has no {self.course}: the course's folder must be the same on all machines"
+        if self.gradebook_on not in ("", socket.gethostname()):
+            return (
+                f"cannot write to a gradebook that is a file on {self.gradebook_on}: use PostgreSQL"
+            )
+        return _why_no_sandbox() if self.sandbox else None
+
+
+@functools.cache
+def _why_no_sandbox() -> str | None:
+    from tcplab.grading.sandbox import why_no_sandbox
+
+    return why_no_sandbox()
+
+
+def run_each_at(
+    address: str,
+    function: Callable[[T], Any],
+    tasks: Iterable[T | None],
+    *,
+    preload: Sequence[str],
+    needs: Needs,
+    deadline_s: float,
+) -> Generator[Finished[T]]:
+    """Calls the function with each task, on the workers; see tcplab.grading.pool.run_each.
+
+    When the iterator is closed, what has begun goes on, and nothing else begins.
+
+    Args:
+        address: of the scheduler, such as "tcp://10.0.0.5:8786".
+        function: of a module; what it returns must be JSON.
+        tasks: can be pickled; asked for one by one, when there is room.
+        preload: modules for the workers' processes.
+        needs: of a worker; one that lacks something is retired, and its task given to another.
+        deadline_s: for one task.
+
+    Raises:
+        ParameterError: Dask is not installed, or the address is none.
+        LabError: no scheduler or no worker can be reached.
+    """
+    work = functools.partial(_work, function, preload, needs, deadline_s)
+    coming, ended = iter(tasks), False
+    again: deque[T] = deque()
+    with _Cluster[T](address, work) as cluster:
+        while again or cluster.running or not ended:
+            room = cluster.room()
+            while room > 0 and (again or not ended):
+                following = again.popleft() if again else next(coming, END)
+                if following is None:
+                    break
+                if isinstance(following, End):
+                    ended = True
+                    break
+                cluster.submit(following)
+                room -= 1
+            finished, lost = cluster.wait(1.0)
+            again.extend(lost)
+            yield from finished
+
+
+def _work(
+    function: Callable[[T], Any],
+    preload: Sequence[str],
+    needs: Needs,
+    deadline_s: float,
+    task: T,
+) -> dict[str, Any]:
+    """On a worker: one task, in a process of its own."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    if reason := needs.lacking():
+        return {"lacking": reason, "worker": worker.address}
+    load_ahead(preload)
+    # Dask removes this folder, also after its worker was killed.
+    scratch = Path(worker.local_directory)
+    (done,) = run_each(function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s)
+    return {"result": done.result, "error": done.error}
+
+
+class _Cluster(Generic[T]):
+    """The scheduler, its workers, and what they are at."""
+
+    def __init__(self, address: str, work: Callable[[T], dict[str, Any]]) -> None:
+        self._address = address
+        self._work = work
+        self._ended: Queue[Future] = Queue()
+        self._without_workers_s: float | None = None
+        self._last_refusal = ""
+        self.running: dict[str, tuple[T, Future]] = {}
+        self._client = self._connect()
+
+    def __enter__(self) -> _Cluster[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(Exception):
+            self._client.close(timeout=_CONNECT_S)
+
+    def room(self) -> int:
+        """The number of tasks that the workers have a thread for yet.
+
+        Raises:
+            LabError: there has been no worker for a long time.
+        """
+        try:
+            threads: int = sum(self._client.nthreads().values())
+        except (OSError, RuntimeError):  # the connection is lost: wait() notices, too
+            return 0
+        if threads:
+            self._without_workers_s = None
+        elif self._without_workers_s is None:
+            self._without_workers_s = time.monotonic()
+            _tell(f"no workers at {self._address} yet; waiting for them")
+        elif time.monotonic() > self._without_workers_s + PATIENCE_S:
+            why = self._last_refusal or f"dask worker {self._address} --no-nanny starts one"
+            raise LabError(f"no worker at {self._address}: {why}")
+        return threads - len(self.running)
+
+    def submit(self, task: T) -> None:
+        """Hands one task over."""
+        future = self._client.submit(self._work, task, pure=False)
+        self.running[future.key] = (task, future)
+        future.add_done_callback(self._ended.put)
+
+    def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
+        """Waits for the end of a task.
+
+        Returns:
+            What has been done, and what must be handed over again.
+        """
+        finished: list[Finished[T]] = []
+        lost: list[T] = []
+        with suppress(Empty):
+            future = self._ended.get(timeout=seconds)
+            if (own := self.running.pop(future.key, None)) is not None:
+                self._take(own[0], future, finished, lost)
+        if self._client.status != "running":
+            lost += [task for task, _ in self.running.values()]
+            self.running.clear()
+            self.__exit__()
+            self._client = self._connect()
+        return finished, lost
+
+    def _take(self, task: T, future: Future, finished: list[Finished[T]], lost: list[T]) -> None:
+        if future.status in ("cancelled", "lost"):
+            lost.append(task)
+        elif future.status == "error":
+            failure = future.exception()
+            finished.append(Finished(task, None, f"{type(failure).__name__}: {one_line(failure)}"))
+        else:
+            answer = future.result()
+            if reason := answer.get("lacking"):
+                self._last_refusal = f"the worker {answer['worker']} {one_line(reason)}"
+                _tell(f"{self._last_refusal}; it gets no work")
+                self._client.retire_workers([answer["worker"]])
+                lost.append(task)
+            else:
+                finished.append(Finished(task, answer["result"], answer["error"]))
+
+    def _connect(self) -> Client:
+        """Connects, also to a scheduler that is being started.
+
+        Raises:
+            ParameterError: Dask is not installed, or the address is none.
+            LabError: nobody answers.
+        """
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ParameterError(
+                "--scheduler needs Dask's distributed: pip install 'tcplab[cluster]'"
+            ) from None
+        # What becomes of a connection is told here, in a line. Dask's import has set levels, too.
+        for logger in ("distributed", "distributed.client"):
+            logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+        until_s = time.monotonic() + PATIENCE_S
+        told = False
+        while True:
+            try:
+                return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
+            except ValueError as error:
+                raise ParameterError(f"scheduler {self._address!r}: {one_line(error)}") from None
+            except OSError as error:
+                if time.monotonic() > until_s:
+                    raise LabError(
+                        f"no scheduler at {self._address} ({one_line(error, 100)});"
+                        " the same command goes on when there is one"
+                    ) from None
+            if not told:
+                told = True
+                _tell(f"no scheduler at {self._address}; waiting for it")
+            time.sleep(1.0)
+
+
+def _tell(line: str) -> None:
+    print(f"tcplab: {line}", file=sys.stderr, flush=True)
