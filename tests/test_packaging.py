@@ -89,7 +89,7 @@ def test_python_versions_agree() -> None:
 @pytest.mark.parametrize(
     ("folder", "declared"),
     [
-        ("src", PROJECT["dependencies"]),
+        ("src", [*PROJECT["dependencies"], *EXTRAS["cluster"]]),
         ("tests", [*PROJECT["dependencies"], *EXTRAS["test"]]),
         ("bench", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
     ],
