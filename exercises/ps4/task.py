@@ -5,6 +5,7 @@ Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -44,6 +45,9 @@ FIRST_WINDOW_BYTES = 65_535
 #: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
 SCALE_OF_AUTOTUNING = 6
 ENOUGH = 0.9
+#: The largest window is 5/8 of what is granted, 1/2 on kernels before 6.6; less by whole segments.
+WINDOW_OF_GRANT = (0.4, 0.75)
+_SAID = re.compile(rb"receive buffer of (\d{1,10}) bytes, received (\d{1,15}) bytes\s*\Z")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -203,7 +207,8 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
     if run.peer is None or not run.outcome.ok:
         found = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
         return Verdict(0, f"{path} the transfer did not come to its end: {found}.")
-    if run.outcome.output.decode(errors="replace").split()[-2:] != [str(total), "bytes"]:
+    said = _SAID.search(run.outcome.output)
+    if said is None or int(said[2]) != total:
         return Verdict(
             0, f"{path}: {total} bytes were sent, and the last line of the output must say so."
         )
@@ -230,5 +235,12 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
             f"{path} the largest window that you offered was {window} bytes. The link is full, but"
             f" {window / bdp_bytes(rate_mbit, rtt_ms):.1f} times what the path holds is too much:"
             " half of it would do.",
+        )
+    granted = int(said[1])
+    if not WINDOW_OF_GRANT[0] * granted <= window <= WINDOW_OF_GRANT[1] * granted:
+        return Verdict(
+            0.8,
+            f"{path} the window fills the link, and half of it would not. But sink says that it"
+            f" has a buffer of {granted} bytes, and none such offers {window}: who knows its size?",
         )
     return Verdict(1, f"{path} the window fills the link, and half of it would not.")

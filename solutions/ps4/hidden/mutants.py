@@ -3,7 +3,8 @@
 from tcplab.grading.trial import Mutant
 
 _SOLUTION = "return (int)(rate_mbit * rtt_ms * 125);"
-_EARLY = "    set_rcvbuf(listener, rcvbuf_bytes);\n    int fd = take_connection(listener);\n"
+_SET = "    int granted = set_rcvbuf({}, rcvbuf_bytes);\n"
+_TAKE = "    int fd = take_connection(listener);\n"
 
 MUTANTS = {
     "bits-instead-of-bytes": Mutant(
@@ -88,16 +89,14 @@ MUTANTS = {
         12.5,
         files={
             "sink.c": [
-                (
-                    _EARLY,
-                    "    int fd = take_connection(listener);\n    set_rcvbuf(fd, rcvbuf_bytes);\n",
-                )
+                (_SET.format("listener") + _TAKE, _TAKE + _SET.format("fd")),
             ]
         },
         breaks="the window scale is told in the SYN-ACK",
     ),
     "left-to-the-kernel": Mutant(
-        12.5, files={"sink.c": [("    set_rcvbuf(listener, rcvbuf_bytes);\n", "")]}
+        12.5,
+        files={"sink.c": [("set_rcvbuf(listener, rcvbuf_bytes);", "(int)sizeof rcvbuf_bytes;")]},
     ),
     "half-of-the-round-trip": Mutant(
         11.0,
@@ -115,6 +114,12 @@ MUTANTS = {
         13.5,
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
+    ),
+    # 5 points x 0.8
+    "says-what-was-asked-for": Mutant(
+        15.0,
+        files={"sink.c": [("return granted;", "return bytes;")]},
+        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
     ),
     "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
     "says-a-number-it-was-told": Mutant(

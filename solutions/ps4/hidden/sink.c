@@ -1,5 +1,5 @@
 /*
- * sink - take one connection, read until its end, and say how many bytes came.
+ * sink - take one connection, read until its end, and say what was granted and what came.
  *
  *     sink PORT RTT_MS RATE_MBIT
  *
@@ -8,8 +8,9 @@
  *
  * Your task: the receive buffer shall suit the path. The window that it allows must let at least
  * 90 % of the link's rate through, and half of that window must not. It shall be known to TCP
- * before the sender hears of it. Only rcvbuf_for() and main() need to change; the last line of the
- * output must stay as it is.
+ * before the sender hears of it, and the output shall say what the kernel granted, not what was
+ * asked for. Only rcvbuf_for(), set_rcvbuf() and main() need to change; the form of the output must
+ * stay as it is.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -41,15 +42,20 @@ static int rcvbuf_for(int64_t rtt_ms, int64_t rate_mbit) {
     */
 }
 
-/* Asks for a receive buffer, and tells on standard error what was granted. */
-static void set_rcvbuf(int fd, int bytes) {
+/* Asks for a receive buffer; returns the size that was granted. */
+static int set_rcvbuf(int fd, int bytes) {
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) < 0)
         fail("SO_RCVBUF");
+    /* BEGIN SOLUTION */
     int granted = 0;
     socklen_t size = sizeof granted;
     if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size) < 0)
         fail("SO_RCVBUF");
-    fprintf(stderr, "receive buffer: %d bytes requested, %d granted\n", bytes, granted);
+    return granted;
+    /* END SOLUTION */
+    /* STUB
+    return bytes;
+    */
 }
 
 static int open_listener(uint16_t port) {
@@ -95,15 +101,15 @@ int main(int argc, char **argv) {
     int listener = open_listener((uint16_t)atoi(argv[1]));
     /* BEGIN SOLUTION */
     /* The SYN-ACK carries the window scale, and accept() comes after it. */
-    set_rcvbuf(listener, rcvbuf_bytes);
+    int granted = set_rcvbuf(listener, rcvbuf_bytes);
     int fd = take_connection(listener);
     /* END SOLUTION */
     /* STUB
     int fd = take_connection(listener);
-    set_rcvbuf(fd, rcvbuf_bytes);
+    int granted = set_rcvbuf(fd, rcvbuf_bytes);
     */
     int64_t bytes = read_until_end(fd);
     close(fd);
-    printf("%lld bytes\n", (long long)bytes);
+    printf("receive buffer of %d bytes, received %lld bytes\n", granted, (long long)bytes);
     return 0;
 }
