@@ -90,6 +90,18 @@ def test_start_page_has_every_lesson_and_problem_set() -> None:
     assert sets <= set(links)
 
 
+def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
+    text = (ROOT / "docs/instructors-kit.md").read_text()
+    table = text.partition("| | lesson | problem set |")[2].partition("| **all** |")[0]
+    told = [
+        int(each) for cell in re.findall(r"\| ([\d +]+) min \|", table) for each in cell.split("+")
+    ]
+    paths = [ROOT / "lessons/primer.ipynb", *sorted(ROOT.glob("lessons/[0-9]*.ipynb"))]
+    stated = [int(re.findall(r"\*(\d+) minutes", path.read_text())[0]) for path in paths]
+    assert told == stated
+    assert f"| **all** | **{sum(stated) / 60:.1f} h** |" in text
+
+
 def test_learners_settings_leave_out_the_instructors_tools() -> None:
     """As `make lab` and the hub start JupyterLab for learners."""
     environment = os.environ | {"JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "learner")}
