@@ -47,6 +47,7 @@ class Picture:
     #: For a figure that plays: stretches of its time axis (left, right, start and end in ms),
     #: the places in units of the figure.
     times: tuple[tuple[float, float, float, float], ...] = ()
+    unused: float = 0.0  #: units below the drawing with nothing in them
     #: Draws it for a narrow column.
     narrow: Callable[[], Picture] | None = None
 
@@ -83,7 +84,8 @@ class Picture:
 
     def markup(self) -> str:
         """The same without the script, for a page that has it (see figures.page.script)."""
-        wide = page.Drawing(self._svg(), self.parts, self.times, "w", WIDE.title, WIDE.note)
+        below = WIDE.note + self.unused
+        wide = page.Drawing(self._svg(), self.parts, self.times, "w", WIDE.title, below)
         drawings = [wide]
         if self.narrow is not None:
             narrow = self.narrow()

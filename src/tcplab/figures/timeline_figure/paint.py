@@ -79,7 +79,10 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         for each in view.scale.parts
     ]
     words = view.finding(), view.alt()
-    return Picture(figure, *words, view.table(), view.note(), view.parts(), tuple(times))
+    unused = max((top * high) - height - (0 if is_narrow else canvas.WIDE.note), 0)
+    return Picture(
+        figure, *words, view.table(), view.note(), view.parts(), tuple(times), unused=unused
+    )
 
 
 def _ends_of(part: Any) -> tuple[int, int]:
@@ -152,6 +155,9 @@ class _Painter:
                 [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
             )
             middle = (bottom + top) / 2
+            if top - bottom < 2 * height_of():  # room for one line
+                axes.text(-8, middle, lane.name, ha="right", va="center", fontweight="bold")
+                continue
             axes.text(-8, middle + 1, lane.name, ha="right", fontweight="bold")
             axes.text(-8, middle - 2, lane.about, ha="right", va="top", color=style.ink(style.GREY))
 
