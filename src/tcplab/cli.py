@@ -230,8 +230,6 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     if origin.get("capture_left_out"):
         print(left_out_in_words(origin["capture_left_out"]))
-    if "wire_late" in origin:
-        print(f"note: {origin['wire_late']}")
     if status:
         print(f"interrupted after {origin.get('runs', 'some')} runs", file=sys.stderr)
     return status

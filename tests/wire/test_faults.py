@@ -17,7 +17,8 @@ from tests.wire.model import Settings
 from tests.wire.test_model import compare
 
 from tcplab import Lab
-from tcplab.experiments import provenance
+from tcplab.experiments import provenance, table
+from tcplab.experiments.bottleneck import Fairness
 from tcplab.listings import shared_sources
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
@@ -251,3 +252,11 @@ def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
         after = provenance(lab)
     assert after["wire_late_p99_ms"] >= 40
     assert "ms late" in after["wire_late"]
+    assert after["wire_late_share"] >= 0.5  # the other packet is the server's refusal
+    assert after["wire_missed"] == 0
+    # A table says so above its numbers, unless they were recorded: then it says that.
+    late, fine = (table(Fairness([], origin)).caption for origin in (after, before))
+    assert late.startswith("1 of 100 packets left the wire more than")
+    assert fine == ""
+    mark = {"measured_at": "2026-11-22", "kernel": "6.18", "why": "no lab"}
+    assert "busy" not in table(Fairness([], {**after, "recorded": mark})).caption

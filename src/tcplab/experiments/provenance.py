@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,12 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
         **_settings(network),
         **details,
     }
+
+
+def wire_note(provenance: Mapping[str, Any]) -> str:
+    """One sentence when the wire's error just now was too large to conclude from; else empty."""
+    found = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
+    return f"{found[0].upper()}{found[1:]}." if found else ""
 
 
 def _settings(network: Network) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from tcplab.experiments.mode import recorded_note
+from tcplab.experiments.provenance import wire_note
 from tcplab.tables import Column, Table
 
 _PLAIN: Final = (bool, int, float, str, NoneType)
@@ -96,8 +97,13 @@ def as_json(result: Tabular) -> str:
 
 
 def table(result: Tabular) -> Table:
-    """The rows under the result's columns; the caption says whether they were recorded."""
-    return Table(result.columns, result.rows(), recorded_note(result.provenance))
+    """The rows under the result's columns.
+
+    The caption says whether they were recorded, and whether the wire was too late to conclude from
+    them.
+    """
+    notes = recorded_note(result.provenance), wire_note(result.provenance)
+    return Table(result.columns, result.rows(), " ".join(filter(None, notes)))
 
 
 def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
