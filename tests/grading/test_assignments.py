@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -241,6 +242,7 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     rtt_ms = assignment.numbers["rtt_ms"]
     names: dict[str, object] = {"q1_default_ms": None, "q1_nodelay_ms": None}
     assert "not yet" in repr(assignment.check("q1", names))
+    assert re.search(rf"rtt_ms&quot;\] *</td><td[^>]*>{rtt_ms} ", assignment._repr_html_())
     names = {"q1_default_ms": 7 * rtt_ms, "q1_nodelay_ms": rtt_ms}
     shown = repr(assignment.check("q1", names))
     assert "recorded, not judged" in shown
@@ -248,6 +250,9 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     shown = repr(assignment.check("q7"))
     assert "not yet" in shown
     assert "held" in shown
+    result = assignment.check("q1", names)
+    assert result is not None
+    assert result._repr_html_() == f"<p>{result}</p>"
     with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
         assignment.check("q99")
 

@@ -20,6 +20,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.checks import Verdict, describe
 from tcplab.grading.sandbox_runner import plain, read_files
+from tcplab.tables import Table
 
 if TYPE_CHECKING:
     from tcplab.grading.submission import Submission
@@ -188,6 +191,10 @@ class CheckResult(NamedTuple):
             head = "works here" if self.judged else "recorded, not judged"
         return f"{self.question}: {head}. {self.verdict.message}"
 
+    def _repr_html_(self) -> str:
+        # As text JupyterLab would break the lines inside of words.
+        return f"<p>{escape(repr(self))}</p>"
+
 
 class Assignment:
     """An opened assignment: `numbers` are the student's own, `check` looks at an answer.
@@ -208,6 +215,11 @@ class Assignment:
     def __repr__(self) -> str:
         own = ", ".join(f"{key}={value!r}" for key, value in self.numbers.items())
         return f"<Assignment {self.name} of {self.student}: {own}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f'n["{key}"]', repr(value)) for key, value in self.numbers.items()]
+        caption = f"Problem set {self.name.removeprefix('ps')}: the numbers of {self.student}"
+        return replace(Table.of(["number", "value"], rows), caption=caption)._repr_html_()
 
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
         """Looks at one answer and says what is missing, never what is right.
