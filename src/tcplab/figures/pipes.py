@@ -45,7 +45,7 @@ _Point = tuple[float, float]
 def pipe_rates(result: Pipes) -> Picture:
     """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
-    heights = bars.narrow_height(len(measured), 90, 52), bars.wide_height(len(measured), 28)
+    heights = bars.narrow_height(len(measured), 90, 52), bars.wide_height(len(measured), 31)
     figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
     for y, chain in enumerate(measured):
         look = _WIRE if chain.pipeline.wire else _HERE
@@ -59,7 +59,7 @@ def pipe_rates(result: Pipes) -> Picture:
         beside(axes, words, _end(chain), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
-    axes.set_xlabel("MB/s: median; black line: slowest to fastest run")
+    axes.set_xlabel("MB/s: median; line: slowest to fastest run")
     canvas.legend(figure)
     each = "; ".join(
         f"{chain.pipeline.name} {chain.median_mb_per_s:.0f} MB/s,"
@@ -89,7 +89,7 @@ def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
     """The names of the rows, long ones on two lines."""
     names = [chain.pipeline.name for chain in chains]
     folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
-    bars.name_rows(axes, folded, characters=30)
+    bars.name_rows(axes, folded, characters=36)
 
 
 def _rates_finding(measured: Sequence[Chain]) -> str:
@@ -116,7 +116,7 @@ def pipe_cpus(result: Pipes) -> Picture:
         "no variant within one machine was measured; see the notes in the table",
     )
     cores = int(result.provenance["cores"])
-    heights = bars.narrow_height(len(measured), 60, 52), bars.wide_height(len(measured), 28)
+    heights = bars.narrow_height(len(measured), 60, 52), bars.wide_height(len(measured), 31)
     figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
     end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
     unit = (320 if canvas.is_narrow() else 450) / end  # of a CPU
