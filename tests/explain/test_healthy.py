@@ -45,7 +45,7 @@ def lighttpd(folder: Path) -> Sequence[str]:
     (folder / "small").write_bytes(b"x" * 200)
     conf = f'server.document-root = "{folder}"\nserver.port = 8080\n'
     (folder / "lighttpd.conf").write_text(conf)
-    return ["lighttpd", "-D", "-f", str(folder / "lighttpd.conf")]
+    return ["/usr/sbin/lighttpd", "-D", "-f", str(folder / "lighttpd.conf")]
 
 
 def node_server(folder: Path) -> Sequence[str]:

@@ -265,6 +265,28 @@ def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -
     assert not read_calls(tmp_path / "log").whole
 
 
+def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    text = """
+    import signal, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    open(sys.argv[1], "w").close()
+    time.sleep(60)
+    """
+    recorder = subprocess.Popen(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, ready)]
+    )
+    end = time.monotonic() + PATIENCE_S
+    while not ready.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    recorder.terminate()
+    with pytest.raises(subprocess.TimeoutExpired):
+        recorder.wait(0.2)
+    recorder.terminate()
+    assert recorder.wait(PATIENCE_S) == 137
+    assert read_calls(tmp_path / "log").whole
+
+
 def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
     tmp_path: Path,
 ) -> None:

@@ -18,9 +18,10 @@
  * set-user- ID programs: without that promise (PR_SET_NO_NEW_PRIVS) the kernel lets no ordinary
  * user watch.
  *
- * Signals sent to us reach COMMAND, whose exit status is ours. When we are killed, COMMAND is
- * (PR_SET_PDEATHSIG); what it had started meanwhile gets ENOSYS for each call that we should have
- * answered, and so ends too and hangs nowhere: the kernel closes our end of the filter.
+ * Signals sent to us reach COMMAND, whose exit status is ours; a second SIGTERM reaches it as
+ * SIGKILL. When we are killed, COMMAND is (PR_SET_PDEATHSIG); what it had started meanwhile gets
+ * ENOSYS for each call that we should have answered, and so ends too and hangs nowhere: the kernel
+ * closes our end of the filter.
  *
  * Sources: seccomp_unotify(2), pidfd_getfd(2), the kernel's kernel/seccomp.c.
  */
@@ -152,7 +153,7 @@ static bool reap(pid_t child, int *status) {
 static int record(int listener, int signals, pid_t child) {
     struct pollfd events[] = {{.fd = listener, .events = POLLIN},
                               {.fd = signals, .events = POLLIN}};
-    bool ended = false;
+    bool ended = false, asked_to_end = false;
     int status = 0;
     /* The listener hangs up when no task has the filter any more. */
     while (!(ended && (first_only || (events[0].revents & POLLHUP)))) {
@@ -167,8 +168,10 @@ static int record(int listener, int signals, pid_t child) {
         if ((events[1].revents & POLLIN) && read(signals, &news, sizeof news) == sizeof news) {
             if (news.ssi_signo != SIGCHLD && ended)
                 break; /* nobody is left whose signal it could be */
+            bool again = asked_to_end && news.ssi_signo == SIGTERM;
+            asked_to_end = asked_to_end || news.ssi_signo == SIGTERM;
             if (news.ssi_signo != SIGCHLD)
-                kill(child, (int)news.ssi_signo);
+                kill(child, again ? SIGKILL : (int)news.ssi_signo);
         }
         /* Also without news of it: signals of one kind that come together are one. */
         if ((events[0].revents & POLLHUP) || (events[1].revents & POLLIN))

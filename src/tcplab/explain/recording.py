@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 LISTEN_S: Final = 30.0
 #: Signals of one's own and the end of the connections get this long after the client's end.
 _SETTLE_S: Final = 0.05
-_GRACE_S: Final = 3.0
+_GRACE_S: Final = 0.3
+_PATIENCE_S: Final = 3.0
 _LOOPBACK: Final = ("127.", "::1")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
@@ -134,14 +135,15 @@ def known_command(words: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Asks it to end; what does not is killed, and so is what it started."""
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """Asks it to end; the second time the recorder kills it, and still finishes its log."""
+    for patience_s in (_GRACE_S, _PATIENCE_S):
+        if process.poll() is None:
+            process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+            return
+    process.kill()
+    process.wait()
 
 
 def run_client(
