@@ -91,10 +91,10 @@ def test_a_server_on_localhost_is_told_to_bind_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 1.0)
-    code = "import socket, time; s = socket.create_server(('127.0.0.1', 81)); time.sleep(9)"
+    code = "import socket, time; s = socket.create_server(('127.0.0.1', 8081)); time.sleep(9)"
     server = f'{run.python("")[0]} -S -c "{code}"'
     assert cli.main(["explain", "--server", server, "--", "true"]) == 1
-    assert "127.0.0.1 port 81 only" in capsys.readouterr().err
+    assert "127.0.0.1 port 8081 only" in capsys.readouterr().err
 
 
 @needs_lab

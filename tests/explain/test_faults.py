@@ -156,7 +156,7 @@ FAULTS = {
 def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     server, client = fault.server(tmp_path), fault.client(tmp_path)
-    found = explain_command(client, server, rtt_ms=fault.rtt_ms)
+    found = explain_command(client, server, rtt_ms=fault.rtt_ms, timeout_s=20)
     said = f"{fault.report}\n{found.report()}"
     assert found.verdict is not None, said
     assert (found.verdict.cause, found.verdict.kind) == (fault.cause, fault.kind), said

@@ -151,7 +151,9 @@ HEALTHY = {
 def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
     case = HEALTHY[name]
     server, client = case.server(tmp_path), case.client(tmp_path)
-    found = explain_command(client, server, rtt_ms=case.rtt_ms, rate_mbit=case.rate_mbit)
+    found = explain_command(
+        client, server, rtt_ms=case.rtt_ms, rate_mbit=case.rate_mbit, timeout_s=20
+    )
     assert found.verdict is not None, found.report()
     # Something always limits; that is no fault.
     assert found.verdict.kind != "fault", found.report()
