@@ -135,7 +135,7 @@ class SmallWrites(Result[SmallWritesVariant]):
     def rows(self) -> list[dict[str, Any]]:
         """See Result.rows; the published means stand only beside the case that they are of."""
         rows = super().rows()
-        link = self.provenance.get("link", {}).get("client->server", {})
+        link = (self.provenance.get("link") or {}).get("client->server", {})
         case = {name: self.provenance.get(name, value) for name, value in PUBLISHED_CASE.items()}
         if case != PUBLISHED_CASE or link.get("delay_ms"):
             for row in rows:
