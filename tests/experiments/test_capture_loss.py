@@ -15,7 +15,9 @@ def test_capture_loss_as_a_picture() -> None:
     ]
     result = capture_loss.CaptureLoss(watched, {})
     picture = figures.capture_loss(result)
-    assert picture.title == "At 100,000 packets per second scapy has 40% of them, the recorder 100%"
+    assert (
+        picture.title == "At 100,000 packets per second scapy has 40 % of them, the recorder 100 %"
+    )
     assert "no limit" in table(result).text()
     assert result[None].scapy_drops == 600
 

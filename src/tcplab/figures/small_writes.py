@@ -120,7 +120,7 @@ def write_matrix(result: WriteMatrix) -> Picture:
     receivers = list(dict.fromkeys(receiver for receiver, _option in columns))
     groups = [receivers] if not canvas.is_narrow() else [[each] for each in receivers]
     rows = len(patterns) + 1.8
-    figure = canvas.new_figure(len(groups) * rows * 33)
+    figure = canvas.new_figure(len(groups) * rows * 42)
     low, high = canvas.body(figure)
     share = (high - low) / len(groups)
     for number, group in enumerate(groups):
@@ -135,7 +135,7 @@ def write_matrix(result: WriteMatrix) -> Picture:
         f" receiver. Stalled: {listed or 'none'}. All others take less than"
         f" {max(quick, default=0):.3g} ms."
     )
-    note = "ms until the last byte arrived"
+    note = "ms until the last byte arrived, and segments"
     return Picture(figure, title, alt, table(result), note)
 
 
@@ -161,7 +161,9 @@ def _matrix(
             style.fill(axes, look, column + 0.03, row + 0.06, 0.94, 0.88)
             words = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
             weight: dict[str, Any] = {"fontweight": "bold" if each.stalled else "normal"}
-            style.write(axes, column + 0.5, row + 0.5, words, bbox=style.ON_WHITE, **weight)
+            style.write(axes, column + 0.5, row + 0.32, words, bbox=style.ON_WHITE, **weight)
+            many = f"{len(each.segments)} seg."
+            style.write(axes, column + 0.5, row + 0.7, many, bbox=style.ON_WHITE)
     _headings(axes, columns)
 
 
