@@ -230,18 +230,24 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_command(arguments: argparse.Namespace, wanted: Mapping[str, str]) -> int:
     """The exit status is 0 if the command could be explained, however it ended."""
     found = explain_arguments(arguments)
+    try:
+        if arguments.pcapng:
+            found.save_pcapng(arguments.pcapng)
+        for option, file in wanted.items():
+            _draw(option, found.worst(), arguments).save(file)
+    finally:  # what cannot be saved must not cost the answer
+        _print_answer(found, arguments)
+    return 0
+
+
+def _print_answer(found: Explanation, arguments: argparse.Namespace) -> None:
     if arguments.output:
         print(found.recorded.output, end="", file=sys.stderr)
     if arguments.json:
         print(found.as_json())
-    else:
-        for line in found.report().splitlines():
-            print("\n".join(_folded(line, 8)))
-    if arguments.pcapng:
-        found.save_pcapng(arguments.pcapng)
-    for option, file in wanted.items():
-        _draw(option, found.worst(), arguments).save(file)
-    return 0
+        return
+    for line in found.report().splitlines():
+        print("\n".join(_folded(line, 8)))
 
 
 def explain_arguments(arguments: argparse.Namespace) -> Explanation:
