@@ -50,7 +50,8 @@ c.ClearSolutions.code_stub = {"python": "# Your lines go here."}
 """
 
 
-def _course(course: Path, submissions: int, *, stock: bool) -> Path:
+def course_with_submissions(course: Path, submissions: int, *, stock: bool) -> Path:
+    """Make a course with that many solved submissions, of nbgrader's settings or ours."""
     shutil.copytree(ROOT / "solutions" / ASSIGNMENT, course / "solutions" / ASSIGNMENT)
     if stock:
         (course / "nbgrader_config.py").write_text(STOCK)
@@ -124,7 +125,7 @@ def measure(rules: Rules, submissions: int = SUBMISSIONS) -> Part:
     rules = replace(rules, rounds=min(rules.rounds, 5), repeats=min(rules.repeats, 1))
     with tempfile.TemporaryDirectory(prefix="tcplab-bench-") as folder:
         stock, ours = (
-            _course(Path(folder) / kind, submissions, stock=kind == "stock")
+            course_with_submissions(Path(folder) / kind, submissions, stock=kind == "stock")
             for kind in ("stock", "ours")
         )
         entrants: dict[str, Entrant] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.grading import greedy
 from tests.grading.greedy import GREEDY
 from tests.nonempty import each
 
+from tcplab.errors import LabError
+from tcplab.experiments.sendfile.memory_limits import control_group
 from tcplab.grading import sandbox
 from tcplab.grading.sandbox import Limits
 from tcplab.lab import Lab
@@ -81,3 +84,28 @@ def test_a_thousand_descriptors_of_one_program_are_no_greed() -> None:
     source = "kept = [open('/dev/null') for _ in range(1000)]; import time; time.sleep(0.3)"
     limits = Limits(memory_bytes=512 << 20, processes=16)
     assert sandbox.run([sys.executable, "-c", source], limits=limits).ok
+
+
+GRADER_IN_A_GROUP = """
+import sys
+from tcplab.grading import sandbox
+
+outcome = sandbox.run([sys.executable, "-c", "x = b'1' * (400 << 20)"])
+print(outcome.signal, outcome.stopped_by, sandbox.run(["/bin/true"]).ok)
+"""
+
+
+def test_in_a_control_group_the_submission_ends_and_not_the_grader() -> None:
+    """As with `systemd-run --scope -p MemoryMax=…`: the limit is of all, the end of one."""
+    try:
+        with control_group(4 * (256 << 20)) as join:  # which gives a quarter of that
+            done = subprocess.run(
+                ["sh", "-c", f'{join} && exec "$@"', "sh", sys.executable, "-c", GRADER_IN_A_GROUP],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+    except LabError as error:
+        pytest.skip(f"CONTROL GROUP NOT TESTED: {error}")
+    assert done.stdout.split() == ["SIGKILL", "None", "True"], done.stderr

@@ -169,6 +169,17 @@ def test_reason_is_given_where_no_sandbox_can_be_made() -> None:
         sandbox.run(["/bin/true"], given=Path("/does/not/exist"))
 
 
+def test_failed_copy_is_not_the_commands_end(tmp_path: Path) -> None:
+    """It was reported as exit status 1 of the learner's program."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "large").write_bytes(b"1" * (3 << 20))
+    small = replace(Limits(), folder_bytes=2 << 20)
+    with pytest.raises(SandboxError, match="does not fit into its folder of 2097152 bytes"):
+        sandbox.run(["/bin/true"], given=tmp_path, limits=small)
+    assert sandbox.run(["/bin/true"], given=tmp_path).ok
+    assert sandbox.run(["/no/such/program"], given=tmp_path).exit_status == 1
+
+
 def test_python_installed_in_the_home_itself_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -85,6 +85,7 @@
 enum { NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };
 
 static int control;
+static int failed[2]; /* a pipe: a byte in it when COMMAND could not be started */
 static bool keep_network, no_lab, no_file_reads;
 static struct root root = {.folder_bytes = 256 << 20};
 static struct limits limits = {
@@ -179,7 +180,14 @@ static void copy_given(void) {
                      (long long)root.folder_bytes);
 }
 
+static void tell_failure(void) {
+    (void)!write(failed[1], "", 1);
+}
+
 static _Noreturn void run_command(char **command, bool real_root) {
+    /* What goes wrong from here on is not COMMAND's end. */
+    if (atexit(tell_failure) != 0)
+        fail("atexit");
     if (real_root)
         become_nobody();
     set_limits(&limits);
@@ -198,6 +206,7 @@ static _Noreturn void run_command(char **command, bool real_root) {
     setsid();
     if (nice(5) < 0) /* the watch must not starve */
         errno = 0;
+    close(failed[1]); /* that it cannot be executed is an end of COMMAND's, though */
     execvp(command[0], command);
     fail("%s", command[0]);
 }
@@ -268,11 +277,14 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
 
     struct watch seen = {.start_ns = 0};
     watch_start(&seen);
+    if (pipe2(failed, O_CLOEXEC) < 0)
+        fail("pipe");
     pid_t child = fork();
     if (child < 0)
         fail("fork");
     if (child == 0)
         run_command(command, real_root);
+    close(failed[1]);
     /* Of files in /proc/1 that its own user may write. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         fail("PR_SET_DUMPABLE");
@@ -284,6 +296,9 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
         if (ppoll(&owner, 1, &pause, &none) > 0)
             exit(0); /* the owner is gone: the kernel kills everything in here */
     }
+    char byte;
+    if (!stopped && read(failed[0], &byte, 1) == 1)
+        exit(1); /* it has said why */
     if (!stopped)
         wait_for_stragglers(&seen);
     report(status, stopped, &seen);

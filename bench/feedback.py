@@ -1,0 +1,103 @@
+"""Feedback at submission: the seconds from a submission's arrival to its page, at 300 in an hour.
+
+`tcplab grade ps5 --watch` waits at an exchange, in which solved submissions of problem set 5
+arrive as `nbgrader submit` puts them there: at random moments (a Poisson process), on average one
+in 12 s. The time of each is that which the grader tells.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.goals import at_most
+from bench.grading import ASSIGNMENT, course_with_submissions
+from bench.report import Part
+from bench.rounds import Rules
+
+from tcplab.errors import LabError
+from tcplab.tables import Column, Table
+
+SUBMISSIONS: Final = 30
+PAUSE_S: Final = 3600 / 300
+P95_S: Final = 10.0
+COLUMNS: Final = (
+    Column("entrant", ""),
+    Column("median", "median, s", ".1f"),
+    Column("p95", "95th percentile, s", ".1f"),
+    Column("worst", "longest, s", ".1f"),
+    Column("count", "submissions", "d"),
+)
+NAME: Final = "tcplab grade --watch, 2 jobs"
+_TOLD: Final = re.compile(r"page released ([\d.]+) s after")
+
+
+def measure(_rules: Rules) -> Part:
+    """One row; it takes six minutes, whatever the machine."""
+    with tempfile.TemporaryDirectory(prefix="tcplab-bench-") as name:
+        course = course_with_submissions(Path(name) / "course", SUBMISSIONS, stock=False)
+        exchange = Path(name) / "exchange"
+        inbound = exchange / "tcplab" / "inbound"
+        inbound.mkdir(parents=True)
+        exchange.chmod(0o777)
+        with (course / "nbgrader_config.py").open("a") as config:
+            config.write(
+                f"\nget_config().Exchange.root = {str(exchange)!r}\n"
+                "get_config().ExchangeCollect.check_owner = False\n"
+            )
+        return part(sorted(_watched(course, inbound)))
+
+
+def _watched(course: Path, inbound: Path) -> list[float]:
+    """The times of all, in seconds."""
+    command = [sys.executable, "-m", "tcplab.cli", "grade", ASSIGNMENT, "--watch", "--jobs", "2"]
+    log = course / "watch.log"
+    chance = random.Random(ASSIGNMENT)
+    with log.open("w") as out:
+        grader = subprocess.Popen(command, cwd=course, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        for submission in sorted((course / "submitted").iterdir()):
+            time.sleep(chance.expovariate(1 / PAUSE_S))
+            at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f %Z")
+            folder = inbound / f"{submission.name}+{ASSIGNMENT}+{at}+random"
+            shutil.copytree(submission / ASSIGNMENT, folder)
+            (folder / "timestamp.txt").write_text(at)
+            (folder / "submission_secret.txt").write_text(submission.name)
+            folder.chmod(0o777)
+        until_s = time.monotonic() + 300
+        while len(found := _TOLD.findall(log.read_text())) < SUBMISSIONS:
+            if grader.poll() is not None or time.monotonic() > until_s:
+                raise LabError(f"{len(found)} of {SUBMISSIONS} pages: {log.read_text()[-300:]}")
+            time.sleep(0.2)
+        grader.send_signal(signal.SIGTERM)
+        grader.wait(timeout=120)
+    finally:
+        grader.kill()
+        grader.wait()
+    return [float(each) for each in found]
+
+
+def part(times_s: list[float]) -> Part:
+    """The section of the document.
+
+    Args:
+        times_s: of each submission, in order of their length.
+    """
+    text = (
+        f"{SUBMISSIONS} solved submissions of problem set 5 arrive in nbgrader's exchange at random"
+        f" moments, one in {PAUSE_S:g} s on average: from the arrival to the feedback page."
+    )
+    p95_s = times_s[min(len(times_s) - 1, round(0.95 * len(times_s)))]
+    row = {"entrant": NAME, "median": times_s[len(times_s) // 2], "p95": p95_s}
+    rows = [{**row, "worst": times_s[-1], "count": len(times_s)}]
+    goals = [at_most("feedback", f"{NAME}, 95th percentile in s", P95_S, p95_s)]
+    return Part("Feedback at submission", text, [Table(COLUMNS, rows)], goals)
