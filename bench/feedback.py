@@ -65,6 +65,8 @@ def _watched(course: Path, inbound: Path) -> list[float]:
     with log.open("w") as out:
         grader = subprocess.Popen(command, cwd=course, stdout=out, stderr=subprocess.STDOUT)
     try:
+        while "Waiting" not in log.read_text() and grader.poll() is None:
+            time.sleep(0.1)
         for submission in sorted((course / "submitted").iterdir()):
             time.sleep(chance.expovariate(1 / PAUSE_S))
             at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f %Z")

@@ -207,7 +207,6 @@ def _watch(arguments: argparse.Namespace) -> int:
     def tell(line: str) -> None:
         print(line, flush=True)
 
-    tell("Waiting for submissions; Ctrl-C ends it.")
     watched = watch(
         arguments.assignment,
         tell,

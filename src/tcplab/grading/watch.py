@@ -90,6 +90,7 @@ def watch(
     )
     watcher = _Watcher(work, tries, tell)
     work.release()
+    tell("Waiting for submissions; Ctrl-C ends it.")
     # Not by an exception, which may come up where it is lost, such as in a weak reference.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, watcher.end)
