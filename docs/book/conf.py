@@ -1,4 +1,4 @@
-"""The book: all lessons with their outputs, to be read anywhere.
+"""The book: all lessons with the outputs of the machine that built it, to be read anywhere.
 
 `make book` puts the pages together in build/book/source (tools/make-book) and calls Sphinx on it.
 """
@@ -39,10 +39,6 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = ["book.js"]
-# Their comments can be read on a page that is light, and on one that is dark.
-pygments_style = "a11y-high-contrast-light"
-pygments_dark_style = "github-dark"
 html_theme_options = {
     "light_css_variables": {"font-stack": "system-ui, sans-serif"},
     "navigation_with_keys": True,

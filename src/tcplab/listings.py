@@ -32,7 +32,7 @@ class Listing:
             noclasses=True,
             linenos="inline",
             linenostart=self.first_line,
-            style="xcode",  # whose comments can be read on its white (WCAG 1.4.3)
+            style="friendly",
             # JupyterLab wraps what is preformatted; a broken line of C is hard to read.
             cssstyles="overflow-x: auto",
             prestyles="white-space: pre",

@@ -23,9 +23,6 @@ from tcplab.lab import Lab, Loopback, Network, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
 
-#: Set while the book is built: its reader runs nothing.
-BOOK: Final = "TCPLAB_BOOK"
-
 _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
@@ -109,8 +106,6 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
     origin = provenance.get("recorded")
     if not origin:
         return ""
-    if os.environ.get(BOOK):
-        return f"Measured on our machine on {origin['measured_at'][:10]}, Linux {origin['kernel']}."
     return (
         f"Recorded on {origin['measured_at'][:10]}, Linux {origin['kernel']}, not measured now:"
         f" {origin['why']}."

@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
-from tcplab.models import slow_start_flights
+from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column
@@ -73,25 +74,48 @@ def measure(
         rate_mbit: rate of the wire.
         network: a Lab of its own unless given.
     """
-    lab_or_given = nullcontext(network) if network else Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit)
+    lab_or_given = nullcontext(network) if network else _lab(rtt_ms, rate_mbit)
     with lab_or_given as lab:
-        with lab.client.capture() as near, lab.server.capture() as far:
-            sent = tcp_bulk(
-                lab, write_bytes=data_bytes, count=1, sndbuf_bytes=None, rcvbuf_bytes=None
-            )
-        with near, far:
-            exchange: Exchange[None] = Exchange(
-                None,
-                segments=near.segments,
-                peer_segments=far.segments,
-                tcp_info=sent.source.tcp_info,
-                rate_mbit=rate_mbit,
-                nodelay=False,
-            )
+        exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
             flights(exchange.captured, rtt_ms),
             provenance(lab, data_bytes=data_bytes),
             exchange,
+        )
+
+
+def _lab(rtt_ms: float, rate_mbit: float) -> Lab:
+    """Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows."""
+    return Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=5000, congestion="reno")
+
+
+def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
+    """One write of so many bytes to a peer that reads at once, recorded at both hosts.
+
+    TCP_INFO is sampled twenty times per round trip; its clock starts with the first segment.
+    """
+    with lab.client.capture() as near, lab.server.capture() as far:
+        sent = tcp_bulk(
+            lab,
+            write_bytes=data_bytes,
+            count=1,
+            sndbuf_bytes=None,
+            rcvbuf_bytes=None,
+            interval_ms=max(1.0, lab.rtt_ms / 20),
+        )
+    with near, far:
+        start_ns = int(near.segments.data("client")["time_ns"][0])
+        return Exchange(
+            None,
+            segments=near.segments,
+            peer_segments=far.segments,
+            tcp_info=sent.source.tcp_info,
+            samples=[
+                {**each, "time_ns": start_ns + round(1e9 * each["sample_s"])}
+                for each in sent.samples
+            ],
+            rate_mbit=rate_mbit,
+            nodelay=False,
         )
 
 
@@ -111,3 +135,87 @@ def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
         )
         for number, part in enumerate(parts, 1)
     ]
+
+
+# ---- transfers of several sizes ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Variant):
+    """A transfer of one size, from its first segment to the ACK of its last."""
+
+    data_bytes: int
+    round_trips: int  #: Flights: all but the first waited for ACKs
+    model_round_trips: int  #: With a window that begins with 10 segments and doubles
+    took_ms: float
+    model_ms: float  #: Slow start, then the rate of the wire; and the last ACK's way back
+    mbit: float  #: Data over that time
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes(Result[Sized]):
+    """Transfers by size, found by it."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("data_bytes", "data (bytes)", ",d"),
+        Column("round_trips", "round trips", "d"),
+        Column("model_round_trips", "the model says", "d"),
+        Column("took_ms", "took (ms)", ".0f"),
+        Column("model_ms", "the model says (ms)", ".0f"),
+        Column("mbit", "Mbit/s", ".1f"),
+    )
+
+    rtt_ms: float
+    rate_mbit: float
+
+
+@experiment("transfer-sizes")
+def measure_sizes(
+    sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = (
+        1_448,
+        14_480,
+        43_440,
+        144_800,
+        724_000,
+        7_240_000,
+    ),
+    rtt_ms: Annotated[float, Between(1, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50.0,
+) -> Sizes:
+    """The round trips of transfers of several sizes, each over a connection of its own.
+
+    Args:
+        sizes: the data of each, in one write.
+        rtt_ms: round-trip time of the wire.
+        rate_mbit: rate of the wire.
+    """
+    with _lab(rtt_ms, rate_mbit) as lab:
+
+        def run(data_bytes: int) -> Sized:
+            return _sized(one_write(lab, data_bytes, rate_mbit), data_bytes, rtt_ms, rate_mbit)
+
+        transfers, done = one_by_one("transfer-sizes", list(sizes), run)
+        return Sizes(transfers, provenance(lab, **done), rtt_ms, rate_mbit)
+
+
+def _sized(exchange: Exchange[None], data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
+    segments = exchange.captured
+    parts = flights(segments, rtt_ms)
+    took_ms = until_acknowledged_ms(segments)
+    return Sized(
+        data_bytes=data_bytes,
+        round_trips=len(parts),
+        model_round_trips=transfer_flights(data_bytes, rtt_ms, rate_mbit),
+        took_ms=took_ms,
+        model_ms=transfer_ms(data_bytes, rtt_ms, rate_mbit) + rtt_ms / 2,
+        mbit=data_bytes * 8 / 1e3 / took_ms,
+    )
+
+
+def until_acknowledged_ms(segments: SegmentArray) -> float:
+    """From the first data segment of the client to the ACK of its last byte."""
+    data = segments.data("client")
+    last_byte = int((data["seq"] + data["payload_bytes"]).max())
+    acks = segments.sent_by("server")
+    done = acks[acks.has_ack & (acks["ack"] >= last_byte)]
+    return (int(done["time_ns"][0]) - int(data["time_ns"][0])) / 1e6

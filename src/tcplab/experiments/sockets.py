@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tcplab.lab import Network
+from tcplab.lab import Host, Network
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
 
@@ -52,9 +55,21 @@ def sending(sender: socket.socket, size: int) -> Iterator[None]:
     thread.join()
 
 
-def read_all(receiver: socket.socket) -> int:
-    """Reads to the end of the stream; how many bytes that was."""
+def read_all(receiver: socket.socket, most: float = math.inf) -> int:
+    """Reads to the end of the stream, or so many bytes; how many that was."""
     total = 0
-    while got := len(receiver.recv(1 << 16)):
+    while total < most and (got := len(receiver.recv(1 << 16))):
         total += got
     return total
+
+
+def tcp_counters(host: Host) -> Counter[str]:
+    """TCP's counters of a host (TcpExt in /proc/net/netstat, as nstat(8) shows them).
+
+    The growth is the difference of two readings: ``after - before``, which leaves out zeros.
+    """
+    lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
+    names, values = next(
+        (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"
+    )
+    return Counter(dict(zip(names[1:], map(int, values[1:]), strict=True)))

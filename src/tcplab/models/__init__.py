@@ -42,6 +42,7 @@ from tcplab.models.links import (
     serialisation_ms,
     slow_start_flights,
     throughput_mbit,
+    transfer_flights,
     transfer_ms,
     window_limit_mbit,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "simulate",
     "slow_start_flights",
     "throughput_mbit",
+    "transfer_flights",
     "transfer_ms",
     "udp_batching",
     "window_from_buffer",

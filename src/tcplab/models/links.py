@@ -269,14 +269,32 @@ def transfer_ms(
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     full = mss_bytes(mtu_bytes, around)
     per_segment_ms = serialisation_ms(full, rate_mbit, around)
-    left = packet_count(data_bytes, mtu_bytes, around)
-    elapsed_ms = 0.0
-    for cwnd in slow_start_flights(left)[:-1]:
+    segments = packet_count(data_bytes, mtu_bytes, around)
+    waits, left = _waits(segments, rtt_ms, per_segment_ms)
+    return waits * (rtt_ms + per_segment_ms) + left * per_segment_ms + rtt_ms / 2
+
+
+def transfer_flights(
+    data_bytes: int,
+    rtt_ms: float,
+    rate_mbit: float,
+    mtu_bytes: int = 1500,
+    around: Encapsulation = TCP_ON_ETHERNET,
+) -> int:
+    """The flights of the same transfer: one more than the times that the sender waits for ACKs."""
+    per_segment_ms = serialisation_ms(mss_bytes(mtu_bytes, around), rate_mbit, around)
+    return 1 + _waits(packet_count(data_bytes, mtu_bytes, around), rtt_ms, per_segment_ms)[0]
+
+
+def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
+    """Number of waits of slow start until the link is busy, and the segments that are left then."""
+    waits = 0
+    for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:
             break
-        elapsed_ms += rtt_ms + per_segment_ms
-        left -= cwnd
-    return elapsed_ms + left * per_segment_ms + rtt_ms / 2
+        waits += 1
+        segments -= cwnd
+    return waits, segments
 
 
 def _payload(payload_bytes: int | None, mtu_bytes: int, around: Encapsulation) -> int:

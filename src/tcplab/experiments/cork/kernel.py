@@ -6,7 +6,6 @@ corking").
 
 from __future__ import annotations
 
-import itertools
 import socket
 import statistics
 import time
@@ -21,7 +20,7 @@ from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
-from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.experiments.sockets import MSS_BYTES, tcp_counters
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
@@ -86,20 +85,11 @@ def measure_autocorking(
         put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="500ms")
         for on in (True, False):
             lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
-            before = _autocorked(lab)
+            before = tcp_counters(lab.client)
             (played,) = play(lab, [script])
-            counted = _autocorked(lab) - before
+            counted = (tcp_counters(lab.client) - before)["TCPAutoCorking"]
             variants.append(Autocorks(on, writes, counted, tuple(played.sizes[2:]), played))
         return Autocorking(variants, provenance(lab, interface_mbit=1, write_bytes=write_bytes))
-
-
-def _autocorked(lab: Lab) -> int:
-    """The counter TcpExtTCPAutoCorking of the client."""
-    lines = [line.split() for line in lab.client.read("/proc/net/netstat").splitlines()]
-    names, values = next(
-        (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"
-    )
-    return int(dict(zip(names, values, strict=True)).get("TCPAutoCorking", 0))
 
 
 # ---- a cork that leaks ---------------------------------------------------------------------------

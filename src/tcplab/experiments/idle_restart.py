@@ -1,0 +1,135 @@
+"""The congestion window after a pause: a connection that was quiet begins again with ten segments.
+
+RFC 5681, section 4.1; tcp_cwnd_restart() of net/ipv4/tcp_output.c halves the window for each
+retransmission timeout of the pause, down to the initial window.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
+from tcplab.lab import Lab
+from tcplab.segments import SegmentArray
+from tcplab.tables import Column
+from tcplab.timeline.sockets import read_tcp_info
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Variant):
+    """The same data before and after a pause, over one connection."""
+
+    key_fields = 2
+
+    pause_ms: float
+    restarts: bool  #: tcp_slow_start_after_idle, Linux's default
+    rto_ms: float  #: The sender's retransmission timeout before the pause
+    cwnd_before: int  #: Segments
+    flights_before: tuple[int, ...]  #: Segments of each flight of the first transfer
+    flights_after: tuple[int, ...]  #: Of the second
+    before_ms: float  #: To the ACK of the last byte
+    after_ms: float
+
+    @property
+    def label(self) -> str:
+        """The pause, and whether the restart is off."""
+        return f"{self.pause_ms:g} ms" + ("" if self.restarts else ", restart off")
+
+    def row(self) -> dict[str, Any]:
+        """The plain fields, the flights as texts."""
+        return Variant.row(self) | {
+            "restarts": "on" if self.restarts else "off",
+            "flights_before": " + ".join(map(str, self.flights_before)),
+            "flights_after": " + ".join(map(str, self.flights_after)),
+        }
+
+
+class Pauses(Result[Pause]):
+    """Pauses, found by their length and whether the window begins anew."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("pause_ms", "pause (ms)", "g"),
+        Column("restarts", "tcp_slow_start_after_idle"),
+        Column("rto_ms", "timeout (ms)", ".0f"),
+        Column("cwnd_before", "cwnd before it", "d"),
+        Column("flights_before", "segments per flight before"),
+        Column("flights_after", "after"),
+        Column("before_ms", "took before (ms)", ".0f"),
+        Column("after_ms", "after (ms)", ".0f"),
+    )
+
+
+@experiment("idle-restart")
+def measure(
+    pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms")] = (100, 1000),
+    restarts: Sequence[bool] = (True, False),
+    data_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 70 * MSS_BYTES,
+    rtt_ms: Annotated[float, Between(10, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[float, Between(10, 1000, "Mbit/s")] = 100.0,
+) -> Pauses:
+    """Twice the same data with a pause between: how many segments leave at once after it.
+
+    Args:
+        pauses_ms: from the ACK of the first data to the second write.
+        restarts: tcp_slow_start_after_idle of the sender, on or off.
+        data_bytes: the data, each time in one write.
+        rtt_ms: round-trip time of the wire.
+        rate_mbit: rate of the wire.
+    """
+    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion="reno") as lab:
+
+        def run(pair: tuple[float, bool]) -> Pause:
+            lab.client.sysctl("net.ipv4.tcp_slow_start_after_idle", str(int(pair[1])))
+            return _paused(lab, *pair, data_bytes)
+
+        pairs = [(pause, each) for each in restarts for pause in pauses_ms]
+        variants, done = one_by_one("idle-restart", pairs, run)
+        return Pauses(variants, provenance(lab, data_bytes=data_bytes, **done))
+
+
+def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause:
+    with lab.client.capture() as recorded, connection(lab) as (sender, receiver):
+        # A buffer that takes it all at once: the kernel's own begins small, and would part flights.
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
+        _send(lab, sender, receiver, data_bytes)
+        info = read_tcp_info(sender)
+        time.sleep(pause_ms / 1e3)
+        _send(lab, sender, receiver, data_bytes)
+    segments = recorded.segments
+    first, second = _parts(segments, data_bytes)
+    return Pause(
+        pause_ms=pause_ms,
+        restarts=restarts,
+        rto_ms=info["rto_us"] / 1e3,
+        cwnd_before=info["snd_cwnd"],
+        flights_before=tuple(each.segments for each in flights(first, lab.rtt_ms)),
+        flights_after=tuple(each.segments for each in flights(second, lab.rtt_ms)),
+        before_ms=until_acknowledged_ms(first),
+        after_ms=until_acknowledged_ms(second),
+    )
+
+
+def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: int) -> None:
+    reader = threading.Thread(target=read_all, args=(receiver, data_bytes), daemon=True)
+    reader.start()
+    sender.sendall(bytes(data_bytes))
+    reader.join()
+    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
+
+
+def _parts(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:
+    """The segments until the first data is acknowledged, and those after."""
+    start = segments.data("client")["seq"].min()
+    done = segments[(segments["direction"] == 1) & (segments["ack"] >= start + data_bytes)]
+    at_ns = done["time_ns"][0]
+    return segments[segments["time_ns"] <= at_ns], segments[segments["time_ns"] > at_ns]

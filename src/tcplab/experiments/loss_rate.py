@@ -1,0 +1,141 @@
+"""The rate that random loss leaves, beside the formula of Mathis and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from tcplab.errors import ParameterError
+from tcplab.experiments.declaration import Between, Spelled, experiment
+from tcplab.experiments.progress import Rounds
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.lab import Lab
+from tcplab.models import goodput_mbyte_s, mathis_mbit
+from tcplab.programs import RunOptions, tcp_bulk
+from tcplab.tables import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy(Variant):
+    """A transfer over a path that loses packets by chance."""
+
+    key_fields = 3
+
+    congestion: str
+    rtt_ms: float
+    loss: float  #: Probability
+    mbit: float  #: Acknowledged data over the time
+    formula_mbit: float  #: Mathis et al., random loss and delayed ACKs; at most the wire's goodput
+    segments: int  #: Data segments that left
+    retransmissions: int
+
+    @property
+    def label(self) -> str:
+        """Round-trip time and loss."""
+        return f"{self.congestion}, {self.rtt_ms:g} ms, {100 * self.loss:g} %"
+
+    def row(self) -> dict[str, Any]:
+        """The plain fields, and the measured rate as a multiple of the formula's."""
+        return Variant.row(self) | {
+            "loss_percent": 100 * self.loss,
+            "times_formula": self.mbit / self.formula_mbit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LossRates(Result[Lossy]):
+    """Paths, found by congestion control, round-trip time and probability of loss."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("congestion", "congestion control"),
+        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("loss_percent", "loss (%)", "g"),
+        Column("mbit", "Mbit/s", ".1f"),
+        Column("formula_mbit", "the formula (Mbit/s)", ".1f"),
+        Column("times_formula", "measured / formula", ".2f"),
+        Column("segments", "segments", ",d"),
+        Column("retransmissions", "sent again", ",d"),
+    )
+
+    rate_mbit: float
+
+
+def _path(word: str) -> tuple[float, float]:
+    rtt, _, percent = word.partition(":")
+    try:
+        return float(rtt), float(percent) / 100
+    except ValueError:
+        raise ParameterError(
+            f"path {word!r}: give the RTT in ms and the loss in %, such as 40:0.1"
+        ) from None
+
+
+Path: TypeAlias = Annotated[tuple[float, float], Spelled(_path, "40:0.1")]
+
+
+@experiment("loss-rate")
+def measure(
+    paths: Sequence[Path] = ((1, 0.01), (10, 0.01), (100, 0.01), (40, 0.001), (40, 0.0001)),
+    congestions: Sequence[str] = ("cubic", "reno"),
+    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50.0,
+    duration_s: Annotated[float, Between(1, 60, "s")] = 10.0,
+) -> LossRates:
+    """Transfers over paths that lose packets by chance, all at the same time.
+
+    Each has a wire of its own, which it waits for nearly all of the time.
+
+    Args:
+        paths: the RTT in ms, and the probability that a data packet is lost (in words 40:0.1, in
+            percent).
+        congestions: congestion controls.
+        rate_mbit: rate of each wire.
+        duration_s: duration of the transfers.
+    """
+    for rtt_ms, loss in paths:
+        mathis_mbit(MSS_BYTES, rtt_ms, loss)  # says what is wrong with them
+    cases = [(congestion, *path) for congestion in congestions for path in paths]
+    with ExitStack() as stack:
+        labs = [
+            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion=congestion))
+            for congestion, rtt_ms, _loss in cases
+        ]
+        threads = stack.enter_context(ThreadPoolExecutor(len(cases)))
+        running = [
+            threads.submit(_lossy, lab, *case, rate_mbit, duration_s)
+            for lab, case in zip(labs, cases, strict=True)
+        ]
+        with Rounds(int(duration_s) + 1, "loss-rate, seconds") as seconds:
+            for _second in seconds:
+                wait(running, timeout=1)
+        variants = [each.result() for each in running]
+        return LossRates(variants, provenance(labs[0], duration_s=duration_s), rate_mbit)
+
+
+def _lossy(
+    lab: Lab, congestion: str, rtt_ms: float, loss: float, rate_mbit: float, duration_s: float
+) -> Lossy:
+    lab.link.update(loss=loss, direction="client->server")
+    result = tcp_bulk(
+        lab,
+        write_bytes=65_536,
+        duration_s=duration_s,
+        sndbuf_bytes=None,
+        rcvbuf_bytes=None,
+        run=RunOptions(congestion=congestion),
+    )
+    source = result.source
+    formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random, delayed ack")
+    return Lossy(
+        congestion=congestion,
+        rtt_ms=rtt_ms,
+        loss=loss,
+        mbit=source.bytes * 8 / 1e6 / source.usage.wall_s,
+        formula_mbit=min(formula, 8 * goodput_mbyte_s(rate_mbit)),
+        segments=source.tcp_info["data_segs_out"],
+        retransmissions=source.tcp_info["total_retrans"],
+    )

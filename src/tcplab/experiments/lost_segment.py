@@ -1,0 +1,145 @@
+"""The price of one lost segment: it depends on which one is lost."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
+
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.short_transfer import until_acknowledged_ms
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, tcp_counters
+from tcplab.lab import Lab
+from tcplab.tables import Column
+from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline.sockets import read_options, sampling
+
+#: 10 + 20 + 40: three flights of slow start, all of them whole.
+SEGMENTS: Final = 70
+
+Lost: TypeAlias = Literal[
+    "none", "one of the first flight", "one of many", "the last", "the last ten", "the last twice"
+]
+#: The wire's rule for each: which data segments, counted as they leave, it drops.
+_RULES: Final[Mapping[Lost, str | None]] = {
+    "none": None,
+    "one of the first flight": "5",
+    "one of many": "41",
+    "the last": f"{SEGMENTS}",
+    "the last ten": f"{SEGMENTS - 9}-{SEGMENTS}",
+    # What leaves after the last segment is its probe.
+    "the last twice": f"{SEGMENTS}-{SEGMENTS + 1}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss(Variant):
+    """A transfer that lost these segments."""
+
+    lost: Lost
+    took_ms: float  #: From the first segment to the ACK of the last byte
+    sent_again: int  #: Data segments beyond those that were needed
+    sack_acks: int  #: ACKs that told of a gap (SACK, RFC 2018)
+    #: How often each way out was taken, as TCP's own counters say: a gap that SACK showed
+    #: (TCPSackRecovery); a probe of the tail (TCPLossProbes, RFC 8985); a timeout (TCPTimeouts)
+    recoveries: int
+    probes: int
+    timeouts: int
+    cwnd_after: int  #: Segments, at the end
+    exchange: Exchange[None]
+
+    def timeline(self) -> Timeline:
+        """Segments, ACKs and the congestion window on one clock."""
+        return self.exchange.timeline()
+
+
+class Losses(Result[Loss]):
+    """The same transfer with different segments lost, found by the name of what was lost."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("lost", "lost"),
+        Column("took_ms", "took (ms)", ".0f"),
+        Column("sent_again", "sent again", "d"),
+        Column("sack_acks", "ACKs with a gap", "d"),
+        Column("recoveries", "recoveries by SACK", "d"),
+        Column("probes", "probes of the tail", "d"),
+        Column("timeouts", "timeouts", "d"),
+        Column("cwnd_after", "cwnd at the end", "d"),
+    )
+
+
+@experiment("lost-segment")
+def measure(
+    losses: Sequence[Lost] = get_args(Lost),
+    rtt_ms: Annotated[float, Between(10, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[float, Between(10, 1000, "Mbit/s")] = 50.0,
+) -> Losses:
+    """A transfer of 70 segments of which the wire drops chosen ones: the time and the way out.
+
+    Args:
+        losses: which segments to drop.
+        rtt_ms: round-trip time of the wire.
+        rate_mbit: rate of the wire.
+    """
+    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion="reno") as lab:
+
+        def run(lost: Lost) -> Loss:
+            lab.link.script("client->server", "clear")
+            if rule := _RULES[lost]:
+                lab.link.script("client->server", f"drop data nth={rule}")
+            return _lossy(lab, lost, rate_mbit)
+
+        variants, done = one_by_one("lost-segment", list(losses), run)
+        return Losses(variants, provenance(lab, segments=SEGMENTS, **done))
+
+
+def _lossy(lab: Lab, lost: Lost, rate_mbit: float) -> Loss:
+    before = tcp_counters(lab.client)
+    exchange = _one_write(lab, SEGMENTS * MSS_BYTES, rate_mbit)
+    grown = tcp_counters(lab.client) - before
+    segments = exchange.captured
+    return Loss(
+        lost=lost,
+        took_ms=until_acknowledged_ms(segments),
+        sent_again=len(segments.data("client")) - SEGMENTS,
+        sack_acks=int((segments.sent_by("server")["sack_blocks"] > 0).sum()),
+        recoveries=grown["TCPSackRecovery"],
+        probes=grown["TCPLossProbes"],
+        timeouts=grown["TCPTimeouts"],
+        cwnd_after=exchange.samples[-1]["snd_cwnd"],
+        exchange=exchange,
+    )
+
+
+def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
+    """One write on a connection that stays open: a FIN behind the data would show the gap."""
+    with (
+        lab.client.capture() as near,
+        lab.server.capture() as far,
+        connection(lab) as (sender, receiver),
+    ):
+        # All of it at once: the kernel's own buffer begins small.
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
+        reader = threading.Thread(target=read_all, args=(receiver, data_bytes), daemon=True)
+        reader.start()
+        with sampling(sender, interval_ms=lab.rtt_ms / 20) as samples:
+            sender.sendall(bytes(data_bytes))
+            reader.join()
+            time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
+        options = read_options(sender)
+    with near, far:
+        return Exchange(
+            None,
+            segments=near.segments,
+            peer_segments=far.segments,
+            drops=(near.drops or 0) + (far.drops or 0),
+            options=options,
+            samples=samples,
+            rate_mbit=rate_mbit,
+        )

@@ -1,0 +1,136 @@
+"""Lesson 09: what slow start and losses cost."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Final
+
+from tcplab.experiments import table
+from tcplab.experiments.loss_rate import LossRates
+from tcplab.experiments.lost_segment import Loss, Losses
+from tcplab.experiments.short_transfer import Sizes
+from tcplab.figures import canvas, style
+from tcplab.figures.bars import beside, named_once
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import Style, look_of
+from tcplab.models import goodput_mbyte_s
+
+__all__ = ["loss_rates", "lost_segments", "transfer_sizes"]
+
+_NOTHING: Final = Style(style.GREY, "", "nothing lost")
+_SACK: Final = Style(style.BLUE, "", "sent again after SACKs")
+_PROBE: Final = Style(style.ORANGE, "//", "after a probe of the tail")
+_TIMEOUT: Final = Style(style.VERMILION, "xx", "after a timeout")
+
+
+@drawn
+def transfer_sizes(result: Sizes) -> Picture:
+    """The rate of transfers against their size, beside the model and the rate of the wire."""
+    rows = some(result.rows())
+    figure, axes = canvas.new_axes("both")
+    sizes = [row["data_bytes"] for row in rows]
+    model = [row["data_bytes"] * 8 / 1e3 / row["model_ms"] for row in rows]
+    whole = 8 * goodput_mbyte_s(result.rate_mbit)
+    axes.axhline(whole, color=style.VERMILION, ls="--", lw=1.4, label=f"the wire: {whole:.1f}")
+    axes.plot(sizes, model, "-", color="black", lw=1.2, label="model: doubling from 10 segments")
+    rates = [row["mbit"] for row in rows]
+    axes.plot(sizes, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
+    for number, row in enumerate(rows):
+        words = f"{row['round_trips']} RTT"
+        if not canvas.is_narrow():
+            words = f"{row['mbit']:.3g}, {words}"
+        at, above = (row["data_bytes"], row["mbit"]), (0, 14 + 15 * (number % 2))
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
+        axes.annotate(words, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
+    axes.set(xscale="log", xlim=(min(sizes) / 3, max(sizes) * 3), ylim=(-0.03 * whole, 1.4 * whole))
+    axes.set(xlabel="data (bytes, logarithmic)", ylabel="Mbit/s")
+    axes.legend(loc="upper left")
+    middle = rows[len(rows) // 2]
+    title = (
+        f"{middle['data_bytes']:,} bytes at {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s:"
+        f" {style.count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"
+    )
+    words = "; ".join(
+        f"{row['data_bytes']:,} bytes: {style.count(row['round_trips'], 'round trip')},"
+        f" {row['mbit']:.3g} Mbit/s"
+        for row in rows
+    )
+    return Picture(figure, title, f"Rate against size. {words}.", table(result))
+
+
+@drawn
+def lost_segments(result: Losses) -> Picture:
+    """The time of a transfer for each segment that is lost, and the way in which it was noticed."""
+    rows = some(result.variants)
+    figure, axes = canvas.new_axes("x")
+    longest = max(each.took_ms for each in rows)
+    for y, each in enumerate(rows):
+        look = _way_out(each)
+        bar = look_of(look) | {"label": named_once(axes, look.name)}
+        axes.barh(y, each.took_ms, 0.6, **bar)
+        beside(axes, f"{each.took_ms:.0f} ms", each.took_ms, y)
+    axes.set_yticks(range(len(rows)), [textwrap.fill(each.lost, 12) for each in rows])
+    axes.set(ylim=(len(rows) - 0.4, -2.4), xlim=(0, 1.3 * longest))
+    axes.set_xlabel("ms until all is acknowledged")
+    axes.legend(loc="upper left" if canvas.is_narrow() else "upper right")
+    slowest = max(rows, key=lambda each: each.took_ms)
+    title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
+    if slowest is not rows[0]:
+        title += f", or {slowest.took_ms:.0f} ms when what is lost is {slowest.lost}"
+    words = "; ".join(f"{each.lost}: {each.took_ms:.0f} ms, {_way_out(each).name}" for each in rows)
+    return Picture(figure, title, f"Bars for each loss. {words}.", table(result))
+
+
+def _way_out(each: Loss) -> Style:
+    if each.timeouts:
+        return _TIMEOUT
+    if each.probes:
+        return _PROBE
+    return _SACK if each.sent_again else _NOTHING
+
+
+@drawn
+def loss_rates(result: LossRates) -> Picture:
+    """Measured rates against the formula's, both logarithmic."""
+    rows = some(result.rows())
+    figure, axes = canvas.new_axes("both")
+    formula = [row["formula_mbit"] for row in rows]
+    measured = [row["mbit"] for row in rows]
+    ends = [min(formula + measured) / 1.7, max(formula + measured) * 2.2]
+    axes.plot(ends, ends, "-", color="black", lw=1.2, label="as the formula says")
+    axes.fill_between(
+        ends,
+        [each / 2 for each in ends],
+        [each * 2 for each in ends],
+        color=style.PALE,
+        label="within a factor of 2",
+        zorder=0,
+    )
+    marks = {"cubic": ("o", style.BLUE), "reno": ("s", style.ORANGE), "bbr": ("^", style.GREEN)}
+    for row in rows:
+        name = row["congestion"]
+        mark, colour = marks.get(name, ("D", style.PURPLE))
+        look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "ls": "none"}
+        at = row["formula_mbit"], row["mbit"]
+        axes.plot(*at, mark, label=named_once(axes, name), zorder=4, **look)
+        if name == rows[0]["congestion"]:
+            words = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
+            left = row["loss_percent"] < 1
+            place: dict[str, Any] = {
+                "textcoords": "offset points",
+                "ha": "right" if left else "left",
+            }
+            axes.annotate(words, at, (-8, 8) if left else (8, -16), **place)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 4 * ends[1]))
+    axes.set(xlabel="the formula (Mbit/s, logarithmic)", ylabel="measured (Mbit/s, logarithmic)")
+    axes.legend(loc="upper left")
+    apart = [row["times_formula"] for row in rows]
+    title = (
+        f"Over {len(rows)} paths with random loss the rate is {min(apart):.2f} to"
+        f" {max(apart):.2f} times what the formula of 1997 says"
+    )
+    said = "; ".join(
+        f"{row['variant']}: {row['mbit']:.3g} Mbit/s, formula {row['formula_mbit']:.3g}"
+        for row in rows
+    )
+    return Picture(figure, title, f"Measured rate against the formula's. {said}.", table(result))

@@ -1,0 +1,77 @@
+"""The congestion window: the rate that a transfer reaches before it ends."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tcplab.experiments import short_transfer, table
+from tcplab.experiments.declaration import declared
+from tcplab.models import transfer_flights, transfer_ms
+from tcplab.widgets.chart import chart, sampled
+from tcplab.widgets.controls import Number
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+
+_PARAMETERS: Final = declared(short_transfer.measure).parameters
+_DATA: Final = Number.of(_PARAMETERS["data_bytes"], "Data", 144_800, scale="log")
+
+
+def _model_mbit(data_bytes: int, values: Values) -> float:
+    rtt_ms: float = values["rtt_ms"]
+    took_ms = transfer_ms(data_bytes, rtt_ms, values["rate_mbit"]) + rtt_ms / 2
+    return data_bytes * 8e-3 / took_ms
+
+
+def _chart(values: Values) -> dict[str, Any]:
+    limits = 1448, int(_DATA.high)
+    lowest, highest = (_model_mbit(size, values) for size in limits)
+    mine = values["data_bytes"]
+    path = values["rtt_ms"], values["rate_mbit"]
+    return chart(
+        sampled(lambda size: _model_mbit(size, values), *limits),
+        {"label": "Data (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
+        y_label="Mbit/s until the last ACK",
+        y_high=1.12 * values["rate_mbit"],
+        label="the model: 10 segments, doubling each round trip",
+        marks={f"your transfer: {transfer_flights(mine, *path)} flights": mine},
+        alt=(
+            f"Rate against the size of a transfer, RTT {path[0]:g} ms, wire of {path[1]:g} Mbit/s."
+            f" The model rises from {lowest:.3g} Mbit/s at one segment to {highest:.3g}."
+        ),
+    )
+
+
+def _call(values: Values) -> Call:
+    names = ("data_bytes", "rtt_ms", "rate_mbit")
+    arguments = {name: values[name] for name in names}
+    return Call(short_transfer, arguments, ("table(result)",))
+
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab import figures
+
+    mine = job.values
+    mbit = mine["data_bytes"] * 8e-3 / short_transfer.until_acknowledged_ms(result.segments)
+    return Shown.of(
+        f"{mine['data_bytes']:,} bytes, RTT {mine['rtt_ms']:g} ms, {mine['rate_mbit']:g} Mbit/s",
+        mbit,
+        figures.in_flight(result.timeline()) if job.wants_picture else None,
+        table(result),
+        result.provenance,
+        points=[(float(mine["data_bytes"]), mbit)],
+    )
+
+
+PANEL = PanelSpec(
+    title="The congestion window",
+    summary="A transfer of any size: the round trips that it takes before its line is busy.",
+    controls=(
+        _DATA,
+        Number.of(_PARAMETERS["rtt_ms"], "Round-trip time", scale="log"),
+        Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", scale="log"),
+    ),
+    predicts="Rate until the last ACK",
+    unit="Mbit/s",
+    measurement=ExperimentRun(_call, _show),
+    model=lambda values: {"chart": _chart(values)},
+    forecast=lambda values: _model_mbit(values["data_bytes"], values),
+)
