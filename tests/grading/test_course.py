@@ -69,7 +69,7 @@ REPELLED: Final = (
     "changed-test",
     "sends-the-exercise-to-the-network",
     "leaves-a-daemon-behind",
-    "link-to-etc",
+    "answers-with-a-gigantic-structure",
 )
 #: Points that a person gives for each written answer.
 BY_HAND: Final = 1.0
