@@ -179,7 +179,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.name is None:
         for demo in demos.every():
-            print(f"{demo.name:14}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
+            print(f"{demo.name:18}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
         return 0
     in_terminal(arguments.name, arguments.step)
     return 0

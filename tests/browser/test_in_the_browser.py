@@ -62,6 +62,7 @@ QUICK: Mapping[str, Settings] = {
 LONG: Mapping[str, Settings] = {
     "buffers": {"RTT (ms)": "200"},
     "pipes": {"Data (MB)": "512"},
+    "congestion_window": {"Data (bytes)": "10000000", "Rate of the wire (Mbit/s)": "5"},
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
