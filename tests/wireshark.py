@@ -126,6 +126,7 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
     earlier = rows[:i][same[:i]]
     seq, end = int(row["seq"]), end_of(row)
     opener = next((each for each in earlier if int(each["seq"]) >= end), None)
+    handshake_ns = int(rows["time_ns"][2]) - int(rows["time_ns"][0])
     if row["is_retransmission"]:
         if any(int(each["seq"]) < end and seq < end_of(each) for each in earlier):
             return "these bytes passed before"
@@ -133,15 +134,14 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
             return None
         if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:
             return "stamped later than the segment that left the gap"
-        if int(row["time_ns"]) - int(opener["time_ns"]) >= 3_000_000:
+        if int(row["time_ns"]) - int(opener["time_ns"]) >= min(3_000_000, handshake_ns):
             return "the gap was open for long"
     if row["is_out_of_order"]:
         if opener is None:
             return None
         if row["has_timestamps"] and _later(opener, row) < 2**31:
             return "stamped before the segment that passed it"
-        syn, ack = int(rows["time_ns"][0]), int(rows["time_ns"][2])
-        if int(row["time_ns"]) - int(opener["time_ns"]) < ack - syn:
+        if int(row["time_ns"]) - int(opener["time_ns"]) < handshake_ns:
             return "nobody can have asked for it in so short a time"
     return None
 

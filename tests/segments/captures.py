@@ -51,6 +51,19 @@ def losses() -> Talk:
     return talk
 
 
+def lost_within_microseconds() -> Talk:
+    """A round trip of 20 µs: what is sent again after 25 µs was asked for."""
+    talk = Talk(step_ns=10_000)
+    talk.handshake()
+    for number in (0, 2, 3):
+        talk.segment(0, "A", 1 + 100 * number, 1, 100, step_ns=5_000)
+    talk.segment(1, "A", 1, 101)
+    talk.segment(0, "A", 401, 1, 100)
+    talk.segment(0, "A", 101, 1, 100, step_ns=2_000)
+    talk.segment(1, "A", 1, 501)
+    return talk
+
+
 def acknowledged_before() -> Talk:
     """The first copies went another way, or were lost by the recorder."""
     talk = Talk(step_ns=10_000_000)
@@ -149,6 +162,7 @@ def refused_often() -> Talk:
 
 
 WRITTEN = [
+    lost_within_microseconds,
     refused_often,
     keep_alives,
     losses,

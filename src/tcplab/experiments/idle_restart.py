@@ -7,7 +7,6 @@ retransmission timeout of the pause, down to the initial window.
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
-from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column
@@ -120,10 +119,8 @@ def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause
 
 
 def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: int) -> None:
-    reader = threading.Thread(target=read_all, args=(receiver, data_bytes), daemon=True)
-    reader.start()
-    sender.sendall(bytes(data_bytes))
-    reader.join()
+    with sending(sender, data_bytes, end=False):
+        read_all(receiver, data_bytes)
     time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
 
 

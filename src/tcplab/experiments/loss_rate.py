@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Spelled, experiment
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import side_by_side
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
-from tcplab.programs import RunOptions, tcp_bulk
+from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
 
@@ -104,16 +104,12 @@ def measure(
             stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion=congestion))
             for congestion, rtt_ms, _loss in cases
         ]
-        threads = stack.enter_context(ThreadPoolExecutor(len(cases)))
-        running = [
-            threads.submit(_lossy, lab, *case, rate_mbit, duration_s)
+        runs = [
+            partial(_lossy, lab, *case, rate_mbit, duration_s)
             for lab, case in zip(labs, cases, strict=True)
         ]
-        with Rounds(int(duration_s) + 1, "loss-rate, seconds") as seconds:
-            for _second in seconds:
-                wait(running, timeout=1)
-        variants = [each.result() for each in running]
-        return LossRates(variants, provenance(labs[0], duration_s=duration_s), rate_mbit)
+        variants, done = side_by_side("loss-rate", duration_s, runs)
+        return LossRates(variants, provenance(labs[0], **done), rate_mbit)
 
 
 def _lossy(
@@ -126,7 +122,6 @@ def _lossy(
         duration_s=duration_s,
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
-        run=RunOptions(congestion=congestion),
     )
     source = result.source
     formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random, delayed ack")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.short_transfer import until_acknowledged_ms
-from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, tcp_counters
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending, tcp_counters
 from tcplab.lab import Lab
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
@@ -126,11 +125,9 @@ def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
     ):
         # All of it at once: the kernel's own buffer begins small.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
-        reader = threading.Thread(target=read_all, args=(receiver, data_bytes), daemon=True)
-        reader.start()
         with sampling(sender, interval_ms=lab.rtt_ms / 20) as samples:
-            sender.sendall(bytes(data_bytes))
-            reader.join()
+            with sending(sender, data_bytes, end=False):
+                read_all(receiver, data_bytes)
             time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
         options = read_options(sender)
     with near, far:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -141,3 +142,21 @@ def one_by_one(
         for number in rounds:
             results.append(measure(variants[number]))
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
+
+
+def side_by_side(
+    name: str, seconds: float, runs: Sequence[Callable[[], R]]
+) -> tuple[list[R], dict[str, Any]]:
+    """The results of runs that wait for their wires nearly all of the time, made at once.
+
+    Args:
+        name: of the experiment; the seconds that have passed are shown.
+        seconds: that it will take.
+        runs: to be called, each in a thread of its own.
+    """
+    with ThreadPoolExecutor(len(runs)) as threads:
+        running: list[Future[R]] = [threads.submit(run) for run in runs]
+        with Rounds(int(seconds) + 1, f"{name}, seconds") as rounds:
+            for _second in rounds:
+                wait(running, timeout=1)
+        return [each.result() for each in running], {"duration_s": seconds}

@@ -42,12 +42,13 @@ def connection(
 
 
 @contextmanager
-def sending(sender: socket.socket, size: int) -> Iterator[None]:
-    """Sends so many bytes and the end of the stream, in a thread, during a with statement."""
+def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[None]:
+    """Sends so many bytes, and the end of the stream, in a thread, during a with statement."""
 
     def send() -> None:
         sender.sendall(bytes(size))
-        sender.shutdown(socket.SHUT_WR)
+        if end:
+            sender.shutdown(socket.SHUT_WR)
 
     thread = threading.Thread(target=send, daemon=True)
     thread.start()

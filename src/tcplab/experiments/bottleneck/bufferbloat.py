@@ -14,16 +14,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
-from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share, side_by_side
+from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Lab
 from tcplab.tables import Column
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
@@ -94,30 +90,15 @@ def measure_bufferbloat(
         duration_s: of the transfers, which run side by side.
         page_bytes: size of the page.
     """
-    with ExitStack() as stack:
-        pairs = [(packets, name) for name in congestions for packets in queues]
-        labs = [
-            stack.enter_context(
-                Lab(
-                    rtt_ms,
-                    rate_mbit,
-                    packets,
-                    congestion=name,
-                    aqm=aqm,
-                    ecn=ecn and aqm != "tail_drop",
-                )
-            )
-            for packets, name in pairs
-        ]
-        runs = [
-            partial(share, lab, [name], duration_s, page_bytes=page_bytes, probes=True)
-            for lab, (_packets, name) in zip(labs, pairs, strict=True)
-        ]
-        shared, done = side_by_side("bufferbloat", duration_s, runs)
-        origin = [provenance(lab, **done) for lab in labs]
-    worst = max(origin, key=lambda each: float(each["wire_late_p99_ms"]))
+    pairs = [(packets, name) for name in congestions for packets in queues]
+    link = {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "aqm": aqm}
+    link["ecn"] = ecn and aqm != "tail_drop"
+    cases = [(link | {"queue_packets": packets}, [name]) for packets, name in pairs]
+    shared, origin = share_each(
+        "bufferbloat", duration_s, cases, page_bytes=page_bytes, probes=True
+    )
     found = [_bloat(packets, name, run) for (packets, name), run in zip(pairs, shared, strict=True)]
-    return Bufferbloat(found, worst)
+    return Bufferbloat(found, origin)
 
 
 def _bloat(packets: int, congestion: str, run: Shared) -> Bloat:

@@ -15,17 +15,13 @@ rtt-fairness is the same question with round-trip times that differ eightfold (R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
-from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share, side_by_side
+from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
-from tcplab.lab import Lab
 from tcplab.models import jain_index
 from tcplab.tables import Column
 
@@ -91,12 +87,9 @@ def measure_fairness(
         return [congestions[number % len(congestions)] for number in range(count)]
 
     rtts_ms = [[_HOP_RTT_MS * (number + 2) for number in range(count)] for count in flows]
-    runs, origin = _side_by_side(
-        "fairness",
-        duration_s,
-        [(each, names(len(each))) for each in rtts_ms],
-        {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm},
-    )
+    link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm}
+    cases = [(link | {"clients": each}, names(len(each))) for each in rtts_ms]
+    runs, origin = share_each("fairness", duration_s, cases)
     return Fairness([_crowd(run) for run in runs], origin)
 
 
@@ -165,12 +158,9 @@ def measure_rtt_fairness(
         queue_packets: length of its queue.
         duration_s: of the transfers; the congestion controls are measured side by side.
     """
-    runs, origin = _side_by_side(
-        "rtt-fairness",
-        duration_s,
-        [(list(rtts_ms), [name] * len(rtts_ms)) for name in congestions],
-        {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm},
-    )
+    link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm}
+    cases = [(link | {"clients": list(rtts_ms)}, [name] * len(rtts_ms)) for name in congestions]
+    runs, origin = share_each("rtt-fairness", duration_s, cases)
     return RttFairness([_race(run) for run in runs], origin)
 
 
@@ -190,24 +180,3 @@ def _race(run: Shared) -> Race:
         drops=len(run.drops_s),
         run=run,
     )
-
-
-def _side_by_side(
-    name: str,
-    duration_s: float,
-    groups: Sequence[tuple[Sequence[float], Sequence[str]]],
-    link: dict[str, Any],
-) -> tuple[list[Shared], dict[str, Any]]:
-    """A run per group of round-trip times and congestion controls; the worst wire's provenance."""
-    with ExitStack() as stack:
-        labs = [
-            stack.enter_context(Lab(clients=rtts_ms, congestion=names[0], **link))
-            for rtts_ms, names in groups
-        ]
-        runs = [
-            partial(share, lab, names, duration_s)
-            for lab, (_rtts, names) in zip(labs, groups, strict=True)
-        ]
-        shared, done = side_by_side(name, duration_s, runs)
-        origin = [provenance(lab, **done) for lab in labs]
-    return shared, max(origin, key=lambda each: float(each["wire_late_p99_ms"]))

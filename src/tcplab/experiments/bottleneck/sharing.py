@@ -12,17 +12,19 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from tcplab.capture import queue_events
 from tcplab.errors import LabError
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import side_by_side
+from tcplab.experiments.provenance import provenance
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
@@ -155,22 +157,35 @@ def share(
     )
 
 
-def side_by_side(
-    name: str, seconds: float, runs: Sequence[Callable[[], T]]
-) -> tuple[list[T], dict[str, Any]]:
-    """The results of runs that wait for their wires nearly all of the time, made at once.
+def share_each(
+    name: str,
+    duration_s: float,
+    cases: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
+    **options: Any,
+) -> tuple[list[Shared], dict[str, Any]]:
+    """A :func:`share` per case, each in a laboratory of its own, all at once.
 
     Args:
-        name: of the experiment; the seconds that have passed are shown.
-        seconds: that it will take.
-        runs: to be called, each in a thread of its own.
+        name: of the experiment.
+        duration_s: of the transfers.
+        cases: the laboratory's arguments, and the congestion control of each of its clients.
+        **options: of share.
+
+    Returns:
+        The runs, and the provenance of that whose wire was latest.
     """
-    with ThreadPoolExecutor(len(runs)) as threads:
-        running: list[Future[T]] = [threads.submit(run) for run in runs]
-        with Rounds(int(seconds) + 1, f"{name}, seconds") as rounds:
-            for _second in rounds:
-                wait(running, timeout=1)
-        return [each.result() for each in running], {"duration_s": seconds}
+    with ExitStack() as stack:
+        labs = [
+            stack.enter_context(Lab(**link, congestion=congestions[0]))
+            for link, congestions in cases
+        ]
+        runs = [
+            partial(share, lab, congestions, duration_s, **options)
+            for lab, (_link, congestions) in zip(labs, cases, strict=True)
+        ]
+        shared, done = side_by_side(name, duration_s, runs)
+        origin = [provenance(lab, **done) for lab in labs]
+    return shared, max(origin, key=lambda each: float(each["wire_late_p99_ms"]))
 
 
 # ---- transfers -----------------------------------------------------------------------------------

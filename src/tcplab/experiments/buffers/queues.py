@@ -5,15 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
 from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
 from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.progress import Rounds
+from tcplab.experiments.progress import side_by_side
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
@@ -97,16 +98,12 @@ def measure_queues(
             stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=packets))
             for packets, _size in variants
         ]
-        threads = stack.enter_context(ThreadPoolExecutor(len(variants)))
-        running = [
-            threads.submit(_queue, lab, *variant, rate_mbit, rtt_ms, duration_s)
+        runs = [
+            partial(_queue, lab, *variant, rate_mbit, rtt_ms, duration_s)
             for lab, variant in zip(labs, variants, strict=True)
         ]
-        with Rounds(int(duration_s) + 1, "queue-lengths, seconds") as seconds:
-            for _second in seconds:
-                wait(running, timeout=1)
-        queues = [each.result() for each in running]
-        return Queues(queues, provenance(labs[0], duration_s=duration_s), rate_mbit, rtt_ms)
+        queues, done = side_by_side("queue-lengths", duration_s, runs)
+        return Queues(queues, provenance(labs[0], **done), rate_mbit, rtt_ms)
 
 
 def _queue(
