@@ -128,7 +128,7 @@ def test_a_managed_queue_is_short_and_marks() -> None:
         queues=(1000,), aqm="codel", ecn=True, duration_s=4, page_bytes=5_000
     )
     (only,) = found.variants
-    # A busy machine may send a burst that is longer than the queue, once.
+    # What is not ECN-capable is dropped in place of marked: a SYN, what is sent again, a probe.
     assert len(only.run.marks_s) > 5 * only.drops
     assert only.retransmissions <= 5 * only.drops
 

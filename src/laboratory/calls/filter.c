@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "filter.h"
 
+#include "architecture.h"
 #include "process.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -13,20 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* By their numbers there: socketcall(2), socket(2). */
 #if defined(__x86_64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
-#define OTHER_ARCHITECTURE AUDIT_ARCH_I386
 enum { OTHER_SOCKETCALL = 102, OTHER_SOCKET = 359 };
 #elif defined(__aarch64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
-#define OTHER_ARCHITECTURE AUDIT_ARCH_ARM
 enum { OTHER_SOCKETCALL = 102, OTHER_SOCKET = 281 };
-#elif defined(__riscv)
-#define THIS_ARCHITECTURE AUDIT_ARCH_RISCV64
-#elif defined(__powerpc64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define THIS_ARCHITECTURE AUDIT_ARCH_PPC64LE
-#elif defined(__s390x__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_S390X
 #endif
 
 /* Linux 5.19; before it a signal may interrupt a call that we have seen, which then comes again. */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "limits.h"
 
+#include "architecture.h"
 #include "process.h"
 #include "result.h"
 
@@ -9,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -194,18 +194,6 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
 }
 
 /* ---- system calls ---- */
-
-#if defined(__x86_64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
-#elif defined(__riscv)
-#define THIS_ARCHITECTURE AUDIT_ARCH_RISCV64
-#elif defined(__powerpc64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define THIS_ARCHITECTURE AUDIT_ARCH_PPC64LE
-#elif defined(__s390x__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_S390X
-#endif
 
 static const int refused_always[] = {
     SYS_kexec_load,

@@ -28,15 +28,6 @@ _RATE_WINDOW_S: Final = 0.5
 #: Of thousands of drops nobody sees one; so many are drawn.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
-#: Colour, marker and line style each tell a curve apart.
-_LOOKS: Final = (
-    (style.BLUE, "o", "-"),
-    (style.VERMILION, "s", "--"),
-    (style.GREEN, "^", "-."),
-    (style.PURPLE, "D", ":"),
-    (style.ORANGE, "v", "-"),
-    (style.BLACK, "P", "--"),
-)
 
 #: A label, the transfer, and the run that it is part of.
 _Curve = tuple[str, Flow, Shared]
@@ -131,7 +122,7 @@ def _draw(
 ) -> None:
     """One of several curves; the only one is black, without markers."""
     colour, marker, line = (
-        (style.BLACK, "", "-") if number is None else _LOOKS[number % len(_LOOKS)]
+        (style.BLACK, "", "-") if number is None else style.CURVES[number % len(style.CURVES)]
     )
     every = max(len(points) // _MARKERS, 1)
     look |= {"color": colour, "marker": marker, "ls": line, "lw": 1.3, "ms": 5, "markevery": every}
@@ -142,7 +133,7 @@ def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
     """The queue, and at the top a stroke for each packet that was dropped."""
     _draw(axes, run.queue, number)
     drops = run.drops_s[:: max(len(run.drops_s) // _MOST_TICKS, 1)]
-    colour = style.BLACK if number is None else _LOOKS[number % len(_LOOKS)][0]
+    colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
     look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
     axes.plot(drops, [0.93] * len(drops), "|", color=colour, **look)
 

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["autotuning", "buffer_limits", "buffer_sweep", "bufferbloat", "zero_window"]
 
-#: Curves of one figure: colour, marker and line style each tell them apart.
-_CURVES: Final = (
-    (style.BLUE, "o", "-"),
-    (style.VERMILION, "s", "--"),
-    (style.GREEN, "^", "-."),
-    (style.PURPLE, "D", ":"),
-    (style.ORANGE, "v", "-"),
-    (style.BLACK, "P", "--"),
-)
 _MARKERS: Final = ("o", "s", "^", "D")
 _HELD: Final = "data that the send buffer holds"
 _LIMITS: Final = (
@@ -48,7 +39,7 @@ def buffer_sweep(result: Sweep) -> Picture:
     figure, axes = canvas.new_axes(grid="both")
     xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
     for number, rtt_ms in enumerate(result.rtts_ms):
-        colour, marker, line = _CURVES[number % len(_CURVES)]
+        colour, marker, line = style.CURVES[number % len(style.CURVES)]
         ys = [throughput_mbit(x, rtt_ms, result.rate_mbit) for x in xs]
         axes.plot(xs, ys, line, color=colour, label=f"model, {rtt_ms:g} ms")
         points = [(each.window_bytes, each.mbit) for each in result.of(rtt_ms)]
@@ -274,7 +265,7 @@ def bufferbloat(result: Queues) -> Picture:
 
 def _curve(number: int, points: int) -> dict[str, Any]:
     """The look of one of several curves over time, with some nine markers."""
-    colour, marker, line = _CURVES[number % len(_CURVES)]
+    colour, marker, line = style.CURVES[number % len(style.CURVES)]
     look: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
     return look | {"markevery": max(points // 6, 1)}
 

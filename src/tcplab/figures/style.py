@@ -37,6 +37,16 @@ _INK: Final = {
 TEXT, SMALL = 13, 12
 TITLE = 16
 
+#: Curves of one figure: colour, marker and line style each tell them apart.
+CURVES: Final = (
+    (BLUE, "o", "-"),
+    (VERMILION, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", ":"),
+    (ORANGE, "v", "-"),
+    (BLACK, "P", "--"),
+)
+
 #: Behind a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
 ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
 
