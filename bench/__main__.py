@@ -21,7 +21,19 @@ from typing import Any, Final
 
 from bench.rounds import DISTURBED, Others, Rules, say
 
-from bench import capture, feedback, grading, lab, panels, peers, programs, reading, report, wire
+from bench import (
+    capture,
+    feedback,
+    grading,
+    hostile,
+    lab,
+    panels,
+    peers,
+    programs,
+    reading,
+    report,
+    wire,
+)
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.lab import Lab, program_path
@@ -36,6 +48,7 @@ PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
     "panels": panels.measure,
     "grading": grading.measure,
     "feedback": feedback.measure,
+    "hostile": hostile.measure,
 }
 
 

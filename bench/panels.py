@@ -26,8 +26,8 @@ import nbformat
 from bench.goals import at_most
 from bench.report import Part
 from bench.rounds import Others, Rules, say
-from nbclient import NotebookClient
 from tests.browser.jupyter import Jupyter, find_chromium, run_notebook, write_notebook
+from tools import notebooks
 
 from tcplab import widgets
 from tcplab.tables import Column, Table
@@ -111,7 +111,7 @@ def part(rows: list[dict[str, Any]], absent: str | None) -> Part:
     name = f"click to {end}, our part, median, ms"
     goals = [
         at_most("panels", name, 250, statistics.median(panels_ms)),
-        at_most("panels", "import tcplab, ms", 300, import_ms),
+        at_most("panels", "import tcplab, ms", 100, import_ms),
     ]
     return Part("The panels", text, [Table(COLUMNS, rows)], goals)
 
@@ -208,7 +208,7 @@ def _first_figure() -> float:
     """ms from the start of the kernel to the first output with an image."""
     notebook = nbformat.read(LESSON, as_version=4)
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
-        client = NotebookClient(notebook, resources={"metadata": {"path": directory}})
+        client = notebooks.client(notebook, Path(directory))
         start = time.perf_counter()
         with client.setup_kernel(env={**os.environ, "TCPLAB_SKIP_PREDICTIONS": "1"}):
             for number, cell in enumerate(notebook.cells):

@@ -17,7 +17,7 @@ ROWS: list[dict[str, Any]] = [
     row("panel cork", 150.0, range="140–190", drawing=90.0, experiment=600.0, first=1900.0),
     row("panel stepper", 40.0, range="30–50", drawing=5.0, experiment=500.0, first=1800.0),
     row("panel buffers", 260.0, range="9–300", drawing=1.0, experiment=700.0, first=2000.0),
-    row("import tcplab", 301.0),
+    row("import tcplab", 101.0),
     row("lesson 05, start to first figure", 4000.0),
 ]
 
@@ -26,7 +26,7 @@ def test_goals_of_panels_are_the_median_and_the_import() -> None:
     screen, imported = panels.part(ROWS, None).goals
     assert (screen.was, screen.wanted, screen.reached) == (150.0, "at most 250", True)
     assert "on the screen" in screen.entrant
-    assert (imported.was, imported.reached) == (301.0, False)
+    assert (imported.was, imported.reached) == (101.0, False)
 
 
 def test_missing_browser_is_named_in_the_document() -> None:

@@ -288,7 +288,9 @@ def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
     words = next(
         getattr(module, name) for name in ("REASONS", "CURES", "CAUSES") if hasattr(module, name)
     )
-    (asked,) = (one for one in task.names if one.endswith(("_reason", "_cure", "_causes")))
+    (asked,) = (
+        one for one in task.names if one.endswith(("_reason", "_cure", "_cause", "_causes"))
+    )
     check = task.public_check(asked.split("_")[0])
     assert check is not None
     said = set()
@@ -340,6 +342,9 @@ ANSWERS_IN_TASKS = {
     "ps5": ("write each record at once", "or cork"),
     "ps7": ("0x7FFFF000", "2147479552"),
     "ps8": ("_PAIRS",),
+    "ps9": ("mathis", "def flights", "0.93"),
+    "ps10": ("jain_index", "sawtooth", "NOTSENT", '== "CE" or'),
+    "ps11": ("SHUT_WR", "fork", "poll"),
 }
 
 

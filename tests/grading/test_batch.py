@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import ParameterError
-from tcplab.grading.batch import Batch, grade
+from tcplab.grading.batch import Batch, grade, scratch_folder
 from tcplab.grading.course import load_course
 from tcplab.grading.report import write_report
 from tcplab.grading.staging import content_key
@@ -362,3 +363,18 @@ def test_new_assignment_works_unedited(tmp_path: Path) -> None:
         assert trial.run(name).as_expected, name
     with pytest.raises(ParameterError, match="exists already"):
         new_assignment(tmp_path, "mine")
+
+
+def test_temporary_files_of_a_killed_run_go_and_those_of_another_machine_stay(
+    tmp_path: Path,
+) -> None:
+    machine = socket.gethostname()
+    killed, elsewhere, here = (
+        tmp_path / f".scratch-{name}" for name in (f"{machine}-0", "other-0", f"{machine}-1")
+    )
+    for folder in (killed, elsewhere, here):
+        folder.mkdir()
+    with scratch_folder(tmp_path) as own:
+        assert own.is_dir()
+        assert [each.is_dir() for each in (killed, elsewhere, here)] == [False, True, True]
+    assert not own.exists()

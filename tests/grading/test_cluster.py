@@ -171,6 +171,27 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
 
 
 @pytest.mark.slow
+def test_ctrl_c_takes_one_line_and_loses_nothing(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
+    course = class_in(tiny, tmp_path / "course")
+    cluster.scheduler()
+    cluster.worker()
+    grader = start_grading(course, "--scheduler", cluster.address)
+    await_(lambda: len(notes(course, "ends")) >= 2)
+    grader.send_signal(signal.SIGINT)
+    said, _ = grader.communicate(timeout=120)
+    assert (grader.returncode, "Traceback" in said) == (130, False), said
+    assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
+        "tcplab: interrupted; the same command goes on from here"
+    ]
+    again = start_grading(course, "--scheduler", cluster.address)
+    said, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    assert_everybody_once(course)
+
+
+@pytest.mark.slow
 def test_worker_that_cannot_grade_gets_no_work(
     tiny: Tiny, tmp_path: Path, cluster: Cluster
 ) -> None:

@@ -39,7 +39,9 @@ from tcplab.grading.trial import Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-SETS: Final = sorted(path.name for path in (ROOT / "solutions").glob("ps?"))
+SETS: Final = sorted(
+    (path.name for path in (ROOT / "solutions").glob("ps[0-9]*")), key=lambda name: int(name[2:])
+)
 LEARNERS: Final = int(os.environ.get("TCPLAB_COURSE_LEARNERS", "30"))
 #: Of ten learners: honest ones, damaged submissions, attacks.
 KINDS: Final = ("honest", "honest", "honest", "damaged", "hostile") * 2

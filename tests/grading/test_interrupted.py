@@ -32,10 +32,17 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
     return course
 
 
-def start(course: Path, *words: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def start(
+    course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False
+) -> subprocess.Popen[str]:
     command = [*prefix, sys.executable, "-m", "tcplab.cli", "grade", "tiny", "--jobs", "2", *words]
     return subprocess.Popen(
-        command, cwd=course, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=course,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=own_group,
     )
 
 
@@ -73,6 +80,26 @@ def test_grader_killed_at_random_moments_loses_nothing(times: int, course: Path)
     assert_everybody_once(course)
     _, said = finish(start(course))
     assert said.startswith("0 graded"), said
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.5, 2.0, 5.0])
+def test_ctrl_c_takes_one_line_and_loses_nothing(pause_s: float, course: Path) -> None:
+    grader = start(course, own_group=True)
+    children = Path(f"/proc/{grader.pid}/task/{grader.pid}/children")
+    while not children.read_text():  # the first of its processes
+        assert grader.poll() is None
+        time.sleep(0.01)
+    time.sleep(pause_s)
+    os.killpg(grader.pid, signal.SIGINT)  # as a terminal does it: to all of them
+    status, said = finish(grader)
+    told = [line for line in said.splitlines() if line.startswith("tcplab:")]
+    if status == 0:  # it had nothing left to do
+        assert told == []
+    else:
+        assert (status, len(told)) == (130, 1), said
+        assert told[0].startswith("tcplab: interrupted")
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
 
 
 def test_two_graders_at_once_grade_everybody_once(course: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from tests.nonempty import each
 
-from tcplab.grading.pool import run_each
+from tcplab.grading import pool
+from tcplab.grading.pool import run_each, turn
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,8 @@ def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
 OWNER = """
 import sys
 from pathlib import Path
-from tcplab.grading.pool import run_each
+from tcplab.grading import pool
+from tcplab.grading.pool import run_each, turn
 from tests.grading.test_pool import tasks, work
 
 folder = Path(sys.argv[1])
@@ -134,3 +137,66 @@ def test_no_more_than_the_jobs_run_at_a_time(tmp_path: Path, jobs: int) -> None:
     with closing(run_each(work, listed, jobs=jobs, scratch=tmp_path, deadline_s=60)) as results:
         for _ in each(results):
             assert len(list(tmp_path.glob("slot-*"))) <= jobs
+
+
+def work_in_turn(task: dict[str, Any]) -> None:
+    """Leaves a file while it has its turn, and notes how many others do; in the pool."""
+    folder = Path(task["folder"])
+    with turn():
+        mark = folder / f"turn-{task['name']}"
+        mark.write_text("")
+        time.sleep(0.3)
+        with (folder / "tried").open("a") as file:
+            file.write(f"{len(list(folder.glob('turn-*')))}\n")
+        mark.unlink()
+        if task["do"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "sleep":
+        time.sleep(1.0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_no_more_than_the_jobs_have_a_turn_at_a_time(tmp_path: Path, jobs: int) -> None:
+    listed = tasks(tmp_path, *["work"] * 6)
+    results = run_each(work_in_turn, listed, jobs=jobs, scratch=tmp_path, deadline_s=60, ahead=2)
+    most = 0
+    with closing(results):
+        for finished in results:
+            assert finished.error is None
+            most = max(most, len(list(tmp_path.glob("slot-*"))))
+    assert jobs < most <= jobs + 2
+    counted = [int(line) for line in (tmp_path / "tried").read_text().split()]
+    assert len(counted) == 6
+    assert max(counted) <= jobs
+
+
+def test_turn_of_a_process_that_dies_is_given_to_the_next(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "die", "work", "work")
+    results = run_each(work_in_turn, listed, jobs=1, scratch=tmp_path, deadline_s=60, ahead=1)
+    errors = [finished.error for finished in results]
+    assert sorted(errors, key=str) == [None, None, "the grading process died (SIGKILL)"]
+
+
+def test_time_in_which_others_have_their_turn_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = multiprocessing.get_context("forkserver")
+    (task,) = tasks(tmp_path, "sleep")
+    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0)
+    began_s = time.monotonic()
+    with closing(slot):
+        late = []
+        slot.asked_s = began_s + 50
+        for after_s in (500, 540, 560):  # it waits until 500, and has 50 s more from then on
+            monkeypatch.setattr(time, "monotonic", lambda at=began_s + after_s: at)
+            slot.kill_if_late()
+            late.append(slot.is_late)
+            if slot.asked_s is not None:
+                slot.give_turn()
+        monkeypatch.undo()
+    assert late == [False, False, True]
+
+
+def test_turn_outside_of_a_pool_comes_at_once() -> None:
+    with turn() as waited_s:
+        assert waited_s == 0.0

@@ -56,6 +56,8 @@ def test_programs_ask_for_more_from_set_to_set() -> None:
     assert all(2 * each < lines[7] for each in lines[:7])
     for early, late in itertools.product((1, 2, 3), (7, 8)):
         assert len(found[f"ps{early}"].rules) < len(found[f"ps{late}"].rules)
+    assert max(rules) < len(found["ps9"].rules)
+    assert max(lines) < found["ps9"].lines
 
 
 def test_the_last_set_names_no_fault() -> None:
@@ -64,6 +66,13 @@ def test_the_last_set_names_no_fault() -> None:
     for path in programs:
         manual = path.read_text().partition("*/")[0]
         assert not re.search(r"NODELAY|CORK|SO_RCVBUF|MSG_MORE|Nagle|window scale", manual), path
+
+
+def test_set_11_names_no_cure() -> None:
+    programs = sorted((ROOT / "exercises/ps11").glob("*.c"))
+    assert len(programs) == 2
+    for path in programs:
+        assert not re.search(r"SHUT_WR|shutdown|fork|poll|thread|unread", path.read_text()), path
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)

@@ -85,7 +85,7 @@ def grade(
     Args:
         assignment: its name, such as "ps5".
         course: the folder with nbgrader_config.py.
-        jobs: submissions graded at a time; one per processor unless given.
+        jobs: submissions judged at a time; one per processor unless given.
         scheduler: the address of Dask's, whose workers grade; else this machine does.
         students: only these.
         again: also those that are graded and unchanged.
@@ -184,7 +184,12 @@ class Work:
             return
         with scratch_folder(self.reports) as scratch:
             yield partial(
-                run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
+                run_each,
+                grade_submission,
+                jobs=self.jobs,
+                scratch=scratch,
+                deadline_s=DEADLINE_S,
+                ahead=(self.jobs + 1) // 2,
             )
 
 
@@ -271,13 +276,15 @@ def _submissions(
 
 @contextmanager
 def _alone_in(course: Path) -> Iterator[None]:
-    """One process at a time: the first of two graders makes what the other then finds."""
-    folder = os.open(course, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    """One process at a time: the first of two graders makes what the other then finds.
+
+    The lock is on a file, and that is open for writing, without which NFS gives none (flock(2)).
+    """
+    path = course / "reports" / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(folder)
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
@@ -296,11 +303,15 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """A folder for temporary files; that of a run that was killed is removed now."""
-    for old in reports.glob(".scratch-*"):
-        if not Path("/proc", old.name.rpartition("-")[2]).exists():
+    """A folder for temporary files; that of a run on this machine that was killed is removed now.
+
+    Another machine that has the same folder of reports does the same for its own.
+    """
+    own = f".scratch-{socket.gethostname()}-"
+    for old in reports.glob(f"{own}*"):
+        if not Path("/proc", old.name.removeprefix(own)).exists():
             shutil.rmtree(old, ignore_errors=True)
-    folder = reports / f".scratch-{os.getpid()}"
+    folder = reports / f"{own}{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder

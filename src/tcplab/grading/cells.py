@@ -41,6 +41,7 @@ class Ran:
     #: what a learner should know (a cell that was stopped)
     notes: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  #: for a person to look at
+    waited_s: float = 0.0  #: for a turn (tcplab.grading.pool)
 
 
 def run_cells(

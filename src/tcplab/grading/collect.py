@@ -56,8 +56,6 @@ _OTHER_FORMATS: Final = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
 }
-#: The errors of a member that cannot be unpacked.
-_UNREADABLE: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,8 @@ MOST_CAPTURES: Final = 1000
 
 def assignments(sources: Path) -> list[Path]:
     """The folders of a course's assignments, in order."""
-    return sorted(
-        path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name
-    )
+    found = [path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name]
+    return sorted(found, key=lambda path: (len(path.name), path.name))  # ps10 comes after ps9
 
 
 def read_secret(sources: Path) -> bytes:

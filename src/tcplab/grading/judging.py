@@ -21,6 +21,7 @@ from tcplab.grading.assignment import Task, load_module, normal_id
 from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_source
+from tcplab.grading.pool import turn
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
@@ -89,6 +90,9 @@ class Judge:
     ) -> tuple[Ran, dict[str, Verdict]]:
         """Runs a submission's cells and judges each question.
 
+        The questions have a turn (tcplab.grading.pool): of programs that are watched at a wire no
+        more run at a time than there are jobs.
+
         Args:
             student: the id under which it was handed in.
             cells: index and source of the code cells, without those that carry points.
@@ -114,22 +118,29 @@ class Judge:
         answers = {name: ran.answers.get(name) for name in names}
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
-        submission = Submission(
-            student,
-            self.task.numbers(student),
-            answers,
-            files,
-            unsafe=self._unsafe,
-            folder=self._source,
-            deadline_s=deadline_s,
-        )
+        with turn() as ran.waited_s:
+            submission = Submission(
+                student,
+                self.task.numbers(student),
+                answers,
+                files,
+                unsafe=self._unsafe,
+                folder=self._source,
+                deadline_s=deadline_s + ran.waited_s,
+            )
+            verdicts = self._ask_all(questions, submission, cells, ran)
+        return ran, verdicts
+
+    def _ask_all(
+        self, questions: Sequence[str], submission: Submission, cells: Cells, ran: Ran
+    ) -> dict[str, Verdict]:
         _look(submission, cells, ran)
         with submission:
             verdicts = {question: self._ask(question, submission) for question in questions}
             ran.flags += submission.flags
             if submission.is_late:
                 ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
-        return ran, verdicts
+        return verdicts
 
     def _ask(self, question: str, submission: Submission) -> Verdict:
         """One question's verdict; a failure of ours is never the learner's."""

@@ -33,12 +33,13 @@ from traitlets import Bool, Float, Integer, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
-from tcplab.grading.cells import run_cells
+from tcplab.grading.cells import Ran, run_cells
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import settle_texts
+from tcplab.grading.pool import turn
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -160,18 +161,18 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
         if (source / "hidden" / "judge.py").is_file():
-            self._judge(nb, source.resolve(), folder, report)
+            ran = self._judge(nb, source.resolve(), folder, report)
         else:
-            self._run_whole(nb, folder, report)
+            ran = self._run_whole(nb, folder, report)
+        report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
-        report.seconds = round(time.monotonic() - began_s, 3)
         path = report_path(Path(course.root).resolve(), report.assignment, report.student)
         write_whole(path, json.dumps(asdict(report), indent=1))
         resources["tcplab"] = report
         return nb, resources
 
-    def _judge(self, nb: Any, source: Path, folder: Path, report: Report) -> None:
+    def _judge(self, nb: Any, source: Path, folder: Path, report: Report) -> Ran:
         tests, cells = parts_of(nb)
         ran, verdicts = Judge(source, unsafe=self.unsafe_no_sandbox).judge(
             report.student, cells, list(tests), folder, cell_timeout_s=self.cell_timeout_s
@@ -187,16 +188,21 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             first = next(iter(tests.values()))
             first.outputs.insert(0, v4.new_output("stream", text="\n".join(ran.notes) + "\n"))
         report.flags += [each for each in ran.flags if each not in report.flags]
+        return ran
 
-    def _run_whole(self, nb: Any, folder: Path, report: Report) -> None:
+    def _run_whole(self, nb: Any, folder: Path, report: Report) -> Ran:
         cells = [(i, cell.source) for i, cell in enumerate(nb.cells) if cell.cell_type == "code"]
-        ran = run_cells(
-            cells, folder, [], [], cell_timeout_s=self.cell_timeout_s, unsafe=self.unsafe_no_sandbox
-        )
+        unsafe = self.unsafe_no_sandbox
+        with turn() as waited_s:
+            ran = run_cells(
+                cells, folder, [], [], cell_timeout_s=self.cell_timeout_s, unsafe=unsafe
+            )
+        ran.waited_s = waited_s
         lost = v4.new_output("error", ename="Stopped", evalue="", traceback=[])
         for index, _source in cells:
             _set_outputs(nb.cells[index], ran.outputs.get(index, [lost]))
         report.flags += ran.flags
+        return ran
 
 
 def _set_outputs(cell: Any, outputs: Any) -> None:

@@ -45,14 +45,14 @@ def _visible(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def table_cell(text: object, most: int = 30_000) -> str:
+def table_cell(text: object) -> str:
     """A text as a cell of a CSV file that no spreadsheet takes for a formula.
 
     A spreadsheet may split at another character than the comma, and then a formula may begin in
     the middle of a cell. So an apostrophe stands before each "=", "+", "-" and "@" that does not
     follow a letter or a digit.
     """
-    return _FORMULA.sub("'", one_line(text, most))
+    return _FORMULA.sub("'", one_line(text, 30_000))
 
 
 def unfit_id(name: str) -> str | None:

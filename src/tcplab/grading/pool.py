@@ -4,6 +4,10 @@ A process that is killed, crashes or passes the deadline costs its own task and 
 processes are forked from a server that has loaded the heavy modules once (multiprocessing's
 "forkserver"), so that a new one starts in a few milliseconds. None outlives the pool's owner, even
 when that is killed.
+
+The part of a task that must not be disturbed by too many others takes its turn: as many turns are
+given at a time as there are jobs. Since such a part waits much, for a wire with a long round trip
+say, a few more processes prepare their tasks, or finish them, meanwhile.
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
@@ -28,6 +34,13 @@ T = TypeVar("T")
 
 #: A process may have died of somebody else's greed, for memory say: its task is tried once more.
 ATTEMPTS: Final = 2
+
+# A process sends these over its connection, before its result; the answer to the first is _GO.
+_WANTS_TURN: Final = b"wants a turn"
+_ENDS_TURN: Final = b"ends its turn"
+_GO: Final = b"go"
+#: In a process of the pool: the connection to its owner.
+_owner: Connection | None = None
 
 
 class End:
@@ -51,7 +64,24 @@ def load_ahead(preload: Sequence[str]) -> None:
     # numpy's threads would be lost in a fork, and judges compute little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
-    forkserver.ensure_running()
+    with _without_interrupts():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Lets what is started ignore Ctrl-C from its first moment, which is for the owner alone.
+
+    The server would do so only when it has loaded everything.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone may say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run_each(
@@ -61,6 +91,7 @@ def run_each(
     jobs: int,
     scratch: Path,
     deadline_s: float,
+    ahead: int = 0,
 ) -> Generator[Finished[T], None, None]:
     """Calls the function with each task, and yields the results in the order of their ends.
 
@@ -70,40 +101,87 @@ def run_each(
         function: of a module; what it returns must be JSON.
         tasks: can be pickled; asked for one by one, when there is room. None says that there is no
             task at the moment, and the next is asked for within a second.
-        jobs: how many run at a time.
+        jobs: how many have a turn at a time; see :func:`turn`.
         scratch: a folder for the temporary files of the processes, removed after each.
-        deadline_s: for one task; it is killed then.
+        deadline_s: for one task, without the time that it waits for its turn; it is killed then.
+        ahead: how many more have a process at a time.
     """
     context = multiprocessing.get_context("forkserver")
-    coming, ended = iter(tasks), False
-    again: deque[tuple[T, int]] = deque()
+    coming = _Coming(tasks)
     running: dict[Any, _Slot[T]] = {}
     try:
-        while again or running or not ended:
-            while len(running) < jobs and (again or not ended):
-                if again:
-                    task, attempts = again.popleft()
-                elif (following := next(coming, END)) is None:
-                    break
-                elif isinstance(following, End):
-                    ended = True
-                    break
-                else:
-                    task, attempts = following, ATTEMPTS
-                slot = _Slot(context, function, task, attempts, scratch, deadline_s)
+        while running or not coming.is_over:
+            while len(running) < jobs + ahead and (following := coming.take()) is not None:
+                slot = _Slot(context, function, *following, scratch, deadline_s)
                 running[slot.connection] = slot
             for slot in running.values():
                 slot.kill_if_late()
             for connection in wait(list(running), timeout=1.0):
-                slot = running.pop(connection)
-                finished = slot.finish()
+                slot = running[connection]
+                if (finished := slot.hear()) is None:
+                    continue
+                del running[connection]
                 if finished.error and slot.attempts > 1 and not slot.is_late:
-                    again.append((slot.task, slot.attempts - 1))
+                    coming.again.append((slot.task, slot.attempts - 1))
                 else:
                     yield finished
+            _give_turns(running.values(), jobs)
     finally:
         for slot in running.values():
             slot.close()
+
+
+class _Coming(Generic[T]):
+    """The tasks that have no process, and how often each may have one; those that had one first."""
+
+    def __init__(self, tasks: Iterable[T | None]) -> None:
+        self.again: deque[tuple[T, int]] = deque()
+        self._tasks = iter(tasks)
+        self._ended = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are no more, now and later."""
+        return self._ended and not self.again
+
+    def take(self) -> tuple[T, int] | None:
+        """Takes the next; None when there is none at the moment."""
+        if self.again:
+            return self.again.popleft()
+        following = END if self._ended else next(self._tasks, END)
+        if isinstance(following, End):
+            self._ended = True
+            return None
+        return None if following is None else (following, ATTEMPTS)
+
+
+@contextmanager
+def turn() -> Iterator[float]:
+    """Waits until this process of a pool has its turn; in any other process it has it at once.
+
+    Yields:
+        The time that it waited, in seconds.
+    """
+    if _owner is None:
+        yield 0.0
+        return
+    asked_s = time.monotonic()
+    _owner.send_bytes(_WANTS_TURN)
+    _owner.recv_bytes()
+    try:
+        yield time.monotonic() - asked_s
+    finally:
+        _owner.send_bytes(_ENDS_TURN)
+
+
+def _give_turns(slots: Iterable[_Slot[Any]], jobs: int) -> None:
+    """Gives the turns that are free to those that have waited longest."""
+    slots = list(slots)
+    waiting = sorted(
+        (slot for slot in slots if slot.asked_s is not None), key=lambda slot: slot.asked_s or 0.0
+    )
+    for slot in waiting[: jobs - sum(slot.has_turn for slot in slots)]:
+        slot.give_turn()
 
 
 class _Slot(Generic[T]):
@@ -121,10 +199,12 @@ class _Slot(Generic[T]):
         self.task = task
         self.attempts = attempts
         self.is_late = False
+        self.has_turn = False
+        self.asked_s: float | None = None  #: since when it waits for its turn
         self._deadline_s = deadline_s
         self._started_s = time.monotonic()
         self._folder = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
-        self.connection, theirs = context.Pipe(duplex=False)
+        self.connection, theirs = context.Pipe()
         with theirs:
             arguments = (theirs, self._folder.name, function, task)
             self._process = context.Process(target=_call, args=arguments)
@@ -132,21 +212,36 @@ class _Slot(Generic[T]):
 
     def kill_if_late(self) -> None:
         """Kills a process whose time is up: its connection then ends."""
-        if time.monotonic() > self._started_s + self._deadline_s:
+        if self.asked_s is None and time.monotonic() > self._started_s + self._deadline_s:
             self.is_late = True
             self._process.kill()
 
-    def finish(self) -> Finished[T]:
-        """Takes the result of a process that sent it, or has ended."""
+    def give_turn(self) -> None:
+        """Tells a process that waits that it has its turn."""
+        assert self.asked_s is not None
+        self._started_s += time.monotonic() - self.asked_s
+        self.asked_s, self.has_turn = None, True
+        with suppress(OSError):  # it has ended: hear() notices
+            self.connection.send_bytes(_GO)
+
+    def hear(self) -> Finished[T] | None:
+        """Takes the result of a process that sent it, or has ended; None while it goes on."""
         try:
-            return Finished(self.task, json.loads(self.connection.recv_bytes()))
+            message = self.connection.recv_bytes()
         except (EOFError, OSError):
             self._process.join()
             died = f"the grading process died ({how_it_died(self._process.exitcode)})"
             late = f"not graded within {self._deadline_s:g} s"
-            return Finished(self.task, None, late if self.is_late else died)
-        finally:
             self.close()
+            return Finished(self.task, None, late if self.is_late else died)
+        if message == _WANTS_TURN:
+            self.asked_s = time.monotonic()
+            return None
+        if message == _ENDS_TURN:
+            self.has_turn = False
+            return None
+        self.close()
+        return Finished(self.task, json.loads(message))
 
     def close(self) -> None:
         """Ends the process, if it still runs, and removes its temporary files."""
@@ -158,6 +253,8 @@ class _Slot(Generic[T]):
 
 def _call(connection: Connection, folder: str, function: Callable[[T], Any], task: T) -> None:
     """In the new process: calls the function and sends the result."""
+    global _owner
+    _owner = connection
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
     end_with_owner()
     os.environ["TMPDIR"] = tempfile.tempdir = folder

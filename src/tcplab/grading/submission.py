@@ -64,7 +64,7 @@ class LabRun:
         peer: what the grader's program reports (its JSON), None when it failed.
         peer_error: why it failed: often a consequence of what the learner's did.
         client_segments, server_segments: what each host's interface saw: of TCP the connection
-            alone that the grader's program accepted, or made.
+            alone that the grader's program accepted, or made; all if it made several.
     """
 
     outcome: Outcome
@@ -209,6 +209,7 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
         snaplen: int = 128,
+        connections: int = 1,
     ) -> LabRun:
         """Runs the learner's program on one host and a program of the course on the other.
 
@@ -223,6 +224,7 @@ class Submission:
             files: put beside the program.
             limits: for the learner's program.
             snaplen: bytes kept of each packet.
+            connections: that the peer makes; of several the run shows all.
 
         Raises:
             ValueError: the program was not compiled.
@@ -242,9 +244,10 @@ class Submission:
             if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
                 raise LabError(f"the recorders lost {drops} packets; grade again")
             first, others = _connections(server_capture.segments, port)
-            if others:
-                self.flags.append(f"other-connections: {built.name} made {others} beside the one")
-            seen = [_of(each.segments, first) for each in (client_capture, server_capture)]
+            if (more := others - (connections - 1)) > 0:
+                self.flags.append(f"other-connections: {built.name} made {more} beside the one")
+            shown = first if connections == 1 else None
+            seen = [_of(each.segments, shown) for each in (client_capture, server_capture)]
             return LabRun(*ends, *seen)
 
 

@@ -70,7 +70,7 @@ def watch(
         assignment: its name, such as "ps5".
         tell: is called with a line for each submission.
         course: the folder with nbgrader_config.py.
-        jobs: submissions graded at a time; one per processor unless given.
+        jobs: submissions judged at a time; one per processor unless given.
         scheduler: the address of Dask's, whose workers grade; else this machine does.
         tries: for how many submissions in which it lacks points a question's result is shown.
         unsafe_no_sandbox: run submissions without a sandbox.
