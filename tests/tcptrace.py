@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import numpy as np
 import pytest
 
 from tcplab.segments import PSH, SegmentArray, Sender
@@ -59,6 +60,13 @@ def _largest_window(rows: SegmentArray) -> int:
 def _smallest(rows: SegmentArray) -> int:
     sizes = rows.data()["payload_bytes"]
     return int(sizes.min()) if len(sizes) else 0
+
+
+def _sharing_a_bucket(rows: SegmentArray) -> int:
+    """Connections that an earlier one shares its bucket with (tcptrace.h: HASH_TABLE_SIZE)."""
+    _numbers, first = np.unique(rows["connection"], return_index=True)
+    sums = (rows["src_port"][first].astype(int) + rows["dst_port"][first]) % 4099
+    return len(sums) - len(np.unique(sums))
 
 
 def connections(path: Path) -> list[dict[str, str]]:
@@ -119,6 +127,12 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
     "an MSS of 32,768 bytes or more: tcptrace reads it with a sign": (
         lambda column, counts, _rows: (
             column == "mss_requested" and counts[1] == (counts[0] - 2**16) % 2**32
+        )
+    ),
+    "two connections whose ports put them into one bucket of tcptrace's table: it may count the"
+    " directions of one apart": (
+        lambda column, counts, rows: (
+            column == "connections" and 0 < counts[1] - counts[0] <= _sharing_a_bucket(rows)
         )
     ),
     "more than 255 resets: tcptrace counts them in 8 bits": (

@@ -26,6 +26,7 @@ PACKAGES = {
     "node": "nodejs",
     "openssl": "openssl",
     "redis-benchmark": "redis-tools",
+    "rustc": "rustc",
     "redis-cli": "redis-tools",
     "redis-server": "redis-server",
     "socat": "socat",
@@ -191,18 +192,24 @@ func main() {
 
 def go_server(folder: Path, *words: str) -> list[str]:
     """A static Go program that writes headers and body apart; with a word, without NODELAY."""
-    need("go")
-    (folder / "server.go").write_text(GO_SERVER)
-    built = subprocess.run(
-        ["go", "build", "-o", str(folder / "server"), str(folder / "server.go")],
-        env=os.environ | {"CGO_ENABLED": "0"},
+    return [built(folder, "server.go", GO_SERVER, "go", "build"), *words]
+
+
+def built(folder: Path, name: str, source: str, *compiler: str) -> str:
+    """The program that a compiler makes of a source; skips where it cannot."""
+    need(compiler[0])
+    program, file = folder / Path(name).stem, folder / name
+    file.write_text(source)
+    done = subprocess.run(
+        [*compiler, "-o", str(program), str(file)],
+        env={"HOME": str(folder)} | os.environ | {"CGO_ENABLED": "0"},
         capture_output=True,
         text=True,
         check=False,
     )
-    if built.returncode:
-        pytest.skip(f"go cannot build here: {built.stderr.strip()[-200:]}")
-    return [str(folder / "server"), *words]
+    if done.returncode:
+        pytest.skip(f"{compiler[0]} cannot build here: {done.stderr.strip()[-200:]}")
+    return str(program)
 
 
 # ---- clients -------------------------------------------------------------------------------------
@@ -230,7 +237,10 @@ def sends(writes: list[str], answer: str, port: int, prepare: str = "") -> list[
 
 
 def uploads(size: int, sndbuf: int = 0) -> list[str]:
-    """A client that sends about so many bytes, and waits for the word that all have come."""
+    """A client that sends about so many bytes, and waits for the word that all have come.
+
+    Each write is of whole segments: the kernel looks at SO_SNDBUF only where a segment begins.
+    """
     return python(
         """
         import socket, sys
@@ -238,7 +248,7 @@ def uploads(size: int, sndbuf: int = 0) -> list[str]:
         if int(sys.argv[2]):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[2]))
         s.connect(("server", 8080))
-        block = bytes(16384)
+        block = bytes(10 * 1448)
         for _ in range(int(sys.argv[1]) // len(block)):
             s.sendall(block)
         s.shutdown(socket.SHUT_WR)
@@ -266,6 +276,49 @@ def node_client(folder: Path, *, nodelay: bool) -> list[str]:
         """
     )
     return ["node", str(folder / "client.js"), str(nodelay).lower()]
+
+
+GO_UPLOAD = """
+package main
+
+import ("bufio"; "io"; "net"; "os")
+
+func main() {
+    c, _ := net.Dial("tcp", "server:8080")
+    var to io.Writer = c
+    if len(os.Args) > 1 { to = bufio.NewWriterSize(c, 16384) }
+    for i := 0; i < 2000; i++ { to.Write(make([]byte, 100)) }
+    if buffered, ok := to.(*bufio.Writer); ok { buffered.Flush() }
+    c.(*net.TCPConn).CloseWrite()
+    c.Read(make([]byte, 10))
+}
+"""
+
+
+def go_upload(folder: Path, *words: str) -> list[str]:
+    """A static Go program that sends 200 kB in writes of 100 bytes; with a word, buffered."""
+    return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *words]
+
+
+RUST_CLIENT = """
+use std::io::{Read, Write};
+
+fn main() {
+    let mut server = std::net::TcpStream::connect("server:11211").unwrap();
+    if std::env::args().len() > 1 { server.set_nodelay(true).unwrap(); }
+    let mut answer = [0; 100];
+    for _ in 0..10 {
+        server.write_all(b"set key 0 0 5\\r\\n").unwrap();
+        server.write_all(b"hello\\r\\n").unwrap();
+        server.read(&mut answer).unwrap();
+    }
+}
+"""
+
+
+def rust_client(folder: Path, *words: str) -> list[str]:
+    """A Rust program that asks memcached in two writes; with a word, with TCP_NODELAY."""
+    return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
 
 
 def publishes(count: int, *options: str) -> list[str]:

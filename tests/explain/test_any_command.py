@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -17,8 +19,8 @@ from tests.nonempty import each
 
 from tcplab import cli
 from tcplab.explain import Explanation, answer, explain_command
-from tcplab.explain.command import with_command
 from tcplab.explain.here import right_to_capture
+from tcplab.explain_cli import with_command
 from tcplab.lab import has_net_raw
 from tcplab.segments import from_file
 
@@ -194,6 +196,23 @@ def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
 
 
 @needs_lab
+def test_a_connection_over_ipv6_is_explained() -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this kernel has no IPv6")
+    server = run.answers(*run.RESPONSE)
+    server[4] = server[4].replace('("", 8080)', '("::", 8080), family=socket.AF_INET6')
+    client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "hello", 8080)
+    client[4] = client[4].replace('"server"', '"server6"')
+    found = explain_command(client, server)
+    assert not found.recorded.notes, found.report()
+    assert [each.server for each in found.conversations] == [("fd00::2", 8080)]
+    assert found.conversations[0].sockets.keys() == {"client", "server"}
+    assert found.verdict is not None
+    assert found.verdict.cause == "nagle-delayed-ack", found.report()
+    assert found.verdict.evidence.startswith("the server hands a message to TCP in 2 writes")
+
+
+@needs_lab
 def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
     run.need("nginx")
     server = run.nginx(tmp_path)
@@ -210,6 +229,7 @@ def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> Non
 def answering() -> Iterator[int]:
     """A server in this process, which nobody records; its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
 
         def serve() -> None:
             with listener.accept()[0] as client:
@@ -235,6 +255,24 @@ def test_here_an_ordinary_user_is_told_calls_and_the_line_that_allows_more(
     assert done.returncode == 0, done.stderr
     assert f"connection to 127.0.0.1 port {port}: 1 writes, 1 bytes sent, 2 read" in done.stdout
     assert f"to allow capturing: {right_to_capture()}" in " ".join(done.stdout.split())
+
+
+def test_here_dumpcap_records_for_who_may_run_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As a member of the group wireshark: dumpcap's file has the right, the course's has not."""
+    dumpcap, setcap = shutil.which("dumpcap"), shutil.which("setcap", path="/usr/sbin:/sbin")
+    if dumpcap is None or setcap is None or not has_net_raw():
+        pytest.skip("needs dumpcap (apt install wireshark-common), setcap and the right to use it")
+    copy = shutil.copy(dumpcap, tmp_path)
+    subprocess.run([setcap, "cap_net_raw,cap_net_admin+ep", copy], check=True)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("tcplab.explain.here.has_net_raw", lambda: False)
+    with answering() as port:
+        command = run.python(CLIENT.format(port))
+        assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
+    out = capsys.readouterr().out
+    assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
 
 
 def test_here_packets_are_recorded_where_that_is_allowed(

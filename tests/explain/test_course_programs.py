@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tcplab import Lab, LabError
+from tcplab import explain_cli as command
 from tcplab.errors import CaptureError
-from tcplab.explain import command
 from tcplab.programs import small_writes
 from tcplab.segments import from_file
 from tcplab.timeline import Reason, Timeline

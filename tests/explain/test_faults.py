@@ -63,7 +63,7 @@ FAULTS = {
     "memcached-rs-command-in-two-writes": Fault(
         "https://github.com/zonyitoo/memcached-rs/pull/7",
         lambda _: run.memcached(),
-        lambda _: run.sends(run.MEMCACHED_WRITES, "STORED\r\n", 11211),
+        run.rust_client,
         NAGLE,
         side="client",
     ),
@@ -122,10 +122,24 @@ FAULTS = {
         "fixed-receive-buffer",
         rtt_ms=40,
     ),
+    "wstunnel-send-buffer-of-fixed-size": Fault(
+        "https://github.com/erebe/wstunnel/issues/80",
+        lambda _: run.sink(),
+        lambda _: run.uploads(500_000, sndbuf=16384),
+        "fixed-send-buffer",
+        rtt_ms=40,
+    ),
+    "git-lfs-many-small-writes": Fault(
+        "https://github.com/git-lfs/git-lfs/issues/5242",
+        lambda _: run.sink(),
+        run.go_upload,
+        "many-small-writes",
+        side="client",
+    ),
     "xfr-a-window-for-everybody": Fault(
         "https://github.com/lance0/xfr/issues/60",
         lambda _: run.words("iperf3 -s"),
-        lambda _: run.words("iperf3 -c server -n 1M -w 64K"),
+        lambda _: run.words("iperf3 -c server -n 4M -w 64K"),
         "fixed-receive-buffer",
         rtt_ms=40,
     ),
@@ -160,7 +174,7 @@ def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
     said = f"{fault.report}\n{found.report()}"
     assert found.verdict is not None, said
     assert (found.verdict.cause, found.verdict.kind) == (fault.cause, fault.kind), said
-    assert found.verdict.share >= 0.2, said
+    assert found.verdict.share >= 0.2 or not found.verdict.ms, said
     assert found.verdict.cure, said
     if fault.side:
         assert found.verdict.evidence.startswith(f"the {fault.side} hands"), said

@@ -92,6 +92,12 @@ HEALTHY = {
         lambda _: run.memcached(), lambda folder: run.node_client(folder, nodelay=True)
     ),
     "go": Healthy(run.go_server, lambda _: run.curl(6, URL)),
+    "go, many small writes into a buffer": Healthy(
+        lambda _: run.sink(), lambda folder: run.go_upload(folder, "buffered"), rtt_ms=20
+    ),
+    "rust, two writes and TCP_NODELAY": Healthy(
+        lambda _: run.memcached(), lambda folder: run.rust_client(folder, "nodelay")
+    ),
     "memcached, one write": Healthy(
         lambda _: run.memcached(),
         lambda _: run.sends(["".join(run.MEMCACHED_WRITES)], "STORED\r\n", 11211),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,14 +126,21 @@ def test_several_at_a_time(
     assert written == dict.fromkeys(["output.1", "output.2", "output.3"], some_file.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """More than 2 GiB; what the first transfer brings into the page cache, the next finds there."""
+    path = tmp_path_factory.mktemp("sparse") / "sparse"
+    with path.open("wb") as file:
+        file.truncate(2**31 + 5000)
+    yield path
+    path.unlink()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("method", ["sendfile", "mmap"])
-def test_more_than_two_gib(installed: Programs, tmp_path: Path, method: str) -> None:
-    path = tmp_path / "sparse"
-    with path.open("wb") as file:
-        file.truncate(2**31 + 5000)
-    sent, received = transfer(installed, path, ["-m", method], ["-S"])
+def test_more_than_two_gib(installed: Programs, sparse: Path, method: str) -> None:
+    sent, received = transfer(installed, sparse, ["-m", method], ["-S"])
     assert sent["bytes"] == received["bytes"] == 2**31 + 5000
     if method == "sendfile":
         assert sent["system_calls"] >= 2  # no call takes more than 2147479552 (sendfile(2))

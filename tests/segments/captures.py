@@ -134,6 +134,19 @@ def reuse() -> Talk:
     return talk
 
 
+def one_bucket() -> Talk:
+    """Ports on loopback that tcptrace's table (4099 buckets) puts into one bucket."""
+    talk = Talk(loopback=True)
+    for ports in ((41156, 34827), (32862, 34923)):
+        talk.segment(0, "S", 0, ports=ports)
+        talk.segment(1, "SA", 0, 1, ports=ports)
+        talk.segment(0, "A", 1, 1, ports=ports)
+        talk.segment(0, "PA", 1, 1, 8, ports=ports)
+        talk.segment(1, "A", 1, 9, ports=ports)
+        talk.segment(1, "RA", 1, 9, ports=ports)
+    return talk
+
+
 def opened_at_once() -> Talk:
     talk = Talk()
     talk.segment(0, "S", 0)
@@ -172,6 +185,7 @@ WRITTEN = [
     scaling,
     middle,
     reuse,
+    one_bucket,
     opened_at_once,
     ipv6,
     one_byte_again,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.explain.comments import commented, reasons_of_packets
 from tcplab.explain.joining import Conversation, conversations
 from tcplab.explain.recording import Recorded
 from tcplab.explain.shares import requests, spans
@@ -57,6 +57,8 @@ class Explanation:
             return "no TCP connection was captured: there is nothing to explain"
         if one.cause == "not-connected":
             return one.evidence
+        if not one.ms:
+            return one.title
         count = sum(map(requests, self.conversations))
         whose = f"the time of {count} message{'s' * (count != 1)}" if count else "the time"
         share = f"{100 * one.share:.0f} % of {whose}"
@@ -183,11 +185,8 @@ class Explanation:
         found = {}
         for one in self.conversations:
             for side, timeline in one.timelines.items():
-                sentences = timeline.sentences()
-                for segment, text in zip(timeline.segments, sentences, strict=False):
-                    packet = segment.packet if side == "client" else _seen_at(one, segment)
-                    if packet is not None:
-                        found[packet] = f"{side}: {text}"
+                for packet, text in reasons_of_packets(timeline, one.rows).items():
+                    found[packet] = f"{side}: {text}"
         return found
 
     def save_pcapng(self, path: str | Path) -> Path:
@@ -201,44 +200,6 @@ class Explanation:
         data = self.recorded.near.path.read_bytes()
         Path(path).write_bytes(commented(data, self.comments()))
         return Path(path)
-
-
-def _seen_at(found: Conversation, segment: Any) -> int | None:
-    """The packet beside the client that brought a segment of the server."""
-    rows = found.rows
-    same = (
-        (rows["direction"] == 1)
-        & (rows["seq"] == segment.offset + 1)
-        & (rows["payload_bytes"] == segment.payload_bytes)
-    )
-    packets = rows["packet"][same]
-    return int(packets[-1]) if len(packets) else None
-
-
-def commented(pcapng: bytes, comments: dict[int, str]) -> bytes:
-    """A pcapng file with comments (opt_comment) added to some of its packets, counted from 0."""
-    enhanced, opt_comment = 6, 1
-    order = "<" if pcapng[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
-    parts, at, packet = [], 0, 0
-    while at + 12 <= len(pcapng):
-        kind, length = struct.unpack_from(order + "II", pcapng, at)
-        block = pcapng[at : at + length]
-        if kind == enhanced:
-            if text := comments.get(packet):
-                captured = struct.unpack_from(order + "I", block, 20)[0]
-                options = 28 + captured + -captured % 4
-                words = text.encode()
-                comment = struct.pack(order + "HH", opt_comment, len(words)) + words
-                comment += bytes(-len(words) % 4)
-                # Behind the others: readers look for the packet's flags at the beginning.
-                others = block[options:-4].removesuffix(bytes(4))
-                body = block[8:options] + others + comment + bytes(4)
-                new = len(body) + 12
-                block = struct.pack(order + "II", kind, new) + body + struct.pack(order + "I", new)
-            packet += 1
-        parts.append(block)
-        at += length
-    return b"".join([*parts, pcapng[at:]])
 
 
 # ---- from the record -----------------------------------------------------------------------------

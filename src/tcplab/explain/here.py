@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
+import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tcplab.errors import CaptureError, LabError
 from tcplab.explain.recording import Recorded, known_command, run_client
@@ -16,12 +19,19 @@ from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
 from tcplab.programs.calls import read_calls
 
+if TYPE_CHECKING:
+    from tcplab.capture import Capture
+
 #: What a capture would have told.
 _NO_PACKETS: Final = (
     "packets: when each left, why it waited, what was lost when. Calls and the kernel's counts"
     " alone tell how long the program waited, and not why"
 )
 _SETTLE_S: Final = 0.1
+#: Bytes of each packet that are kept: its headers.
+_HEADERS: Final = 128
+#: The kernel hands packets to dumpcap in blocks, the last of which would be lost with its end.
+_BLOCK_S: Final = 0.3
 
 
 class _Machine(Loopback):
@@ -29,7 +39,7 @@ class _Machine(Loopback):
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
         """The command that starts others, and no descriptors."""
-        return super().entrance(host, privileged and not _may_capture_by_file())
+        return super().entrance(host, privileged and not _has_right(program_path("capture")))
 
 
 def record_here(
@@ -52,12 +62,10 @@ def record_here(
         contextlib.ExitStack() as stack,
     ):
         notes: list[str] = []
-        near = None
         chosen = interface or _default_interface()
         host = Host(machine, "here", "", chosen)
         known_command(client)
-        if _may_capture():
-            near = host.capture()
+        if (near := _recorder(host)) is not None:
             near.start()
             stack.callback(_quietly_stop, near)
         else:
@@ -70,25 +78,98 @@ def record_here(
         return Recorded(read_calls(log), None, capture, None, span, None, notes, output)
 
 
-def _quietly_stop(recording: object) -> None:
+class _Recorder(Protocol):
+    """Records the packets of an interface from start() to stop()."""
+
+    def start(self) -> Capture:
+        """Begins; it listens when this returns."""
+
+    def stop(self) -> Capture:
+        """Ends; the packets."""
+
+
+def _quietly_stop(recording: _Recorder) -> None:
     with contextlib.suppress(CaptureError, LabError):
-        recording.stop()  # type: ignore[attr-defined]
+        recording.stop()
+
+
+# ---- the right to capture ------------------------------------------------------------------------
+
+
+def _recorder(host: Host) -> _Recorder | None:
+    """Ours where it has the right, by root or by its file; else Wireshark's; None without any."""
+    if has_net_raw() or _has_right(program_path("capture")):
+        return host.capture()
+    if (path := _dumpcap()) is not None and os.access(path, os.X_OK):
+        return _Dumpcap(host, path)
+    return None
 
 
 def right_to_capture() -> str:
-    """The line that allows an ordinary user to record packets here."""
+    """The line that allows this user to record packets here."""
+    path = _dumpcap()
+    if path is not None and not os.access(path, os.X_OK):
+        group = Path(path).group()
+        return f"sudo usermod -aG {group} {getpass.getuser()} (for {path}; then log in again)"
     return f"sudo setcap cap_net_raw+ep {program_path('capture')}"
 
 
-def _may_capture() -> bool:
-    return has_net_raw() or _may_capture_by_file()
+def _dumpcap() -> str | None:
+    """Wireshark's recorder, if its file has the right to capture; not everybody may run it."""
+    for folder in (*os.environ["PATH"].split(os.pathsep), "/usr/sbin"):
+        path = Path(folder) / "dumpcap"
+        if _has_right(path):
+            return str(path)
+    return None
 
 
-def _may_capture_by_file() -> bool:
+def _has_right(path: str | Path) -> bool:
     try:
-        return bool(os.getxattr(program_path("capture"), "security.capability"))
+        return bool(os.getxattr(path, "security.capability"))
     except OSError:
         return False
+
+
+class _Dumpcap:
+    """A recording by Wireshark's dumpcap, which members of its group may run."""
+
+    def __init__(self, host: Host, path: str) -> None:
+        self._host, self._path = host, path
+        self._process: subprocess.Popen[str] | None = None
+        from tcplab.capture import Capture
+
+        self._file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)
+        self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
+
+    def start(self) -> Capture:
+        """Begins; it listens when this returns.
+
+        Raises:
+            CaptureError: dumpcap cannot; the message is its own.
+        """
+        self._process = self._host.start(
+            [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],
+            stdout=self._file,
+            stderr=subprocess.PIPE,
+        )
+        assert self._process.stderr is not None
+        words = []
+        for line in self._process.stderr:
+            if line.startswith("File:"):  # said when its socket is open
+                return self._capture
+            words.append(line.strip())
+        raise CaptureError(" ".join(words[1:3]) or "dumpcap ended without a word")
+
+    def stop(self) -> Capture:
+        """Ends it; the packets. May be called again."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            time.sleep(_BLOCK_S)
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        return self._capture
 
 
 def _default_interface() -> str:

@@ -47,6 +47,8 @@ _OF_REASON: Final = {
 #: An ACK this late was delayed by its timer; a segment this soon after it had waited for it.
 _LATE_NS: Final = 25_000_000
 _SOON_NS: Final = 3_000_000
+#: A message of so many full segments is a transfer.
+_TRANSFER_SEGMENTS: Final = 10
 #: A segment was sent so often, and never seen by the peer, while shorter ones were.
 _NEVER_CAME: Final = 2
 
@@ -74,9 +76,12 @@ def waits(found: Conversation) -> list[Wait]:
             for hold in each.holds
         }
         hole = black_hole_bytes(timeline)
+        transfers = _transfers(timeline)
         for hold in timeline.holds:
             segment = owners.get((hold.start_ns, hold.end_ns, hold.reason))
             cause = _cause(hold, segment, timeline, hole, side)
+            if cause == "nagle" and segment is not None and segment.message in transfers:
+                cause = "in-flight"  # the rest of a transfer, behind all of it
             if cause:
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
@@ -103,6 +108,15 @@ def _cause(
     if hold.reason is Reason.RETRANSMISSION and hole is not None:
         return "mtu-black-hole"
     return _OF_REASON[hold.reason]
+
+
+def _transfers(timeline: Timeline) -> set[int]:
+    """The messages of many full segments, of which Nagle's algorithm may hold the rest."""
+    sizes: dict[int, int] = defaultdict(int)
+    for write in timeline.writes:
+        sizes[write.message] += write.bytes
+    least = _TRANSFER_SEGMENTS * (timeline.mss_bytes or 0)
+    return {message for message, size in sizes.items() if size >= least}
 
 
 def by_segments(timeline: Timeline) -> list[Interval]:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from tcplab.explain.joining import Conversation
 from tcplab.explain.shares import Wait, black_hole_bytes, requests, shares, waits
+from tcplab.explain.small_segments import small_segments
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
@@ -36,7 +37,7 @@ class Finding:
 
     cause: str  #: "nagle-delayed-ack", "round-trips", "server", ... of this module
     kind: Kind  #: A mistake in the use of TCP; something that limits; neither
-    share: float  #: Of the time in which the client waited, 0 to 1
+    share: float  #: Of the time in which the client waited, 0 to 1; 0 if it is not of time
     ms: float  #: How long in all
     title: str  #: In a few words: "Nagle × delayed ACK"
     evidence: str  #: What in the record shows it
@@ -56,6 +57,7 @@ def findings(found: Sequence[Conversation]) -> list[Finding]:
         judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
     ]
     result += judge.failures()
+    result += judge.many_small_writes()
     rank = {"fault": 0, "limit": 1, "none": 2}
     return sorted(result, key=lambda one: (rank[one.kind], -one.share))
 
@@ -197,10 +199,11 @@ class _Judge:
     def _send_buffer(self, share: float) -> Finding:
         for side in ("client", "server"):
             option = self._option(side, "sndbuf")
+            waited = any(wait.side == side for wait in self._waits["send-buffer"])
             limited = any(
                 call.sndbuf_limited_us for each in self._sockets(side) for call in each.calls
             )
-            if option is not None and limited:
+            if option is not None and (waited or limited):
                 return self._fault(
                     "fixed-send-buffer",
                     share,
@@ -287,6 +290,27 @@ class _Judge:
                 )
         return result[:1]
 
+    def many_small_writes(self) -> list[Finding]:
+        """Segments that nobody fills: they cost packets and headers, whatever time they take."""
+        every = [each for found in self._found for each in small_segments(found)]
+        if not every:
+            return []
+        one = max(every, key=lambda each: each.segments - each.full)
+        size = one.payload_bytes / one.segments
+        headers = one.header_bytes / (one.header_bytes + size)
+        what = (
+            f"{one.writes} writes one after the other, and TCP_NODELAY sends each at once: "
+            if one.writes
+            else "its data in pieces, as its segments show (its program is not recorded): "
+        )
+        evidence = (
+            f"the {one.side} hands TCP {what}{one.segments} segments of {size:.0f} bytes on average"
+            f" where {one.full} would do; {100 * headers:.0f} % of their bytes are headers"
+        )
+        return [
+            Finding("many-small-writes", "fault", 0.0, 0.0, "many small writes", evidence, _BUFFER)
+        ]
+
     # ---- the record ----
 
     def _fault(
@@ -329,6 +353,11 @@ class _Judge:
 _ONE_WRITE: Final = (
     "hand each message over in one write (a buffer, writev()), or say MSG_MORE in all writes but"
     " the last; TCP_NODELAY also ends the wait, at the price of a segment per write"
+)
+
+_BUFFER: Final = (
+    "collect the bytes in a buffer of some 10 kB and write that (a buffered writer, writev()); or"
+    " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
 #: Cause -> title, evidence, cure.

@@ -32,6 +32,7 @@ SEGMENTATION: Final = (
 #: checksums left for a later that never comes when a program forwards the frame.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
+_IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: nobody is asked whether the address is free
 _REPLY_BYTES: Final = 1 << 16
 _IMPORTING: Final = threading.Lock()
 
@@ -133,8 +134,10 @@ class Interfaces:
         self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
 
     def add_address(self, name: str, address: str) -> None:
-        """Gives an interface an IPv4 address of a /24."""
+        """Gives an interface an IPv4 address of a /24, or an IPv6 address of a /64, at once."""
         fields = {"family": socket.AF_INET, "prefixlen": 24, "index": self.index(name)}
+        if ":" in address:
+            fields |= {"family": socket.AF_INET6, "prefixlen": 64, "flags": _IFA_F_NODAD}
         attributes = [("IFA_LOCAL", address), ("IFA_ADDRESS", address)]
         what = f"giving {name} the address {address}"
         self._ask(
@@ -144,7 +147,8 @@ class Interfaces:
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
         """Tells for good who is behind an address, so that nobody has to ask."""
         permanent = self._library.neighbour.NUD_PERMANENT
-        fields = {"family": socket.AF_INET, "ifindex": self.index(name), "state": permanent}
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        fields = {"family": family, "ifindex": self.index(name), "state": permanent}
         attributes = [("NDA_DST", address), ("NDA_LLADDR", mac)]
         what = f"naming the neighbour {address}"
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)

@@ -34,6 +34,14 @@ PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_autocorking": "1",
 }
 
+#: What brings IPv6 back: addresses of our own choice and no questions to routers.
+_IPV6_SYSCTLS: Final[Mapping[str, str]] = {
+    "net.ipv6.conf.{interface}.accept_ra": "0",
+    "net.ipv6.conf.{interface}.addr_gen_mode": "1",
+    "net.ipv6.conf.lo.disable_ipv6": "0",
+    "net.ipv6.conf.{interface}.disable_ipv6": "0",
+}
+
 #: Added to a host's number for an address that no kernel owns; there are at most 101 hosts.
 _SPARE: Final = 128
 
@@ -155,6 +163,28 @@ class Lab(Network):
             raise LabError(f"a direct pair from client to server: {error.strerror}") from None
         return pair
 
+    def add_ipv6(self) -> None:
+        """Gives each host an IPv6 address, too: fd00::1 for 10.0.0.1, by the name client6, ….
+
+        Not from the start, for a host with IPv6 announces itself now and then in a capture.
+
+        Raises:
+            LabError: the laboratory is closed, or the kernel has no IPv6.
+        """
+        self.check()
+        for host in self._hosts:
+            for key, value in _IPV6_SYSCTLS.items():
+                host.sysctl(key.format(interface=host.interface), value)
+        try:
+            for host in self._hosts:
+                with self._interfaces(host.name) as own:
+                    own.add_address(host.interface, _ipv6(host))
+                    for other in self._hosts:
+                        if other is not host:
+                            own.add_neighbour(host.interface, _ipv6(other), _mac(other))
+        except OSError as error:
+            raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
+
     def close(self) -> None:
         """Ends every command on the hosts, the wire and the namespaces. May be called again.
 
@@ -194,6 +224,7 @@ class Lab(Network):
     def _name_hosts(self) -> None:
         lines = ["127.0.0.1 localhost"]
         lines += [f"{host.address} {host.name}" for host in self._hosts]
+        lines += [f"{_ipv6(host)} {host.name}6" for host in self._hosts]
         self._namespaces.ask("hosts " + "\n".join(lines) + "\n")
 
     def _keep_ipv6_quiet(self) -> None:
@@ -383,6 +414,11 @@ def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
 def _mac(host: Host) -> str:
     """A locally administered address that ends like the IPv4 address."""
     return f"02:00:00:00:00:{_number(host):02x}"
+
+
+def _ipv6(host: Host) -> str:
+    """A unique local address (RFC 4193) that ends like the IPv4 address."""
+    return f"fd00::{_number(host):x}"
 
 
 def _number(host: Host) -> int:

@@ -78,13 +78,16 @@ class SocketCalls:
         """Its calls as the log of an exchange (see programs.read_log).
 
         A call's result is not told. The kernel's counts before the next call say how many bytes it
-        moved; and a read that waited returned when the first byte that it took had come.
+        moved; a read that waited returned when the first byte that it took had come; and a write
+        into a buffer of fixed size had not returned before the thread made its next call. (The
+        kernel's own count of full send buffers leaves most of them out.)
 
         Args:
             arrival_ns: when the byte of that offset came to this host, or None.
             carried: bytes of its own that the capture shows in all, for the last write.
         """
         found = []
+        fixed = any(name == "sndbuf" for _time_ns, name, _value in self.options)
         if self.cork:
             found.append(Event(self.seen_ns, "cork", 0))
         for time_ns, name, value in self.options:
@@ -98,13 +101,19 @@ class SocketCalls:
                 if taken > 0:
                     name = "more" if call.name == "more" else "write"
                     found.append(Event(call.time_ns, name, taken))
-                    if after and after.sndbuf_limited_us > call.sndbuf_limited_us:
+                    full = after and after.sndbuf_limited_us > call.sndbuf_limited_us
+                    if after and (full or (fixed and self._may_fill(call, after))):
                         found.append(Event(after.time_ns, "wrote", taken))
             elif call.name == "read" and after and after.read > call.read:
                 came_ns = arrival_ns(call.read) or call.time_ns
                 time_ns = min(max(call.time_ns, came_ns), after.time_ns)
                 found.append(Event(time_ns, "read", after.read - call.read))
         return sorted(found, key=lambda event: event.time_ns)
+
+    def _may_fill(self, call: Call, after: Call) -> bool:
+        """Whether a write would fill half of the send buffer or more: it may have waited."""
+        held = call.unacked * self.mss_bytes + call.notsent_bytes + call.asked_bytes
+        return after.pid == call.pid and held >= self.sndbuf_bytes // 2
 
     def samples(self) -> list[dict[str, int]]:
         """The kernel's view at each call, as samples of TCP_INFO with time_ns."""

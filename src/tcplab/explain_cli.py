@@ -41,7 +41,10 @@ from tcplab.timeline.sentences import missing_evidence, waiting
 if TYPE_CHECKING:
     from tcplab.figures import Picture
 
-SUMMARY: Final = "why a command takes as long as it does: tcplab explain [OPTION]... -- COMMAND"
+SUMMARY: Final = (
+    "why a command takes as long as it does: tcplab explain [OPTION]... -- COMMAND;"
+    " or one of the course's programs, or a capture"
+)
 
 _COMMAND: Final = "any command, given behind --; the word `command` may be left out"
 
@@ -399,7 +402,10 @@ def _folded(line: str, indent: int) -> list[str]:
     width = shutil.get_terminal_size((sys.maxsize, 24)).columns
     if len(line) <= width:
         return [line]
-    return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    # A path that is longer than the terminal is wide stays whole: the line is there to be copied.
+    return textwrap.wrap(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _missing(timeline: Timeline, recorded: bool) -> list[str]:

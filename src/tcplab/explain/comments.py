@@ -1,0 +1,76 @@
+"""Reasons as comments of packets, which Wireshark shows beside them (pcapng, opt_comment)."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from tcplab.capture import Capture
+from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
+from tcplab.timeline import Timeline
+
+#: Of the pcapng format (draft-ietf-opsawg-pcapng): a block type and an option.
+_ENHANCED, _COMMENT = 6, 1
+
+
+def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
+    """Number of a packet, from 0 -> why its sender let it go just then.
+
+    Args:
+        timeline: of the sender.
+        rows: of any capture that its connection is in, also of one made beside the peer.
+    """
+    sender, _arrow, peer = timeline.connection.partition(" -> ")
+    directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
+    packets: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, known in enumerate(rows.connections):
+        if (direction := directions.get(str(known))) is None:
+            continue
+        its = rows[(rows["connection"] == number) & (rows["direction"] == direction)]
+        for row in its[its["payload_bytes"] > 0]:
+            packets[int(row["seq"]), int(row["payload_bytes"])].append(int(row["packet"]))
+    found = {}
+    for segment, text in zip(timeline.segments, timeline.sentences(), strict=False):
+        if waiting := packets[segment.offset + 1, segment.payload_bytes]:
+            # One that was sent again and lost is not seen beside the peer.
+            found[waiting.pop(0) if len(waiting) > 1 else waiting[0]] = text
+    return found
+
+
+def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
+    """A pcapng file with comments added to some of its packets, counted from 0."""
+    order = "<" if pcapng[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
+    parts, at, packet = [], 0, 0
+    while at + 12 <= len(pcapng):
+        kind, length = struct.unpack_from(order + "II", pcapng, at)
+        block = pcapng[at : at + length]
+        if kind == _ENHANCED:
+            if text := comments.get(packet):
+                captured = struct.unpack_from(order + "I", block, 20)[0]
+                options = 28 + captured + -captured % 4
+                words = text.encode()
+                comment = struct.pack(order + "HH", _COMMENT, len(words)) + words
+                comment += bytes(-len(words) % 4)
+                # Behind the others: readers look for the packet's flags at the beginning.
+                others = block[options:-4].removesuffix(bytes(4))
+                body = block[8:options] + others + comment + bytes(4)
+                new = len(body) + 12
+                block = struct.pack(order + "II", kind, new) + body + struct.pack(order + "I", new)
+            packet += 1
+        parts.append(block)
+        at += length
+    return b"".join([*parts, pcapng[at:]])
+
+
+def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:
+    """The capture as a pcapng file, each data segment of the timelines with its reason.
+
+    Args:
+        capture: a recording of ours that their connections are in.
+        timelines: of exchange.timeline(), or of result[variant].timeline().
+    """
+    comments = {}
+    for timeline in timelines:
+        comments.update(reasons_of_packets(timeline, capture.segments))
+    return commented(capture.path.read_bytes(), comments)
