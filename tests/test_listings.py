@@ -52,5 +52,5 @@ def test_notebook_shows_listing_with_line_numbers() -> None:
 
 def test_long_lines_of_a_listing_scroll() -> None:
     html = listing("tcp_nodelay_client.c", "send_writes")._repr_html_()
-    assert re.search(r'<div class="highlight" style="[^"]*overflow-x: auto', html)
-    assert re.search(r'<pre style="[^"]*white-space: pre[;"]', html)
+    assert re.search(r"\.tcplab-listing pre {[^}]*overflow-x: auto; white-space: pre;", html)
+    assert '<pre tabindex="0">' in html  # by keyboard

@@ -32,6 +32,18 @@ def test_markdown() -> None:
     assert TABLE._repr_markdown_().splitlines()[0].count("|") == 3
 
 
+def test_setting_that_is_the_same_in_all_rows_is_in_the_caption() -> None:
+    columns = [Column("rtt_ms", "RTT (ms)", "g", is_setting=True), Column("lost", "lost", "d")]
+    rows = [{"rtt_ms": 20.0, "lost": 0}, {"rtt_ms": 20.0, "lost": 0}]
+    same, one = str(Table(columns, rows)), str(Table(columns, rows[:1]))
+    assert same.startswith("In all rows RTT (ms): 20.\n\n")
+    assert same.splitlines()[2].split() == ["lost"]  # a count of nothing was measured
+    assert "RTT" in one.splitlines()[0]
+    other = str(Table(columns, [*rows, {"rtt_ms": 40.0, "lost": 0}], "Losses."))
+    assert other.startswith("Losses.\n\n")
+    assert "RTT" in other.splitlines()[2]
+
+
 def test_a_table_of_tuples() -> None:
     table = Table.of(["ack", "ms"], [("delayed", 40.123), ("at once", 0.0513)])
     assert [line.split()[-1] for line in str(table).splitlines()] == [
@@ -41,6 +53,12 @@ def test_a_table_of_tuples() -> None:
         "0.0513",
     ]
     assert str(Table.of(["ack"], [])).split() == ["ack", "-----"]
+
+
+def test_column_without_a_name_has_no_heading_cell() -> None:
+    html = Table.of(["ack", ""], [(1, "again")])._repr_html_()
+    assert html.count("<th ") == 1
+    assert html.count("</td>") == 3
 
 
 def test_no_exponents() -> None:

@@ -10,6 +10,20 @@ from typing import Final
 _PACKAGE: Final = Path(__file__).parent
 _KINDS: Final = ("programs", "laboratory", "common")
 
+#: Of a listing in a page: the theme's colours, light or dark, each with a little of its letters'.
+_STYLE: Final = """
+.tcplab-listing { --ink: var(--jp-content-font-color1, var(--color-foreground-primary, CanvasText));
+  background: color-mix(in srgb, var(--ink) 5%, transparent); color: var(--ink); }
+.tcplab-listing pre { margin: 0; padding: 8px; overflow-x: auto; white-space: pre; }
+.tcplab-listing .linenos { opacity: 0.75; padding-right: 1em; user-select: none; }
+.tcplab-listing [class^=c] { color: color-mix(in srgb, #00736c 50%, var(--ink)); }
+.tcplab-listing [class^=k] { color: color-mix(in srgb, #0059b3 50%, var(--ink)); }
+.tcplab-listing [class^=s] { color: color-mix(in srgb, #a03000 50%, var(--ink)); }
+.tcplab-listing [class^=m] { color: color-mix(in srgb, #7a3e9d 50%, var(--ink)); }
+.tcplab-listing [class^=c] { font-style: italic; }
+.tcplab-listing :is([class^=k], .nf) { font-weight: bold; }
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -27,18 +41,14 @@ class Listing:
         from pygments.formatters import HtmlFormatter
         from pygments.lexers import CLexer
 
-        # Bare classes would need a style sheet that a notebook does not have.
         formatter = HtmlFormatter(
-            noclasses=True,
-            linenos="inline",
-            linenostart=self.first_line,
-            style="friendly",
-            # JupyterLab wraps what is preformatted; a broken line of C is hard to read.
-            cssstyles="overflow-x: auto",
-            prestyles="white-space: pre",
+            linenos="inline", linenostart=self.first_line, cssclass="tcplab-listing"
         )
         path = f"src/{source_path(self.file).relative_to(source_folder())}"
-        return f"<p><code>{path}</code></p>" + highlight(self.code, CLexer(), formatter)
+        shown = highlight(self.code, CLexer(), formatter)
+        # What scrolls can be reached by keyboard.
+        shown = shown.replace("<pre>", '<pre tabindex="0">', 1)
+        return f"<p><code>{path}</code></p><style>{_STYLE}</style>{shown}"
 
 
 def source_folder() -> Path:

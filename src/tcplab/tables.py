@@ -8,7 +8,10 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+#: Characters of a line for which a notebook on a laptop has room.
+_WIDE: Final = 110
 
 
 def digits(value: float, significant: int = 3) -> str:
@@ -24,7 +27,7 @@ def thin(text: str) -> str:
         separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
         return number[0].replace(",", separator)
 
-    return re.sub(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])", spaced, text)
+    return re.sub(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!\d|,\d)", spaced, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Column:
     #: value that is absent or None is shown as a dash. Where ".3g" would give an exponent,
     #: thousands have separators instead: 41,320 and not 4.13e+04.
     format: str = ""
+    #: It was chosen, not measured: where it is the same in all rows, the caption says it.
+    is_setting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +130,57 @@ class Table:
     def for_terminal(self) -> str:
         """The caption and the table, no wider than the terminal; in a pipe as wide as it is."""
         width = shutil.get_terminal_size((sys.maxsize, 24)).columns
-        text = self.narrow(width)
-        return f"{textwrap.fill(self.caption, min(width, 100))}\n\n{text}" if self.caption else text
+        text, caption = self.narrow(width), self._caption()
+        return f"{textwrap.fill(caption, min(width, 100))}\n\n{text}" if caption else text
 
     def _shown(self) -> list[Column]:
+        same = self._same()
         return [
             each
             for each in self.columns
-            if not self.rows or any(row.get(each.key) != "" for row in self.rows)
+            if each not in same
+            and (not self.rows or any(row.get(each.key) != "" for row in self.rows))
         ]
+
+    def _same(self) -> list[Column]:
+        """The settings that are equal in all of some rows."""
+        return [
+            each
+            for each in self.columns
+            if each.is_setting
+            and len(self.rows) > 1
+            and len({_cell(row.get(each.key), each.format) for row in self.rows}) == 1
+        ]
+
+    def _caption(self) -> str:
+        same = [
+            f"{each.heading}: {_cell(self.rows[0].get(each.key), each.format)}"
+            for each in self._same()
+        ]
+        return " ".join(
+            filter(None, (self.caption, f"In all rows {', '.join(same)}." * bool(same)))
+        )
 
     def _cells(self, shown: Sequence[Column]) -> list[list[str]]:
         return [[_cell(row.get(each.key), each.format) for each in shown] for row in self.rows]
 
     def __str__(self) -> str:
-        return f"{self.caption}\n\n{self.text()}" if self.caption else self.text()
+        caption = self._caption()
+        return f"{caption}\n\n{self.text()}" if caption else self.text()
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        html = thin(self.text("html"))
-        caption = (
-            f"<table>\n<caption>{escape(thin(self.caption))}</caption>"
-            if self.caption
-            else "<table>"
-        )
+        # No heading is no heading cell.
+        html = re.sub(r"<th>\s*</th>", "<td></td>", thin(self.text("html")))
         # JupyterLab aligns cells right, the book left, unless the cell says.
         for tag in ("th", "td"):
             html = html.replace(f"<{tag}>", f'<{tag} style="text-align: left;">')
-        return html.replace("<table>", caption, 1)
+        # A wide one scrolls: so the keyboard can reach it.
+        table = '<table tabindex="0">' if _width(self.text()) > _WIDE else "<table>"
+        if said := self._caption():
+            table += f"\n<caption>{escape(thin(said))}</caption>"
+        return html.replace("<table>", table, 1)
 
     def _repr_markdown_(self) -> str:
         return self.text("github")

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nbformat
+import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -153,6 +155,29 @@ def _write_settings(directory: Path) -> None:
 def find_chromium() -> str | None:
     """Its path; Playwright brings none of its own."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+def npm_package(name: str, directory: Path) -> Path:
+    """The files of a package of npm's, unpacked in an empty directory; else the test is skipped."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"{name} IS NOT RUN: npm is not installed: apt install npm")
+    command = [npm, "pack", "--silent", name]
+    try:
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=60, check=False
+        )
+        why = done.stderr.strip()[-200:]
+    except subprocess.TimeoutExpired:
+        why = "no answer within a minute"
+    packed = list(directory.glob("*.tgz"))
+    if not packed:
+        pytest.skip(f"{name} IS NOT RUN: npm cannot get it: {why}")
+    with tarfile.open(packed[0]) as archive:
+        # Python 3.11.2 has no filters, and 3.14 wants one.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        archive.extractall(directory)
+    return directory / "package"
 
 
 def write_notebook(path: Path, lines: Iterable[str]) -> None:

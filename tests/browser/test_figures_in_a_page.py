@@ -111,10 +111,11 @@ def test_pointer_and_keys_reach_each_reason(page: Page) -> None:
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_timeline_plays(page: Page, motion: Any) -> None:
+@pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
+def test_time_plays(page: Page, draw: Any, motion: Any) -> None:
     page.clock.install()
     page.emulate_media(reduced_motion=motion)
-    shown = show(page, figures.timeline(small_writes()).html())
+    shown = show(page, draw(small_writes()).html())
     shown.get_by_role("button", name="Play").click()
     words, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
     seen, dots = set(), 0

@@ -8,7 +8,7 @@ import pytest
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Parameter
-from tcplab.widgets.controls import Choice, Number, checked
+from tcplab.widgets.controls import Choice, Number, Text, checked
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
@@ -35,6 +35,24 @@ def test_choice_refuses_other_values() -> None:
     assert VARIANT.check("cork") == "cork"
     with pytest.raises(ParameterError, match="variant='bottle' is not known; use one of default"):
         VARIANT.check("bottle")
+
+
+def no_number(line: str) -> None:
+    if line.isdigit():
+        raise ParameterError(f"{line}: give words")
+
+
+def test_a_line_of_text_is_taken_without_the_spaces_around_it() -> None:
+    line = Text("client", "Client", "curl", examine=no_number)
+    assert line.check("  curl -s x ") == "curl -s x"
+    assert line.say("curl") == "Client: curl"
+    for value, message in (
+        (7, "client=7: give a text"),
+        ("7", "7: give words"),
+        (2001 * "x", "client has 2001 characters; at most 2000"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            line.check(value)
 
 
 def test_absent_values_have_their_defaults_and_unknown_names_are_refused() -> None:

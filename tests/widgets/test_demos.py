@@ -16,6 +16,7 @@ from tcplab import cli, demos
 from tcplab.demos import Demo
 from tcplab.demos.terminal import in_terminal
 from tcplab.errors import LabError, ParameterError
+from tcplab.timeline import Timeline
 from tcplab.widgets.controls import checked
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
@@ -222,6 +223,9 @@ class Step:
 
     def lab(self, **_parameters: Any) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def explained(self, timeline: Timeline) -> None:
+        pass
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from tests import notebooks
 from tests.widgets.processes import processes_with, until
+from tools import notebooks
 
 from tcplab import widgets
 from tcplab.capture import open_capture
@@ -42,14 +42,14 @@ class Watcher:
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
         self.shown: list[tuple[str, str]] = []
-        self.sent: list[Any] = []
+        self.samples: list[Any] = []
         panel._view = self  # type: ignore[assignment]
 
     def refresh(self) -> None:
         self.shown.append((self.panel.phase, self.panel.message))
 
-    def send(self, message: Any) -> None:
-        self.sent.append(message)
+    def add(self, sample: Any) -> None:
+        self.samples.append(sample)
 
 
 # ---- a run ----
@@ -80,6 +80,8 @@ def test_packets_can_be_saved(panel: Panel, tmp_path: Path) -> None:
         rows = capture.segments
     data = rows.data("client")["payload_bytes"]
     assert sorted({*data.tolist()}) == [30]
+    # Each reason is a comment of its packet.
+    assert path.read_bytes().count(b"30 bytes of write 1 ") == len(data)
     with pytest.raises(ValueError, match="run 4711 has no capture"):
         panel.capture(4711)
 
@@ -229,9 +231,9 @@ def wire(panel: Panel) -> Iterator[tuple[Panel, Watcher]]:
 
 
 def reach_readings(panel: Panel, watcher: Watcher, count: int) -> None:
-    watcher.sent.clear()
+    watcher.samples.clear()
     panel.start()
-    until(lambda: len(watcher.sent) >= count or panel.phase == "failed")
+    until(lambda: len(watcher.samples) >= count or panel.phase == "failed")
     assert panel.phase == "running", panel.message
 
 
@@ -240,8 +242,8 @@ def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     reach_readings(panel.set(seconds=120), watcher, 5)
     panel.set(rtt_ms=120)
     # Smoothed RTTs lag behind, and the queue adds to both; but 110 ms more cannot be missed.
-    until(lambda: watcher.sent[-1]["sample"]["rtt_ms"] > 100)
-    samples = [message["sample"] for message in watcher.sent]
+    until(lambda: watcher.samples[-1]["rtt_ms"] > 100)
+    samples = watcher.samples
     assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])
     times = [sample["t"] for sample in samples]
     assert times == sorted(times)

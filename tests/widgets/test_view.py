@@ -11,7 +11,7 @@ from tcplab import demos, widgets
 from tcplab.demos.view import DemoView
 from tcplab.widgets import words
 from tcplab.widgets.controls import Number
-from tcplab.widgets.fields import NumberField
+from tcplab.widgets.fields import NumberField, TextField
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import PANELS, load
 from tcplab.widgets.view import PanelView
@@ -118,6 +118,23 @@ def test_prediction_that_is_no_number_is_refused(typed: str) -> None:
 # ---- runs ----
 
 
+def test_a_command_that_is_not_closed_stays_and_is_not_run() -> None:
+    panel = Panel(load("real-programs"))
+    view = with_view(panel)
+    field, before = view.fields["client"], panel.values["client"]
+    assert isinstance(field, TextField)
+    field._text.value = "curl 'x"
+    assert "closing quotation" in field._refusal.value
+    assert (view.run.disabled, panel.values["client"]) == (True, before)
+    field._text.value = "curl -s 'x' "
+    assert (field._refusal.value, view.run.disabled) == ("", False)
+    assert panel.values["client"] == "curl -s 'x'"
+    field._text.value = ""
+    assert field._refusal.value.startswith("no client: give a command")
+    panel.set(client="wget x")
+    assert field._text.value == ""  # to be corrected
+
+
 def test_runs_are_named_by_what_differs() -> None:
     panel = widgets.small_writes()
     first = run_of(panel, 1, 44)
@@ -151,14 +168,14 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
 @pytest.mark.parametrize("name", PANELS)
 def test_model_stands_in_the_figure_before_anything_is_measured(name: str) -> None:
     panel = Panel(load(name))
-    first = with_view(panel).figure.data
+    first = with_view(panel).drawn
     shown = first.get("rows") or first.get("lines") or first.get("lanes") or first["model"]
     assert shown
     changed = {"rtt_ms": 7, "size_mb": 1, "mtu_bytes": 576, "write_bytes": 99}
     (setting,) = [key for key in changed if key in panel.values][:1]
     panel.set(**{setting: changed[setting]}, **{"source": "zeros"} if name == "pipes" else {})
     assert panel._view is not None
-    assert panel._view.figure.data != first
+    assert panel._view.drawn != first
 
 
 def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
@@ -167,12 +184,12 @@ def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
     events = [[0.0, "call", 2], [0.1, "segment", 2], [0.2, "call", 28], [40.0, "segment", 28]]
     panel.runs = [run_of(panel, 1, 44) | {"points": events}]
     panel.refresh()
-    model, run = view.figure.data["rows"]
+    model, run = view.drawn["rows"]
     assert [model["label"], run["label"]] == ["the model", "Run 1 · label 1"]
     assert (run["waits"], run["end"]) == ([(0.0, 0.1), (0.2, 40.0)], 40.0)
     assert [round(end) for _start, end in model["waits"]] == [44]
-    assert view.figure.data["level"]["x"] == 10
-    assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.figure.data["alt"]
+    assert view.drawn["level"]["x"] == 10
+    assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.drawn["alt"]
 
 
 def test_chosen_run_is_shown_until_the_next() -> None:

@@ -36,7 +36,6 @@ def name_rows(
     names: Sequence[str],
     *,
     characters: int = 26,
-    top: float = 0.5,
     lift: float | None = None,
 ) -> None:
     """Names the rows 0, 1, ... from top to bottom: left of them, or above where that is narrow.
@@ -45,10 +44,9 @@ def name_rows(
         axes: whose y axis runs downwards then.
         names: long ones are folded; a line break in them stays where it is left of a row.
         characters: in a line, left of a row.
-        top: room above the first row, in rows.
         lift: the name's height above the middle of its row in a narrow drawing, in rows.
     """
-    axes.set_ylim(len(names) - 0.5, -max(top, 0.72 if canvas.is_narrow() else 0.5))
+    axes.set_ylim(len(names) - 0.5, -0.72 if canvas.is_narrow() else -0.5)
     if not canvas.is_narrow():
         lines = [
             "\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names
@@ -87,11 +85,17 @@ def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
         axes.text(x, y, words, ha="center", va="center", bbox=ON_WHITE)
 
 
-def tick_decades(axes: Axes) -> None:
-    """Ticks of a logarithmic x axis at powers of ten, in a narrow drawing at every other one."""
-    low, high = axes.get_xlim()
+def tick_decades(axes: Axes, which: str = "x") -> None:
+    """Ticks of a logarithmic axis at powers of ten, in a narrow drawing at every other one; and
+    between them where there are not even two.
+    """
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
     powers = [power for power in range(-6, 12) if low <= 10.0**power <= high]
     step = 2 if canvas.is_narrow() and len(powers) > 4 else 1
     ticks = [10.0**power for power in powers[::step]]
-    axes.set_xticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
+    if len(powers) < 2:
+        many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
+        ticks = [each for each in many if low <= each <= high]
+    axis.set_ticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])
+    axis.set_ticks([], minor=True)

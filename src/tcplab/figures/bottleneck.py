@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tcplab.experiments import table
 from tcplab.experiments.bottleneck import (
     Bloat,
     Bufferbloat,
+    Contest,
+    Contests,
     Crowd,
     Fairness,
     Flow,
@@ -21,6 +23,7 @@ from tcplab.figures.picture import Picture, drawn, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["bottleneck"]
 
@@ -31,14 +34,15 @@ _MARKERS: Final = 9
 
 #: A label, the transfer, and the run that it is part of.
 _Curve = tuple[str, Flow, Shared]
+_Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
 
 
 @drawn
-def bottleneck(result: Bufferbloat | Fairness | RttFairness, key: Any = None) -> Picture:
+def bottleneck(result: _Result, key: Any = None) -> Picture:
     """Congestion window, round-trip time, queue and rate over time, one strip each.
 
     Args:
-        result: of bufferbloat, fairness or rtt-fairness.
+        result: of bufferbloat, fairness, rtt-fairness or congestion-controls.
         key: the variant to draw, with a curve for each of its transfers. Unless given, all of
             bufferbloat's, each of which has one transfer; the last one of the others.
 
@@ -67,7 +71,9 @@ def bottleneck(result: Bufferbloat | Fairness | RttFairness, key: Any = None) ->
         axes.tick_params(labelbottom=axes is strips[-1])
         axes.grid()
     strips[-1].set_xlabel("time (s)")
-    _legend(windows, queue, any(run.drops_s for run in runs))
+    if len(curves) == 1:
+        _draw_probes(rtts, runs[0])
+    _legend(figure, strips, any(run.drops_s for run in runs), any(run.marks_s for run in runs))
     words = "; ".join(
         f"{label}: {flow.mbit:.2f} Mbit/s, round trip {flow.median_rtt_ms:.0f} ms in the median,"
         f" {flow.retransmissions} segments sent again"
@@ -81,7 +87,7 @@ def bottleneck(result: Bufferbloat | Fairness | RttFairness, key: Any = None) ->
     return Picture(figure, title, alt, table(result))
 
 
-def _curves(result: Bufferbloat | Fairness | RttFairness, key: Any) -> tuple[Sequence[_Curve], str]:
+def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str]:
     if isinstance(result, Bufferbloat) and key is None:
         shown = result.variants
         first, last = shown[0], shown[-1]
@@ -96,13 +102,15 @@ def _curves(result: Bufferbloat | Fairness | RttFairness, key: Any) -> tuple[Seq
 
 
 def _name(flow: Flow, run: Shared) -> str:
+    if len(run.flows) == 1:
+        return "the transfer"
     name = f"{flow.rtt_ms:g} ms"
     return (
         name if len({each.congestion for each in run.flows}) == 1 else f"{flow.congestion}, {name}"
     )
 
 
-def _finding(variant: Bloat | Crowd | Race) -> str:
+def _finding(variant: Bloat | Contest | Crowd | Race) -> str:
     if isinstance(variant, Race):
         return (
             f"{variant.label}: the shortest round trip gets {variant.near_mbit:.1f} Mbit/s, the"
@@ -114,6 +122,9 @@ def _finding(variant: Bloat | Crowd | Race) -> str:
             f"{variant.label} share {variant.mbit:.1f} Mbit/s: from {variant.least_mbit:.1f} to"
             f" {variant.most_mbit:.1f} each, Jain's index {variant.jain:.2f}"
         )
+    if isinstance(variant, Contest):
+        rates = " and ".join(f"{flow.mbit:.1f}" for flow in variant.run.flows)
+        return f"{variant.label}: {rates} Mbit/s, a round trip of {variant.rtt_ms:.0f} ms"
     return f"{variant.label}: {variant.mbit:.1f} Mbit/s, a ping takes {variant.probe_ms:.0f} ms"
 
 
@@ -129,23 +140,29 @@ def _draw(
     axes.plot(*zip(*points, strict=True), **look)
 
 
+def _draw_probes(axes: Axes, run: Shared) -> None:
+    """A bystander's round trips, over those of the transfer itself."""
+    if run.probes:
+        look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
+        axes.plot(*zip(*run.probes, strict=True), ".", **look)
+
+
 def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
-    """The queue, and at the top a stroke for each packet that was dropped."""
+    """The queue, and at the top a stroke for each packet that was dropped, or marked."""
     _draw(axes, run.queue, number)
-    drops = run.drops_s[:: max(len(run.drops_s) // _MOST_TICKS, 1)]
     colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
-    look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
-    axes.plot(drops, [0.93] * len(drops), "|", color=colour, **look)
+    for mark, height, times in (("|", 0.93, run.drops_s), ("+", 0.79, run.marks_s)):
+        some_of_it = times[:: max(len(times) // _MOST_TICKS, 1)]
+        look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
+        axes.plot(some_of_it, [height] * len(some_of_it), mark, color=colour, **look)
 
 
-def _legend(windows: Axes, queue: Axes, drops: bool) -> None:
-    handles, labels = windows.get_legend_handles_labels()
-    if drops:
-        handles += queue.plot([], [], "|", ms=8, mew=1.2, color=style.BLACK)
-        labels.append("packet dropped")
-    most = 2 if canvas.is_narrow() else 6
-    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    windows.legend(handles, labels, ncols=min(len(labels), most), **place)
+def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) -> None:
+    windows, rtts, queue, _rates = strips
+    for shown, mark, name in ((drops, "|", "packet dropped"), (marks, "+", "packet marked")):
+        if shown:
+            queue.plot([], [], mark, ms=8, mew=1.2, color=style.BLACK, label=name)
+    canvas.legend(figure, windows, rtts, queue)
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:

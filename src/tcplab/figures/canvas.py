@@ -163,8 +163,8 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
     )
 
 
-def folded(text: str, narrow: int = 44, wide: int = 96) -> str:
-    """The text in lines of so many characters in a narrow and in a wide drawing."""
+def folded(text: str, narrow: int = 44) -> str:
+    """The text in lines of 96 characters, or of so many in a narrow drawing."""
     import textwrap
 
-    return textwrap.fill(text, narrow if is_narrow() else wide, break_on_hyphens=False)
+    return textwrap.fill(text, narrow if is_narrow() else 96, break_on_hyphens=False)

@@ -42,8 +42,11 @@ def class_predictions(found: ClassPredictions) -> Picture:
     for row, each in enumerate(shown):
         _histogram(axes, each, row)
     axes.set_xlim(-_EDGE, _EDGE)
-    axes.set_ylim(len(shown) - 0.98, -1)
-    axes.set_xticks(range(-3, 4), ["≤ 1/1000", "1/100", "1/10", "1", "10", "100", "≥ 1000"])
+    axes.set_ylim(len(shown) - 0.98, -0.8)
+    ticks = ["≤ 1/1000", "1/100", "1/10", "1", "10", "100", "≥ 1000"]
+    if canvas.is_narrow():
+        ticks[1] = ticks[5] = ""
+    axes.set_xticks(range(-3, 4), ticks)
     axes.set_yticks([])
     axes.set_xlabel("guess / measured; green: close, within a quarter")
     axes.spines["left"].set_visible(False)
@@ -90,6 +93,6 @@ def _finding(found: ClassPredictions, shown: Sequence[Guesses]) -> str:
     furthest = min(shown, key=lambda each: (each.counts or [0] * 5)[2] / len(each.values))
     close = (furthest.counts or [0] * 5)[2]
     return (
-        f"Of {found.learners} learners, {close} of {len(furthest.values)} guesses were close for"
+        f"{found.learners} learners: {close} of {len(furthest.values)} guesses were close for"
         f" “{furthest.question}”"
     )

@@ -9,7 +9,7 @@ from tcplab.experiments import table
 from tcplab.experiments.loss_rate import LossRates
 from tcplab.experiments.lost_segment import Loss, Losses
 from tcplab.experiments.short_transfer import Sizes
-from tcplab.figures import canvas, style
+from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style, look_of
@@ -27,7 +27,7 @@ _TIMEOUT: Final = Style(style.VERMILION, "xx", "after a timeout")
 def transfer_sizes(result: Sizes) -> Picture:
     """The rate of transfers against their size, beside the model and the rate of the wire."""
     rows = some(result.rows())
-    figure, axes = canvas.new_axes("both")
+    figure, axes = canvas.new_axes("y")
     sizes = [row["data_bytes"] for row in rows]
     model = [row["data_bytes"] * 8 / 1e3 / row["model_ms"] for row in rows]
     whole = 8 * goodput_mbyte_s(result.rate_mbit)
@@ -39,12 +39,14 @@ def transfer_sizes(result: Sizes) -> Picture:
         words = f"{row['round_trips']} RTT"
         if not canvas.is_narrow():
             words = f"{row['mbit']:.3g}, {words}"
-        at, above = (row["data_bytes"], row["mbit"]), (0, 14 + 15 * (number % 2))
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
+        # Left of the curve, which rises; the steps keep neighbours apart.
+        at, above = (row["data_bytes"], row["mbit"]), (2, 12 + 21 * (number % 2))
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "zorder": 5}
         axes.annotate(words, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
-    axes.set(xscale="log", xlim=(min(sizes) / 3, max(sizes) * 3), ylim=(-0.03 * whole, 1.4 * whole))
+    axes.set(xscale="log", xlim=(min(sizes) / 9, max(sizes) * 3), ylim=(-0.03 * whole, 1.2 * whole))
+    bars.tick_decades(axes)
     axes.set(xlabel="data (bytes, logarithmic)", ylabel="Mbit/s")
-    axes.legend(loc="upper left")
+    canvas.legend(figure)
     middle = rows[len(rows) // 2]
     title = (
         f"{middle['data_bytes']:,} bytes at {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s:"
@@ -70,9 +72,9 @@ def lost_segments(result: Losses) -> Picture:
         axes.barh(y, each.took_ms, 0.6, **bar)
         beside(axes, f"{each.took_ms:.0f} ms", each.took_ms, y)
     axes.set_yticks(range(len(rows)), [textwrap.fill(each.lost, 12) for each in rows])
-    axes.set(ylim=(len(rows) - 0.4, -2.4), xlim=(0, 1.3 * longest))
+    axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.3 * longest))
     axes.set_xlabel("ms until all is acknowledged")
-    axes.legend(loc="upper left" if canvas.is_narrow() else "upper right")
+    canvas.legend(figure)
     slowest = max(rows, key=lambda each: each.took_ms)
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:
@@ -115,15 +117,17 @@ def loss_rates(result: LossRates) -> Picture:
         axes.plot(*at, mark, label=named_once(axes, name), zorder=4, **look)
         if name == rows[0]["congestion"]:
             words = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
-            left = row["loss_percent"] < 1
-            place: dict[str, Any] = {
-                "textcoords": "offset points",
-                "ha": "right" if left else "left",
-            }
-            axes.annotate(words, at, (-8, 8) if left else (8, -16), **place)
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 4 * ends[1]))
+            where, align = (12, -14), "left"
+            if row["loss_percent"] < 1:
+                where, align = (-10, 6), "right"
+            elif row["times_formula"] > 1.3:  # clear of the line below
+                where, align = (0, 10), "center"
+            axes.annotate(words, at, where, textcoords="offset points", ha=align)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 2 * ends[1]))
+    bars.tick_decades(axes)
+    bars.tick_decades(axes, "y")
     axes.set(xlabel="the formula (Mbit/s, logarithmic)", ylabel="measured (Mbit/s, logarithmic)")
-    axes.legend(loc="upper left")
+    canvas.legend(figure)
     apart = [row["times_formula"] for row in rows]
     title = (
         f"Over {len(rows)} paths with random loss the rate is {min(apart):.2f} to"

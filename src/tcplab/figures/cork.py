@@ -76,6 +76,7 @@ def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | N
         axes.grid(axis="x")
     else:
         axes.set_xlim(0, max(values) * (1.25 if look is _TIME else 1.45))
+        axes.locator_params(axis="x", integer=look is not _TIME)
     label = look.name if look is _TIME else look.name.replace(" per", "\nper")
     axes.set_xlabel(f"{label} (logarithmic)" if is_log else label)
 
@@ -99,7 +100,8 @@ def forgotten_cork(result: Forgotten) -> Picture:
         if abs(one - other) > 0.05 * max(cork):
             colour = style.ink(style.ORANGE)
             axes.annotate(f"{other:.0f} ms", (x, other), (8, -4), color=colour, **place)
-    axes.set_xlim(min(times) - 0.14 * max(times, default=1) - 1, 1.1 * max(times) + 1)
+    left = 0.3 if canvas.is_narrow() else 0.14  # room for a number
+    axes.set_xlim(min(times) - left * max(times, default=1) - 1, 1.1 * max(times) + 1)
     axes.set(ylim=(0, 1.18 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
     axes.set_ylabel("waited (ms)")
     canvas.legend(figure)
@@ -119,7 +121,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
 def cork_scenarios(result: Scenarios) -> Picture:
     """The wait of each segment of each script, its reason, and when it left."""
     found = some(result.variants)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=bars.narrow_height(len(found), 110, 60))
+    figure, axes = canvas.new_axes(grid="x", narrow_height=bars.narrow_height(len(found), 110, 70))
     latest = 1.0
     for row, each in enumerate(found):
         latest = max([latest, *_waits(axes, each, row)])

@@ -35,15 +35,15 @@ def beside(x: float, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
         yield Place(x - gap, y, "right")
 
 
-def along(start: Point, end: Point, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
+def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
     """Right and left of an arrow at each of the heights, clear of the arrow's slope."""
     (x0, y0), (x1, y1) = start, end
     for y in ys:
         half = height_of() / 2
         edges = (min(max((each - y0) / (y1 - y0), 0), 1) for each in (y - half, y + half))
         xs = [x0 + share * (x1 - x0) for share in edges]
-        yield Place(max(xs) + gap, y, "left")
-        yield Place(min(xs) - gap, y, "right")
+        yield Place(max(xs) + _GAP, y, "left")
+        yield Place(min(xs) - _GAP, y, "right")
 
 
 class Labels:

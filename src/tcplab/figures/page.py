@@ -8,19 +8,17 @@ itself, in the page's type and colours, where its parts can be pointed at, stepp
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Final
 
 from tcplab.figures import style
 from tcplab.tables import thin
 
-#: Colours that a theme changes, by the name of the variable that figure.js sets.
+#: Colours that a theme changes, by the name of the variable that figure.css sets.
 _VARIABLES: Final = {
     "#000000": "ink",
     "#ffffff": "paper",
@@ -53,15 +51,10 @@ class Drawing:
     svg: str
     parts: Mapping[str, str] = field(default_factory=dict)  #: by gid
     times: Sequence[tuple[float, float, float, float]] = ()
+    axis: str = "y"  #: along which time runs: x, or downwards
     prefix: str = ""  #: of its ids
     top: float = 0  #: units to cut off, where the title is
     bottom: float = 0  #: and the note
-
-
-@functools.cache
-def script() -> str:
-    """The JavaScript of all figures: it defines the element <tcplab-figure>."""
-    return (Path(__file__).parent / "static" / "figure.js").read_text()
 
 
 def markup(drawings: Sequence[Drawing], title: str, alt: str, note: str) -> str:
@@ -176,7 +169,8 @@ def _cropped(drawing: Drawing, svg: str) -> str:
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert size is not None
     height = float(size[2]) - drawing.top - drawing.bottom
-    times = f" data-times='{json.dumps(drawing.times)}'" if drawing.times else ""
+    times = f' data-axis="{drawing.axis}"'
+    times += f" data-times='{json.dumps(drawing.times)}'" if drawing.times else ""
     head = f'viewBox="0 {drawing.top:g} {size[1]} {height:g}"{times}'
     head += f' width="{size[1]}" height="{height:g}"'
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg)

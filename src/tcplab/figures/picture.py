@@ -9,8 +9,9 @@ import textwrap
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
+from tcplab import figure_element
 from tcplab.experiments.mode import mode
 from tcplab.figures import canvas, page
 from tcplab.figures.canvas import NARROW, POINTS, WIDE, drawing
@@ -44,9 +45,10 @@ class Picture:
     note: str = ""  #: what is the same for all that is drawn, below the figure
     #: What the marks in the figure say of themselves, by their gid.
     parts: Mapping[str, str] = field(default_factory=dict)
-    #: For a figure that plays: stretches of its time axis (left, right, start and end in ms),
-    #: the places in units of the figure.
+    #: For a figure that plays: stretches of its time axis, each with its two ends, in units of the
+    #: figure from the left or from the top, and its start and end in ms.
     times: tuple[tuple[float, float, float, float], ...] = ()
+    axis: Literal["x", "y"] = "y"  #: along which time runs: to the right, or downwards
     unused: float = 0.0  #: units below the drawing with nothing in them
     #: Draws it for a narrow column.
     narrow: Callable[[], Picture] | None = None
@@ -80,17 +82,18 @@ class Picture:
 
     def html(self) -> str:
         """The figure for a page: drawings for two widths of its column, title, note, and script."""
-        return f"{self.markup()}<script>{page.script()}</script>"
+        return f"{self.markup()}<script>{figure_element.script()}</script>"
 
     def markup(self) -> str:
-        """The same without the script, for a page that has it (see figures.page.script)."""
+        """The same without the script, for a page that has it (see figure_element)."""
         below = WIDE.note + self.unused
-        wide = page.Drawing(self._svg(), self.parts, self.times, "w", WIDE.title, below)
+        here = self._svg(), self.parts, self.times, self.axis
+        wide = page.Drawing(*here, "w", WIDE.title, below)
         drawings = [wide]
         if self.narrow is not None:
             narrow = self.narrow()
-            svg = narrow._svg()
-            drawings.insert(0, page.Drawing(svg, narrow.parts, narrow.times, "n"))
+            here = narrow._svg(), narrow.parts, narrow.times, narrow.axis
+            drawings.insert(0, page.Drawing(*here, "n"))
         return page.markup(drawings, self.title, self.alt, self._notes())
 
     def _svg(self) -> str:

@@ -45,6 +45,7 @@ def file_seconds(result: SendFiles) -> Picture:
     for each in three:
         _clock_bar(clock, each, sizes.index(each.plan.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
+    clock.set_xlim(-0.5, len(sizes) - 0.5)
     clock.set_ylabel("seconds")
     canvas.legend(figure, clock)
     for x, each in enumerate(largest):
@@ -67,7 +68,7 @@ def file_seconds(result: SendFiles) -> Picture:
 
 def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
     letter, seconds, published = each.plan.name[0], each.wall_s or 0, published_s(each.plan)
-    x = group + (list(_LETTERS).index(letter) - 1) * 0.29
+    x = group + (list(_LETTERS).index(letter) - 1) * 0.32
     look = _LETTERS[letter]
     axes.bar(x, seconds, 0.25, **look_of(look), label=named_once(axes, look.name))
     if published:

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tcplab.figures import canvas, style
+from tcplab.figures.page import unbroken
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms
 from tcplab.figures.timeline_figure.view import View, side_by_side
@@ -24,6 +25,7 @@ __all__ = ["sequence"]
 
 _ROW: Final = 0.047  # height of a line of small type in a wide drawing
 _TOP: Final = 0.93  # y where the lines begin
+_STAY: Final = "\N{NO-BREAK SPACE}"  # between words of one line
 _APART: Final = 0.012  # arrows that would lie on each other are so far apart
 
 
@@ -31,14 +33,21 @@ _APART: Final = 0.012  # arrows that would lie on each other are so far apart
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 
+    In a page it plays.
+
     Arguments and errors are those of :func:`tcplab.figures.timeline`.
     """
     view = View.of(timeline, first_message, messages)
     packets = len(view.timeline.segments) + len(view.timeline.acks)
     figure = canvas.new_figure(narrow_height(packets + len(view.waits())))
-    _Painter(axes_of(figure), view).paint()
+    painter = _Painter(axes_of(figure), view)
+    painter.paint()
+    times = [
+        painter.diagram.stretch(part.left, part.right, view.ms(part.start_ns), view.ms(part.end_ns))
+        for part in view.scale.parts
+    ]
     words = view.finding(), f"Sequence diagram. {view.alt()}"
-    return Picture(figure, *words, view.table(), view.note(), view.parts())
+    return Picture(figure, *words, view.table(), view.note(), view.parts(), tuple(times))
 
 
 def narrow_height(labels: int) -> float:
@@ -60,12 +69,13 @@ class _Label:
     text: str
     colour: str
     size: float = SMALL
+    gid: str | None = None  # of what it names
 
     def wrapped(self, room_px: float) -> _Label:
         """The same, folded to the room."""
         bold = self.size > SMALL
         lines = []
-        for line in self.text.split("\n"):
+        for line in unbroken(self.text).split("\n"):
             wide = style.text_width_px(line, self.size, bold=bold)
             many = int(len(line) * room_px / wide) if wide else 0
             lines += [line] if wide <= room_px else textwrap.wrap(line, max(many, 8))
@@ -80,7 +90,7 @@ class _Label:
 class Diagram:
     """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
 
-    In a wide drawing words stand outside the lines, in a narrow one between them.
+    Words stand outside the lines.
 
     Args:
         axes: of axes_of.
@@ -91,28 +101,50 @@ class Diagram:
     def __init__(self, axes: Axes, names: tuple[str, str], *, bars: bool = False) -> None:
         self.axes = axes
         self._bars = bars
-        self._is_narrow = canvas.is_narrow()
         wide, high = axes.get_figure().get_size_inches() * canvas.POINTS  # type: ignore[union-attr]
         box = axes.get_position()
         self._width, self._row = wide * box.width, 1.25 * SMALL / (high * box.height)
         #: x of the hosts' lines.
-        self.left, self.right = (0.1 if bars else 0.03, 0.97) if self._is_narrow else (0.36, 0.64)
+        self.left, self.right = (0.36, 0.64)
+        if canvas.is_narrow():
+            self.left, self.right = (0.37, 0.69) if bars else (0.32, 0.68)
+        #: Between the left host's line and its labels, and to where their lines go.
+        self._gap, self._near = (0.1, 0.09) if canvas.is_narrow() else (0.075, 0.062)
         self._labels: list[tuple[float, _Label]] = []
         self._arrows: list[tuple[float, float, bool]] = []
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.axis("off")
-        for x, name, inner in ((self.left, names[0], "left"), (self.right, names[1], "right")):
+        for x, name in ((self.left, names[0]), (self.right, names[1])):
             axes.plot([x, x], [0.005, _TOP], color="black", lw=2)
-            align = inner if self._is_narrow else "center"
-            style.write(axes, x, 0.965, name, TEXT, ha=align)
+            style.write(axes, x, 0.965, name, TEXT)
 
     def y(self, share: float) -> float:
         """The height of a moment, given as a part of the time, 0 to 1."""
         return _TOP - 0.02 - (_TOP - 0.05) * share
 
-    def label(self, x: float, y: float, text: str, colour: str, size: float = SMALL) -> None:
-        """Words beside the line at x."""
-        self._labels.append((x, _Label(y, text, colour, size)))
+    def stretch(
+        self, first: float, last: float, start_ms: float, end_ms: float
+    ) -> tuple[float, float, float, float]:
+        """A part of the time, given like a moment, as Picture.times has it."""
+        box, height = self.axes.get_position(), self.axes.get_figure().get_figheight()  # type: ignore[union-attr]
+        top, bottom = (
+            (1 - box.y0 - self.y(share) * box.height) * height * canvas.POINTS
+            for share in (first, last)
+        )
+        return top, bottom, start_ms, end_ms
+
+    def label(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        colour: str,
+        size: float = SMALL,
+        *,
+        gid: str | None = None,
+    ) -> None:
+        """Words beside the line at x, which belong to the mark of that name."""
+        self._labels.append((x, _Label(y, text, colour, size, gid)))
 
     def packet(
         self,
@@ -126,9 +158,9 @@ class Diagram:
     ) -> None:
         """An arrow with words at its start; that of a lost packet ends half-way, with a cross."""
         start, end = self._apart(start, end)
-        self.label(*start, text, look.colour)
+        self.label(*start, text, look.colour, gid=gid)
         if lost:
-            self.label(*end, "(lost)", style.BLACK)
+            self.label(*end, "(lost)", style.BLACK, gid=gid)
             end = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
             self.axes.plot(*end, "x", ms=11, mew=3, color=style.BLACK, zorder=5)
         style.arrow(self.axes, start, end, look, gid=gid)
@@ -150,26 +182,12 @@ class Diagram:
 
     def write_labels(self) -> None:
         """Writes the words beside the lines, small ones joined to where they belong."""
-        if self._is_narrow:
-            room = (self.right - self.left) * self._width - 24
-            folded = [(x, each.wrapped(room)) for x, each in self._labels]
-            placed = dict(
-                zip(*_split(_spread([each for _x, each in folded], self._row)), strict=True)
-            )
-            for x, each in folded:
-                if id(each) in placed:
-                    align, shift = ("left", 0.03) if x < 0.5 else ("right", -0.03)
-                    look: dict[str, Any] = {"ha": align, "multialignment": align}
-                    look |= {"color": each.colour, "bbox": style.ON_WHITE}
-                    at = x + shift, placed[id(each)]
-                    style.write(self.axes, *at, each.text, each.size, **look)
-            return
         for line in (self.left, self.right):
             labels = [each for x, each in self._labels if abs(x - line) < 0.2]
-            gap = 0.075 if self._bars and line == self.left else 0.03
+            barred = self._bars and line == self.left
             outside = -1 if line == self.left else 1
-            near = line + outside * (0.062 if self._bars and line == self.left else 0.005)
-            self._write(labels, line + outside * gap, near)
+            near = line + outside * (self._near if barred else 0.005)
+            self._write(labels, line + outside * (self._gap if barred else 0.03), near)
 
     def _write(self, labels: list[_Label], x: float, line: float) -> None:
         align, room, near = ("right", x, 0.003) if x < line else ("left", 1 - x, -0.003)
@@ -177,11 +195,8 @@ class Diagram:
         for label, y in _spread([label.wrapped(room) for label in labels], self._row):
             if label.size == SMALL:
                 self.axes.plot([x + near, line], [y, label.y], color=style.FAINT, lw=0.8, zorder=1)
-            style.write(self.axes, x, y, label.text, label.size, ha=align, color=label.colour)
-
-
-def _split(placed: Sequence[tuple[_Label, float]]) -> tuple[list[int], list[float]]:
-    return [id(label) for label, _y in placed], [y for _label, y in placed]
+            look = {"ha": align, "color": label.colour, "gid": label.gid}
+            style.write(self.axes, x, y, label.text, label.size, **look)
 
 
 class _Painter:
@@ -223,11 +238,9 @@ class _Painter:
             self.axes.axhspan(bottom, top, color=style.PALE, lw=0, zorder=0)
             if top - bottom < _ROW:
                 continue
-            text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
+            between = "\n" if canvas.is_narrow() else " "
+            text = f"{ms((part.end_ns - part.start_ns) / 1e6)},{between}shortened"
             box = {"facecolor": style.PALE, "edgecolor": "none", "pad": 1}
-            if canvas.is_narrow():
-                self.diagram.label(self.diagram.right, (top + bottom) / 2, text, style.GREY)
-                continue
             at = (self.diagram.left + self.diagram.right) / 2, (top + bottom) / 2
             style.write(self.axes, *at, text, color=style.GREY, bbox=box)
 
@@ -241,7 +254,7 @@ class _Painter:
         end = self.diagram.right, self.y(self.view.arrival_ns(segment))
         carried = writes_carried(self.view.timeline, segment)
         size = count(segment.payload_bytes, "byte")
-        what = f"{size} ({carried})" if carried else size
+        what = f"{size} ({carried.replace(' ', _STAY)})" if carried else size
         text = f"{self._when(segment.time_ns)} · {what}"
         gid = f"segment-{segment.number}"
         self.diagram.packet(start, end, look, text, lost=self.view.is_lost(segment), gid=gid)
@@ -253,7 +266,7 @@ class _Painter:
         text = f"{what} {ack.ack}"
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             text += f", delayed {ms(ack.delay_ms)}"
-        text += f" · {self._when(left_ns)}"
+        text += f" ·{_STAY}{self._when(left_ns)}"
         diagram, gid = self.diagram, f"ack-{self.numbers[id(ack)]}"
         start, end = (diagram.right, self.y(left_ns)), (diagram.left, self.y(ack.time_ns))
         diagram.packet(start, end, look, text, gid=gid)
@@ -268,11 +281,12 @@ class _Painter:
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
         if top - bottom > 0.055 * len(lines) and not canvas.is_narrow():
-            self.diagram.label(self.diagram.left, middle, "\n".join(lines), "black", TEXT)
+            words = "\n".join(lines)
+            self.diagram.label(self.diagram.left, middle, words, "black", TEXT, gid=gid)
             self._named.add(look)
         elif look not in self._named:
             text = f"{size} {look.name} {how_long}".strip()
-            self.diagram.label(self.diagram.left, middle, text, "black")
+            self.diagram.label(self.diagram.left, middle, text, "black", gid=gid)
             self._named.add(look)
 
 

@@ -177,7 +177,7 @@ _ACKS: Final[Mapping[str, str]] = {
 def _headings(axes: Axes, columns: Sequence[tuple[str, str]]) -> None:
     for column, (_receiver, option) in enumerate(columns):
         words = option.replace("_", "_\n") if canvas.is_narrow() else option
-        axes.text(column + 0.5, -0.05, words, ha="center", va="bottom", linespacing=0.95)
+        axes.text(column + 0.5, -0.15, words, ha="center", va="baseline", linespacing=0.95)
     for receiver in dict.fromkeys(each for each, _option in columns):
         places = [i for i, each in enumerate(columns) if each[0] == receiver]
         left, right = places[0], places[-1] + 1

@@ -65,7 +65,8 @@ def handshake(tour: Connection) -> Picture:
         f" arrival. {listed}."
     )
     parts = {f"packet-{i}": each.sentence(start_ns) for i, each in enumerate(packets)}
-    return Picture(figure, title, alt, table(tour), parts=parts)
+    times = (diagram.stretch(0, 1, 0, (end_ns - start_ns) / 1e6),)
+    return Picture(figure, title, alt, table(tour), parts=parts, times=times)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@
 There is one function per module in ``panels/``, with the settings of its controls as keyword
 arguments. A panel measures nothing and draws nothing itself: each run is the same ``measure`` as in
 the lesson, in a process of its own, so that the kernel stays free and Stop ends everything. Its
-controls, status and layout are ipywidgets (`tcplab.widgets.view`); the chart, the strip chart and
-the stepper are an anywidget (``static/panel.js``). Results appear in place, in an area of fixed
-size.
+controls, status and layout are ipywidgets (`tcplab.widgets.view`), its charts HTML that follows its
+column (`tcplab.widgets.plot`); the stepper and the words for screen readers are an anywidget
+(``static/panel.js``). Results appear in place, in an area of fixed size. A lesson's explorers use
+``widgets.interact``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tcplab.widgets.explorer import interact
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import PANELS, load
 
-__all__ = ["Panel"]
+__all__ = ["Panel", "interact"]
 
 _FUNCTIONS = {name.replace("-", "_"): name for name in PANELS}
 

@@ -1,10 +1,12 @@
-"""A chart of a model's line and the runs' points: as data for panel.js, and as a picture."""
+"""A chart of a model's line and the runs' points: as data, as HTML, and as a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.widgets import plot
 from tcplab.widgets.spec import KEPT_RUNS
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def chart(
         "y": {"label": y_label, "scale": scale, "low": y_low, "high": y_high},
         "lines": [{"kind": "model", "label": label, "points": list(line)}],
         "marks": [{"x": x, "label": label} for label, x in marks.items()],
+        "level": None,
         "alt": alt,
     }
 
@@ -81,11 +84,21 @@ def with_runs(
     return {**data, "y": {**data["y"], "high": high}, "lines": lines, "level": level}
 
 
+def html(data: Mapping[str, Any]) -> str:
+    """A :func:`chart` for the page."""
+    axes = {name: plot.Axis(**data[name]) for name in ("x", "y")}
+    keys = [plot.key(each["kind"], each["label"]) for each in data["lines"] if each["label"]]
+    legend = f"<ul>{''.join(keys)}</ul>"
+    labels = [f'<p class="{name}-label">{escape(axis.label)}</p>' for name, axis in axes.items()]
+    parts = plot.area(plot.upright({**data, **axes}))
+    return plot.framed("chart", data["alt"], legend, labels[1], parts, labels[0])
+
+
 def picture(
     data: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
 ) -> Picture:
-    """The model's lines of a :func:`chart` and a run's points, as panel.js draws them."""
-    from tcplab.figures import Picture, canvas, style
+    """The model's lines of a :func:`chart` and a run's points, for a demo and a file."""
+    from tcplab.figures import Picture, bars, canvas, style
     from tcplab.figures.picture import drawn
 
     @drawn
@@ -98,18 +111,20 @@ def picture(
         axes.set_xscale(x["scale"])
         axes.set_yscale(y["scale"])
         axes.set_xlim(x["low"], x["high"])
-        # Room for the legend above the line.
-        axes.set_ylim(y["low"], y["high"] * (3 if y["low"] else 1.2))
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter("{x:,g}")
-            axis.set_minor_formatter("")
+        axes.set_ylim(y["low"], 1.2 * y["high"])
+        for which, axis in (("x", x), ("y", y)):
+            if axis["scale"] == "log":
+                bars.tick_decades(axes, which)
         axes.set_xlabel(x["label"])
         axes.set_ylabel(y["label"])
         for number, mark in enumerate(data["marks"]):
             axes.axvline(mark["x"], color=style.GREY, ls=":")
-            place = (mark["x"], 0.03 + 0.06 * number)
-            axes.annotate(mark["label"], place, xycoords=axes.get_xaxis_transform())
-        axes.legend(loc="upper left")
+            right = axes.transLimits.transform(axes.transScale.transform((mark["x"], 1)))[0] > 0.5
+            place, away = (mark["x"], 0.03 + 0.08 * number), (-4 if right else 4, 0)
+            where: dict[str, Any] = {"textcoords": "offset points", "bbox": style.ON_WHITE}
+            where |= {"xycoords": axes.get_xaxis_transform(), "ha": "right" if right else "left"}
+            axes.annotate(mark["label"], place, away, **where)
+        canvas.legend(figure)
         measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
         return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,6 +14,8 @@ from tcplab.experiments.declaration import Parameter
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
 #: A linear slider has no more; its page would know them all by heart.
 MOST_STOPS: Final = 250
+#: In a line of text.
+MOST_CHARACTERS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,38 @@ class Number:
         )
 
 
-Control: TypeAlias = Choice | Number
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A line of text, such as a command. Name, label, help: see Choice."""
+
+    name: str
+    label: str
+    default: str
+    help: str = ""
+    #: Says what is wrong with a line: raises ParameterError.
+    examine: Callable[[str], object] = str
+
+    def check(self, value: Any) -> str:
+        """The value without spaces around it.
+
+        Raises:
+            ParameterError: it is no text, too long, or what `examine` refuses.
+        """
+        if not isinstance(value, str):
+            raise ParameterError(f"{self.name}={value!r}: give a text")
+        if len(value) > MOST_CHARACTERS:
+            raise ParameterError(
+                f"{self.name} has {len(value)} characters; at most {MOST_CHARACTERS}"
+            )
+        self.examine(value)
+        return value.strip()
+
+    def say(self, value: str) -> str:
+        """A setting in words: "Client: curl …"."""
+        return f"{self.label}: {value}"
+
+
+Control: TypeAlias = Choice | Number | Text
 
 
 def _plain(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The course of one message on an axis of time, as data for panel.js: the model's, then the runs'.
+"""The course of one message on an axis of time, as data and as HTML: the model's, then the runs'.
 
 A row has the writes, the segments that leave, the ACKs and the reply, and the waits between them.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.models import Call, NetworkPath, simulate
 from tcplab.tables import digits
+from tcplab.widgets import plot
 from tcplab.widgets.spec import KEPT_RUNS
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 
 #: Shorter ones are the time of a system call.
 LEAST_WAIT_MS: Final = 0.01
+
+#: The mark of an event, from the line of its row: a write stands, a segment leaves downwards.
+SHAPES: Final = {
+    "call": "M0 0v-15",
+    "segment": "M0 0v18m-4 -6l4 6l4 -6",
+    "ack": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
+    "reply": "M0 -8l8 8l-8 8l-8 -8z",
+}
+#: Of a wait, as part of the column.
+LEAST_WIDTH: Final = 0.003
+#: Room for "1448 B" and for "data wait", as parts of a wide and of a narrow column.
+ROOM: Final = (0.06, 0.14)
+ROOM_IN_WAIT: Final = (0.11, 0.26)
 
 #: [ms, kind of step, bytes]
 Event = Sequence[Any]
@@ -70,8 +84,7 @@ def with_runs(
     level = None
     if prediction is not None:
         level = {"x": prediction, "label": f"your prediction: {prediction:g} {unit}"}
-    alt = "; ".join(f"{row['label']}: {row['words']}" for row in rows)
-    return {"rows": rows, "level": level, "alt": f"The course of one message. {alt}."}
+    return {"rows": rows, "level": level, "alt": words_of(rows)}
 
 
 def without_result(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,6 +95,59 @@ def without_result(data: Mapping[str, Any]) -> dict[str, Any]:
         rows.append(_row("model", "the writes; what leaves, and when?", calls))
     alt = f"{len(rows[0]['events'])} writes of a message; Run shows what leaves, and when"
     return {"rows": rows[:1], "level": None, "alt": alt}
+
+
+def html(data: Mapping[str, Any]) -> str:
+    """The rows for the page, on one axis of time."""
+    rows, level = data["rows"], data.get("level")
+    longest_ms = max([row["end"] for row in rows] + ([level["x"]] if level else []))
+    time = plot.Axis(0, 1.12 * longest_ms or 0.01)
+    parts = []
+    for ms, is_minor in time.ticks(9):
+        at = time.part(ms)
+        parts.append(plot.line((at, 0, at, 1), "grid"))
+        parts.append(plot.words(plot.short(ms), at, 1, (0, 18), "middle" + " minor" * is_minor))
+    for number, row in enumerate(rows):
+        parts += _drawn(row, time, (number + 0.55) / len(rows))
+    if level:
+        at = time.part(level["x"])
+        parts.append(plot.line((at, 0, at, 1), "level"))
+        parts.append(plot.words(level["label"], at, 0, (0, -6), "end" if at > 0.5 else ""))
+    legend = "ms since the first write   ( | write   ↓ segment   ○ ACK   ◇ reply )"
+    axis = f'<p class="x-label">{legend}</p>'
+    alt = data.get("alt") or words_of(rows)
+    return plot.framed("course", alt, plot.area(parts), axis, rows=len(rows))
+
+
+def words_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """All rows for those who cannot see them."""
+    said = "; ".join(f"{row['label']}: {row['words']}" for row in rows)
+    return f"The course of one message. {said}."
+
+
+def _drawn(row: Mapping[str, Any], time: plot.Axis, y: float) -> Iterator[str]:
+    """A row: its line, over it the waits, on it the events; panel.css gives them their height."""
+    kind, end = row["kind"], time.part(row["end"])
+    yield plot.line((0, y, end, y), f"line base {kind}")
+    yield plot.words(row["label"], 0, y, kind="heading")
+    for wait in row["waits"]:
+        start, stop = map(time.part, wait)
+        box = f'x="{plot.percent(start)}" y="{plot.percent(y)}" height="18"'
+        box += f' width="{plot.percent(max(stop - start, LEAST_WIDTH))}"'
+        yield f'<rect class="line wait {kind}" {box}/>'
+        if stop - start > ROOM_IN_WAIT[0]:
+            is_minor = stop - start < ROOM_IN_WAIT[1]
+            place = "middle" + " minor" * is_minor
+            yield plot.words("data wait", (start + stop) / 2, y, (0, 5), place)
+    free = [0.0, 0.0]  # of a wide and of a narrow column, from here on
+    for ms, what, size_bytes in row["events"]:
+        at = time.part(ms)
+        yield plot.mark(SHAPES[what], at, y, f"line {what} {kind}")
+        if what == "segment" and at >= free[0]:
+            is_minor = at < free[1]
+            yield plot.words(f"{size_bytes} B", at, y, kind="bytes" + " minor" * is_minor)
+            free = [at + ROOM[0], free[1] if is_minor else at + ROOM[1]]
+    yield plot.words(row["shown"], end, y, kind="took")
 
 
 def _row(kind: str, label: str, events: Sequence[Event]) -> dict[str, Any]:

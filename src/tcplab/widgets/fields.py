@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from tcplab.widgets.controls import Choice, Control, Number
+from tcplab.widgets.controls import Choice, Control, Number, Text
 
 #: Called with a value that was set, or with None when there is only something refused.
 Changed = Callable[[Any], None]
@@ -99,6 +99,45 @@ class NumberField:
             self._changed(self._stops[change["new"]])
 
 
+class TextField:
+    """A line of text; says what is wrong with one that is not allowed."""
+
+    def __init__(self, control: Text, changed: Changed) -> None:
+        import ipywidgets as w
+
+        self._control, self._changed = control, changed
+        self._text = w.Textarea(  # whose lines are folded; a command is one, and long
+            value=control.default,
+            description=control.label,
+            tooltip=control.help,
+            rows=3,
+            continuous_update=True,
+        )
+        self._refusal = w.HTML().add_class("tcplab-bad")
+        self.widget = w.Box([self._text, self._refusal]).add_class("tcplab-field")
+        self._text.observe(self._typed, "value")
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the line is not allowed."""
+        return bool(self._refusal.value)
+
+    def show(self, value: str) -> None:
+        """Takes over the panel's value; a refused line stays to be corrected."""
+        if not self.is_refused and self._text.value.strip() != value:
+            self._text.value = value
+
+    def _typed(self, change: Any) -> None:
+        try:
+            value = self._control.check(change["new"])
+        except ValueError as error:
+            self._refusal.value = escape(str(error))
+            self._changed(None)
+            return
+        self._refusal.value = ""
+        self._changed(value)
+
+
 class PredictionField:
     """A number, or nothing for no prediction."""
 
@@ -132,13 +171,15 @@ class PredictionField:
             self._changed(None)
 
 
-Field = ChoiceField | NumberField
+Field = ChoiceField | NumberField | TextField
 
 
 def make_field(control: Control, changed: Changed) -> Field:
     """The field of a control."""
     if isinstance(control, Choice):
         return ChoiceField(control, changed)
+    if isinstance(control, Text):
+        return TextField(control, changed)
     return NumberField(control, changed)
 
 

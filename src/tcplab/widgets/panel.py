@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tcplab import figure_element
 from tcplab.checks import number as check_number
 from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
-from tcplab.widgets.words import FIGURE_JS, origin
+from tcplab.widgets.words import origin
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
@@ -206,7 +207,7 @@ class Panel:
     def _on_message(self, message: dict[str, Any]) -> None:
         if "sample" in message:
             if self._view is not None:
-                self._view.send({"sample": message["sample"]})
+                self._view.add(message["sample"])
         elif "stage" in message:
             self._drawing = message["stage"] == "drawing"
             self._is_queued = message.get("waits", False)
@@ -302,7 +303,7 @@ class Panel:
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         parts.append(f"<p>{escape(run['label'])}</p>")
-        script = [f"<script>{FIGURE_JS.read_text()}</script>"] if run["figure"] else []
+        script = [f"<script>{figure_element.script()}</script>"] if run["figure"] else []
         parts += [run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tcplab.figures import Picture
     from tcplab.lab import Lab
     from tcplab.tables import Table
+    from tcplab.timeline import Timeline
 
 #: A panel keeps the results of its last runs, for comparison.
 KEPT_RUNS: Final = 3
@@ -109,6 +110,9 @@ class Job(Protocol):
 
         None in all modes but live: the experiment then chooses its own network.
         """
+
+    def explained(self, timeline: Timeline) -> None:
+        """Each reason becomes a comment of its packet in the recording, if there is one."""
 
 
 class Measurement(Protocol):

@@ -1,13 +1,14 @@
 """The panel in a page: ipywidgets that mirror a Panel and call it.
 
-ipywidgets has no chart, no strip chart and no stepper, and gives some of its widgets no name for a
-screen reader: these are in ``static/panel.js``, one anywidget in each panel. It and ``panel.css``
-need neither a build nor the network.
+Charts are HTML that the kernel writes (`tcplab.widgets.plot`). ipywidgets has no stepper, and gives
+some of its widgets no name for a screen reader: these are in ``static/panel.js``, one anywidget in
+each panel. It and ``panel.css`` need neither a build nor the network.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from html import escape
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anywidget
 import traitlets
 
+from tcplab import figure_element
 from tcplab.widgets import chart, course, words
 from tcplab.widgets.fields import PredictionField, make_field
+from tcplab.widgets.strip import Strip
 
 if TYPE_CHECKING:
     from tcplab.widgets.panel import Panel
@@ -27,15 +30,14 @@ STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
 
 
-class Figure(anywidget.AnyWidget):
+class Page(anywidget.AnyWidget):
     """The part of a panel that is our own JavaScript; see panel.js for its messages."""
 
-    _esm = words.FIGURE_JS.read_text() + (STATIC / "panel.js").read_text()
+    _esm = figure_element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)
-    kind = traitlets.Unicode().tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)
+    steps = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     phase = traitlets.Unicode("ready").tag(sync=True)
     number = traitlets.Int(0).tag(sync=True)
 
@@ -65,8 +67,10 @@ class PanelView:
         self.choice = w.RadioButtons(
             options=[], description="Which run is shown", orientation="horizontal"
         ).add_class("tcplab-runs")
-        self.picture = w.HTML()
-        self.figure = Figure(title=panel.title, kind=spec.figure)
+        self.picture, self.chart = w.HTML(), w.HTML().add_class("tcplab-plot")
+        self.drawn: dict[str, Any] = {}
+        self.strip = Strip()
+        self.page = Page(title=panel.title)
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
         self.origin.add_class("tcplab-origin")
@@ -80,16 +84,18 @@ class PanelView:
         self.save.on_click(self._save)
         self.save_picture.on_click(self._save_picture)
         self.choice.observe(self._choose, "index")
-        self.figure.on_msg(self._on_message)
+        self.page.on_msg(self._on_message)
 
     def mimebundle(self) -> dict[str, Any]:
         """The data by which a notebook's front end shows the widget."""
         version = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {"application/vnd.jupyter.widget-view+json": version}
 
-    def send(self, message: Any) -> None:
-        """Sends a reading to the strip chart."""
-        self.figure.send(message)
+    def add(self, sample: Mapping[str, float]) -> None:
+        """A reading for the strip chart."""
+        with self.panel.lock:
+            self.strip.add(sample)
+            self.chart.value = self.strip.html(self.drawn["lanes"])
 
     # ---- layout ----
 
@@ -120,7 +126,8 @@ class PanelView:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
     def _frame(self) -> Any:
-        frame = group("frame", self.picture, self.figure)
+        plot = [] if self.panel.spec.figure == "stepper" else [self.chart]
+        frame = group("frame", self.picture, *plot, self.page)
         has_both = self.panel.spec.pictured and self.panel.spec.figure == "chart"
         return frame.add_class("tcplab-pictured") if has_both else frame
 
@@ -135,6 +142,8 @@ class PanelView:
                 field.show(panel.values[name])
         self.prediction.show(panel.prediction)
         is_busy = panel.phase in BUSY
+        if is_busy and self.page.phase not in BUSY:
+            self.strip = Strip()
         refused = [self.prediction, *self.fields.values()]
         self.run.disabled = is_busy or any(field.is_refused for field in refused)
         self.stop.disabled = panel.phase != "running"
@@ -143,9 +152,9 @@ class PanelView:
         self.status.value = f'<p class="{panel.phase}">{escape(failed + panel.message)}</p>'
         self._show_results()
         # The page takes these for the end: all else is there by then.
-        with self.figure.hold_sync():
-            self.figure.number = panel.runs[-1]["number"] if panel.runs else 0
-            self.figure.phase = panel.phase
+        with self.page.hold_sync():
+            self.page.number = panel.runs[-1]["number"] if panel.runs else 0
+            self.page.phase = panel.phase
 
     @property
     def shown(self) -> dict[str, Any] | None:
@@ -166,7 +175,7 @@ class PanelView:
         number = now["number"] if now else None
         self.save_picture.layout.display = None if now and "png" in now else "none"
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
-        self.figure.data = self._drawn(model, names, prediction)
+        self._draw(self._data(model, names, prediction))
         if spec.figure == "strip" and self.panel.phase in BUSY:
             self._pictured, self.picture.value = None, ""
         elif number != self._pictured or not runs:
@@ -176,7 +185,20 @@ class PanelView:
         """The model for the settings at hand, as far as it is to be seen."""
         return dict(self.panel.model())
 
-    def _drawn(
+    def _draw(self, data: dict[str, Any]) -> None:
+        """Takes over the data of the figure."""
+        self.drawn = data
+        if "lanes" in data:
+            self.chart.value = self.strip.html(data["lanes"])
+        elif "rows" in data:
+            self.chart.layout.min_height = f"{max(180, 100 + 60 * len(data['rows']))}px"
+            self.chart.value = course.html(data)
+        elif "lines" in data:
+            self.chart.value = chart.html(data)
+        else:
+            self.page.steps = data
+
+    def _data(
         self, model: dict[str, Any], names: list[str], prediction: float | None
     ) -> dict[str, Any]:
         """The data of the figure: what the model says, and over it what was measured."""
@@ -230,7 +252,7 @@ class PanelView:
             panel.refresh()
         elif value != panel.values[control.name]:
             if panel.spec.live and panel.phase == "running":
-                self.figure.send({"mark": control.say(value)})
+                self.strip.mark(control.say(value))
             panel.set(**{control.name: value})
         else:
             panel.refresh()
@@ -248,12 +270,12 @@ class PanelView:
     def _save(self, _button: Any) -> None:
         if now := self.shown:
             name = f"{self.panel.spec.name}-{now['number']}.pcapng"
-            self.figure.send({"save": name}, buffers=[self.panel.capture(now["number"])])
+            self.page.send({"save": name}, buffers=[self.panel.capture(now["number"])])
 
     def _save_picture(self, _button: Any) -> None:
         if (now := self.shown) and "png" in now:
             name = f"{self.panel.spec.name}-{now['number']}.png"
-            self.figure.send({"save": name}, buffers=[base64.b64decode(now["png"])])
+            self.page.send({"save": name}, buffers=[base64.b64decode(now["png"])])
 
     def _choose(self, change: Any) -> None:
         with self.panel.lock:
@@ -265,7 +287,7 @@ class PanelView:
         if message == "warm":
             self.panel.warm()
         elif message == "ping":
-            self.figure.send({"alive": True})
+            self.page.send({"alive": True})
 
 
 def group(name: str, *children: Any) -> Any:

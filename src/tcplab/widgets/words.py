@@ -6,17 +6,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tcplab.tables import digits
 from tcplab.widgets.controls import Control
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
 Run = Mapping[str, Any]
-
-#: The script of the figures of tcplab.figures, which are not imported for it.
-FIGURE_JS: Final = Path(__file__).parents[1] / "figures" / "static" / "figure.js"
 
 #: Bars whose longest is so many times the shortest are logarithmic.
 WIDE = 20

@@ -30,6 +30,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.capture import Capture
 from tcplab.errors import CaptureError, LabError, TcplabError
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import mode
@@ -41,6 +42,7 @@ from tcplab.widgets.spec import Job, PanelSpec, Shown, Values, load
 
 if TYPE_CHECKING:
     from tcplab.capture import Recording
+    from tcplab.timeline import Timeline
 
 #: A worker without a request for so long ends; the next run starts another.
 IDLE_S: Final = 600.0
@@ -111,6 +113,15 @@ class Run(Job):
                 _end(recording)
             os.ftruncate(self._capture_fd, 0)
             self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
+
+    def explained(self, timeline: Timeline) -> None:
+        """See Job."""
+        if self.capture_bytes:
+            from tcplab.explain.comments import with_reasons
+
+            capture = Capture(f"/proc/{os.getpid()}/fd/{self._capture_fd}")
+            data = with_reasons(capture, [timeline])
+            self.capture_bytes = os.pwrite(self._capture_fd, data, 0)
 
     def _end_in_time(self, recording: Recording, path: Path, over: threading.Event) -> None:
         start = time.monotonic()

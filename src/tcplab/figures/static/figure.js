@@ -1,166 +1,138 @@
 // A figure of tcplab: the drawing that fits the column, in the page's type and theme, whose parts say
 // why, one by one, and which plays if it has a time axis. Two SVG images become one element of the page.
-{
-  const STYLE = `
-    :host { --hue: 62%; display: block; color: var(--ink);
-      --ink: var(--jp-content-font-color0, var(--color-foreground-primary, CanvasText));
-      --paper: var(--jp-layout-color0, var(--color-background-primary, Canvas));
-      --page-type: var(--jp-content-font-family, var(--font-stack, system-ui, sans-serif));
-      font: 14px/1.4 var(--page-type); }
-    .drawing { position: relative; }
-    svg { display: block; width: 100%; height: auto; margin: auto; overflow: hidden; }
-    svg.narrow { max-width: 560px; }
-    text { font-family: var(--page-type) !important; }
-    svg > * {
-      --grey: color-mix(in srgb, var(--ink) 68%, var(--paper)); --faint: color-mix(in srgb, var(--ink) 24%, var(--paper));
-      --pale: color-mix(in srgb, var(--ink) 9%, var(--paper));
-      --orange: color-mix(in srgb, #e69f00 85%, var(--ink)); --sky: color-mix(in srgb, #56b4e9 85%, var(--ink));
-      --green: color-mix(in srgb, #009e73 80%, var(--ink)); --yellow: color-mix(in srgb, #f0e442 75%, var(--ink));
-      --blue: color-mix(in srgb, #0072b2 72%, var(--ink)); --vermilion: color-mix(in srgb, #d55e00 80%, var(--ink));
-      --purple: color-mix(in srgb, #cc79a7 80%, var(--ink));
-      --orange-ink: color-mix(in srgb, #e69f00 50%, var(--ink)); --green-ink: color-mix(in srgb, #009e73 55%, var(--ink));
-      --vermilion-ink: color-mix(in srgb, #d55e00 60%, var(--ink)); --purple-ink: color-mix(in srgb, #cc79a7 52%, var(--ink)); }
-    .part { outline: none; cursor: default; }
-    .hit { fill: none !important; stroke: transparent !important; stroke-width: 14px !important; pointer-events: stroke; }
-    svg.chosen .part:not(.on) { opacity: 0.3; }
-    .playing .later { visibility: hidden; }
-    .dot { fill: var(--ink); }
-    .now { stroke: var(--ink); stroke-dasharray: 3 3; }
-    .below { display: flex; gap: 10px; align-items: start; min-height: 3em; padding-top: 4px; }
-    .below p { margin: 0; flex: 1; }
-    button { font: inherit; font-weight: 600; color: var(--ink); background: var(--pale, transparent); border: 1px solid; border-radius: 4px; padding: 3px 10px; cursor: pointer; white-space: nowrap; }
-    :is(button, svg):focus-visible { outline: 3px solid #2f7fd0; outline-offset: 2px; }
-    @media print { .below { display: none; } }`;
-  const HINT = "Point at a bar or an arrow, or step with the arrow keys: here it says why.";
-  const text = (uri) => new TextDecoder().decode(Uint8Array.from(atob(uri.split(",")[1]), (c) => c.charCodeAt(0)));
+// STYLE is figure.css (tcplab.figure_element puts the two together).
 
-  class TcplabFigure extends HTMLElement {
-    connectedCallback() {
-      const open = () => this.shadowRoot ?? this.open();
-      // The parser calls before the images are there.
-      document.readyState === "loading" ? addEventListener("DOMContentLoaded", open) : open();
-    }
+const HINT = "Point at a bar or an arrow, or step with the arrow keys: here it says why.";
+const text = (uri) => new TextDecoder().decode(Uint8Array.from(atob(uri.split(",")[1]), (c) => c.charCodeAt(0)));
 
-    open() {
-      const images = [...this.querySelectorAll("source, img")];
-      if (!images.length) return;
-      this.alt = images.at(-1).alt;
-      this.drawings = images.map((each) => text(each.srcset || each.src));
-      const root = this.attachShadow({ mode: "open" });
-      root.innerHTML = `<style>${STYLE}</style><div class="drawing"></div><div class="below"><button>▶ Play</button><p role="status">${HINT}</p></div>`;
-      [this.drawing, this.below] = root.querySelectorAll("div");
-      [this.button, this.words] = this.below.children;
-      this.button.onclick = () => (this.end ? this.end() : this.play());
-      this.dataset.lmSuppressShortcuts = "true"; // the arrow keys are not JupyterLab's
-      this.onkeydown = (event) => this.key(event);
-      for (const event of ["pointerover", "focusin"]) this.drawing.addEventListener(event, ({ target }) => this.choose(target.closest(".part")));
-      for (const event of ["pointerleave", "focusout"]) this.drawing.addEventListener(event, () => this.choose(null));
-      new ResizeObserver(() => this.fit()).observe(this);
-      this.fit();
-    }
-
-    /** Shows the drawing for the width of the column. */
-    fit() {
-      const drawing = this.clientWidth < 640 ? this.drawings[0] : this.drawings.at(-1);
-      if (drawing === this.shown || !this.clientWidth) return;
-      this.end?.();
-      this.shown = drawing;
-      this.drawing.innerHTML = drawing;
-      this.svg = this.drawing.firstElementChild;
-      this.svg.classList.toggle("narrow", this.drawings.length > 1 && drawing === this.drawings[0]);
-      const groups = [...this.svg.querySelectorAll(".part")];
-      this.svg.setAttribute("role", groups.length ? "group" : "img");
-      this.svg.setAttribute("aria-label", this.alt);
-      this.svg.setAttribute("width", "100%");
-      for (const group of groups) {
-        group.querySelector("title").remove(); // the words stand below
-        for (const path of group.querySelectorAll(":scope > path")) group.append(Object.assign(path.cloneNode(), { classList: "hit" }));
-      }
-      // A part's first group is its mark, the others are its words.
-      this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
-      const place = (box) => (this.svg.dataset.times ? box.x : box.y); // a ladder runs downwards
-      this.parts.sort(([a], [b]) => place(a.getBBox()) - place(b.getBBox()));
-      for (const [mark, ...others] of this.parts) {
-        mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
-        for (const each of others) each.setAttribute("aria-hidden", "true");
-      }
-      this.times = JSON.parse(this.svg.dataset.times ?? "[]");
-      this.button.hidden = !this.times.length;
-      this.below.hidden = !groups.length;
-      this.below.style.display = groups.length ? "" : "none";
-    }
-
-    choose(group) {
-      if (this.end && group) return;
-      const part = group && this.parts.find((each) => each[0].dataset.part === group.dataset.part);
-      this.svg.classList.toggle("chosen", !!part);
-      for (const each of this.svg.querySelectorAll(".part")) each.classList.toggle("on", !!part?.includes(each));
-      if (part) this.words.textContent = part[0].ariaLabel;
-    }
-
-    /** The arrow keys go from part to part; Escape ends what plays. */
-    key(event) {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key === "Escape") this.end?.();
-      event.stopPropagation();
-      if (!by || !this.parts.length) return;
-      event.preventDefault();
-      this.end?.();
-      const at = this.parts.findIndex(([mark]) => mark === this.shadowRoot.activeElement);
-      const next = this.parts[(at + by + this.parts.length) % this.parts.length][0];
-      for (const [mark] of this.parts) mark.setAttribute("tabindex", mark === next ? 0 : -1);
-      next.focus({ preventScroll: true });
-    }
-
-    /** Runs the time axis: 1 ms takes 0.1 s, and a stretch in which much happens a second or more. */
-    play() {
-      const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      const [, top, , height] = this.svg.getAttribute("viewBox").split(" ").map(Number);
-      const stretches = this.times.map(([left, right, from, to]) => ({ left, right, from, to, s: Math.min(Math.max((to - from) / 10, 1.6), 8) }));
-      const parts = this.parts.map(([mark, ...words]) => ({ mark, words, box: mark.getBBox(), line: mark.querySelector("path") }));
-      this.svg.insertAdjacentHTML("beforeend", `<clipPath id="past"><rect y="${top}" height="${height}"/></clipPath><line class="now" y1="${top}" y2="${top + height}"/><g class="dots"></g>`);
-      const [clip, now, dots] = [...this.svg.children].slice(-3);
-      for (const { mark } of parts) mark.setAttribute("clip-path", "url(#past)");
-      this.drawing.classList.add("playing");
-      this.button.textContent = "■ Stop";
-      let said = "";
-      const until = (x, time, slowed) => {
-        clip.firstChild.setAttribute("width", x);
-        for (const name of ["x1", "x2"]) now.setAttribute(name, x);
-        dots.replaceChildren();
-        for (const { mark, words, box, line } of parts) {
-          const part = (x - box.x) / (box.width || 1);
-          for (const each of words) each.classList.toggle("later", part < 1);
-          if (part >= 1 && mark.dataset.part.startsWith("hold")) said = mark.ariaLabel;
-          if (still || part <= 0 || part >= 1 || !/^(segment|ack)/.test(mark.dataset.part)) continue;
-          const { x: cx, y: cy } = line.getPointAtLength(part * line.getTotalLength());
-          dots.insertAdjacentHTML("beforeend", `<circle class="dot" r="5" cx="${cx}" cy="${cy}"/>`);
-        }
-        this.words.textContent = `${time.toPrecision(3)} ms, slowed ${slowed} times. ${said}`;
-      };
-      let frame, begin;
-      const tick = (at) => {
-        let s = (at - (begin ??= at)) / 1000;
-        const stretch = stretches.find((each) => s < each.s || ((s -= each.s), false));
-        if (!stretch) return this.end();
-        let share = s / stretch.s;
-        if (still) share = Math.round(share * 3) / 3; // a step at a time
-        const { left, right, from, to } = stretch;
-        const slowed = Number(((stretch.s * 1000) / (to - from)).toPrecision(1)).toLocaleString("en");
-        until(left + share * (right - left), from + share * (to - from), slowed);
-        frame = requestAnimationFrame(tick);
-      };
-      this.end = () => {
-        cancelAnimationFrame(frame);
-        this.end = null;
-        for (const each of [clip, now, dots]) each.remove();
-        for (const { mark } of parts) mark.removeAttribute("clip-path");
-        this.drawing.classList.remove("playing");
-        this.button.textContent = "▶ Play";
-        this.words.textContent = said || HINT;
-      };
-      frame = requestAnimationFrame(tick);
-    }
+class TcplabFigure extends HTMLElement {
+  connectedCallback() {
+    const open = () => this.shadowRoot ?? this.open();
+    // The parser calls before the images are there.
+    document.readyState === "loading" ? addEventListener("DOMContentLoaded", open) : open();
   }
-  customElements.get("tcplab-figure") ?? customElements.define("tcplab-figure", TcplabFigure);
+
+  open() {
+    const images = [...this.querySelectorAll("source, img")];
+    if (!images.length) return;
+    this.alt = images.at(-1).alt;
+    this.drawings = images.map((each) => text(each.srcset || each.src));
+    const root = this.attachShadow({ mode: "open" });
+    root.innerHTML = `<style>${STYLE}</style><div class="drawing"></div><div class="below"><button>▶ Play</button><p role="status">${HINT}</p></div>`;
+    [this.drawing, this.below] = root.querySelectorAll("div");
+    [this.button, this.words] = this.below.children;
+    this.button.onclick = () => (this.end ? this.end() : this.play());
+    this.dataset.lmSuppressShortcuts = "true"; // the arrow keys are not JupyterLab's
+    this.onkeydown = (event) => this.key(event);
+    for (const event of ["pointerover", "focusin"]) this.drawing.addEventListener(event, ({ target }) => this.choose(target.closest(".part")));
+    for (const event of ["pointerleave", "focusout"]) this.drawing.addEventListener(event, () => this.choose(null));
+    new ResizeObserver(() => this.fit()).observe(this);
+    this.fit();
+  }
+
+  /** Shows the drawing for the width of the column. */
+  fit() {
+    const drawing = this.clientWidth < 640 ? this.drawings[0] : this.drawings.at(-1);
+    if (drawing === this.shown || !this.clientWidth) return;
+    this.end?.();
+    this.shown = drawing;
+    this.drawing.innerHTML = drawing;
+    this.svg = this.drawing.firstElementChild;
+    this.svg.classList.toggle("narrow", this.drawings.length > 1 && drawing === this.drawings[0]);
+    const groups = [...this.svg.querySelectorAll(".part")];
+    this.svg.setAttribute("role", groups.length ? "group" : "img");
+    this.svg.setAttribute("aria-label", this.alt);
+    this.svg.setAttribute("width", "100%");
+    for (const group of groups) {
+      group.querySelector("title").remove(); // the words stand below
+      for (const path of group.querySelectorAll(":scope > path")) group.append(Object.assign(path.cloneNode(), { classList: "hit" }));
+    }
+    // A part's first group is its mark, the others are its words.
+    this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
+    const { axis } = this.svg.dataset; // time runs to the right, or downwards
+    this.parts.sort(([a], [b]) => a.getBBox()[axis] - b.getBBox()[axis]);
+    for (const [mark, ...others] of this.parts) {
+      mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
+      for (const each of others) each.setAttribute("aria-hidden", "true");
+    }
+    this.times = JSON.parse(this.svg.dataset.times ?? "[]");
+    this.button.hidden = !this.times.length;
+    this.below.hidden = !groups.length;
+    this.below.style.display = groups.length ? "" : "none";
+  }
+
+  choose(group) {
+    if (this.end && group) return;
+    const part = group && this.parts.find((each) => each[0].dataset.part === group.dataset.part);
+    this.svg.classList.toggle("chosen", !!part);
+    for (const each of this.svg.querySelectorAll(".part")) each.classList.toggle("on", !!part?.includes(each));
+    if (part) this.words.textContent = part[0].ariaLabel;
+  }
+
+  /** The arrow keys go from part to part; Escape ends what plays. */
+  key(event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (event.key === "Escape") this.end?.();
+    event.stopPropagation();
+    if (!by || !this.parts.length) return;
+    event.preventDefault();
+    this.end?.();
+    const at = this.parts.findIndex(([mark]) => mark === this.shadowRoot.activeElement);
+    const next = this.parts[(at + by + this.parts.length) % this.parts.length][0];
+    for (const [mark] of this.parts) mark.setAttribute("tabindex", mark === next ? 0 : -1);
+    next.focus({ preventScroll: true });
+  }
+
+  /** Runs the time axis: 1 ms takes 0.1 s, and a stretch in which much happens a second or more. */
+  play() {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const { x, y, width, height } = this.svg.viewBox.baseVal;
+    const { axis } = this.svg.dataset;
+    const along = axis === "x" ? "width" : "height";
+    const stretches = this.times.map(([left, right, from, to]) => ({ left, right, from, to, s: Math.min(Math.max((to - from) / 10, 1.6), 8) }));
+    const parts = this.parts.map(([mark, ...words]) => ({ mark, words, box: mark.getBBox(), line: mark.querySelector("path") }));
+    this.svg.insertAdjacentHTML("beforeend", `<clipPath id="past"><rect x="${x}" y="${y}" width="${width}" height="${height}"/></clipPath><line class="now" x1="${x}" y1="${y}" x2="${x + width}" y2="${y + height}"/><g class="dots"></g>`);
+    const [clip, now, dots] = [...this.svg.children].slice(-3);
+    for (const { mark } of parts) mark.setAttribute("clip-path", "url(#past)");
+    this.drawing.classList.add("playing");
+    this.button.textContent = "■ Stop";
+    let said = "";
+    const until = (at, time, slowed) => {
+      clip.firstChild.setAttribute(along, at - { x, y }[axis]);
+      for (const end of [1, 2]) now.setAttribute(axis + end, at);
+      dots.replaceChildren();
+      for (const { mark, words, box, line } of parts) {
+        const part = (at - box[axis]) / (box[along] || 1);
+        for (const each of words) each.classList.toggle("later", part < 1);
+        if (part >= 1 && mark.dataset.part.startsWith("hold")) said = mark.ariaLabel;
+        if (still || part <= 0 || part >= 1 || !/^(segment|ack|packet)/.test(mark.dataset.part)) continue;
+        const { x: cx, y: cy } = line.getPointAtLength(part * line.getTotalLength());
+        dots.insertAdjacentHTML("beforeend", `<circle class="dot" r="5" cx="${cx}" cy="${cy}"/>`);
+      }
+      this.words.textContent = `${time.toPrecision(3)} ms, slowed ${slowed} times. ${said}`;
+    };
+    let frame, begin;
+    const tick = (at) => {
+      let s = (at - (begin ??= at)) / 1000;
+      const stretch = stretches.find((each) => s < each.s || ((s -= each.s), false));
+      if (!stretch) return this.end();
+      let share = s / stretch.s;
+      if (still) share = Math.round(share * 3) / 3; // a step at a time
+      const { left, right, from, to } = stretch;
+      const slowed = Number(((stretch.s * 1000) / (to - from)).toPrecision(1)).toLocaleString("en");
+      until(left + share * (right - left), from + share * (to - from), slowed);
+      frame = requestAnimationFrame(tick);
+    };
+    this.end = () => {
+      cancelAnimationFrame(frame);
+      this.end = null;
+      for (const each of [clip, now, dots]) each.remove();
+      for (const { mark } of parts) mark.removeAttribute("clip-path");
+      this.drawing.classList.remove("playing");
+      this.button.textContent = "▶ Play";
+      this.words.textContent = said || HINT;
+    };
+    frame = requestAnimationFrame(tick);
+  }
 }
+customElements.get("tcplab-figure") ?? customElements.define("tcplab-figure", TcplabFigure);

@@ -78,11 +78,9 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         (left + each.left * width, left + each.right * width, *map(view.ms, _ends_of(each)))
         for each in view.scale.parts
     ]
-    words = view.finding(), view.alt()
+    words, note = (view.finding(), view.alt()), view.note()
     unused = max((top * high) - height - (0 if is_narrow else canvas.WIDE.note), 0)
-    return Picture(
-        figure, *words, view.table(), view.note(), view.parts(), tuple(times), unused=unused
-    )
+    return Picture(figure, *words, view.table(), note, view.parts(), tuple(times), "x", unused)
 
 
 def _ends_of(part: Any) -> tuple[int, int]:

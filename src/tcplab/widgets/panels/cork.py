@@ -45,7 +45,7 @@ def _show(result: Any, job: Job) -> Shown:
     values = job.values
     body = f"{values['writes']} × {values['write_bytes']} B"
     label = f"{values['header_bytes']} + {body}, RTT {values['rtt_ms']:g} ms"
-    return variant_shown(result, values["variant"], label)
+    return variant_shown(result, values["variant"], label, job)
 
 
 def _course(values: Values) -> dict[str, Any]:

@@ -39,11 +39,12 @@ def _call(values: Values) -> Call:
     return small_writes_call(values, MESSAGES, ("print(table(result))", draw))
 
 
-def variant_shown(result: Any, variant: str, label: str) -> Shown:
+def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
     """The timeline of the one variant, and the table of its times."""
     from tcplab import figures
 
     timeline = result[variant].timeline()
+    job.explained(timeline)
     return Shown.of(
         f"{variant}: {label}",
         result[variant].row()["ms_per_message"],
@@ -58,7 +59,7 @@ def _show(result: Any, job: Job) -> Shown:
     values = job.values
     shape = f"{values['writes']} × {values['write_bytes']} B, RTT {values['rtt_ms']:g} ms"
     acks = "" if values["quickack"] == "on" else f", ACKs {QUICKACK[values['quickack']]}"
-    return variant_shown(result, values["variant"], shape + acks)
+    return variant_shown(result, values["variant"], shape + acks, job)
 
 
 def model_steps(values: Values) -> list[Step]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,20 +54,32 @@ class _Reading:
 _Stretch = Sequence[_Reading]
 
 
-class _LiveTransfer:
-    """The measurement: a transfer while the wire follows the sliders."""
+@dataclass(frozen=True, slots=True)
+class LiveTransfer:
+    """The measurement of a live panel: a transfer while the wire follows the controls.
 
-    is_recorded = True
+    Args:
+        link: the wire's parameters (Link.update) for the controls' values.
+        words: the same in a few words.
+        headline: the lane whose mean over the end of the run stands for it.
+        sysctls: of the hosts.
+    """
+
+    link: Callable[[Values], dict[str, Any]]
+    words: Callable[[Values], str]
+    headline: str = "throughput_mbit"
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    is_recorded: bool = True
 
     def run(self, job: Job) -> Shown:
         """Transfers until the time is over or Stop is pressed."""
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
-        with _laboratory(job) as lab:
+        with _laboratory(job, self.link(job.values), self.sysctls) as lab:
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
-                for reading in _watch(lab, transfer, job):
+                for reading in _watch(lab, transfer, job, self.link):
                     readings.append(reading)
                     job.sample({"t": reading.t, **reading.lanes()})
             stretches = [list(group) for _, group in groupby(readings, lambda each: each.values)]
@@ -76,13 +88,15 @@ class _LiveTransfer:
         if len(readings) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
         last = stretches[-1][len(stretches[-1]) // 2 :]  # it had had some time to settle
-        settled_mbit = statistics.mean(each.throughput_mbit for each in last)
-        table = _table(stretches)
-        return Shown.of(_label(stretches), settled_mbit, _draw(stretches, table), table, origin)
+        settled = statistics.mean(each.lanes()[self.headline] for each in last)
+        names = [self.words(each[0].values) for each in stretches]
+        table = _table(stretches, names)
+        changes = f", then {len(names) - 1} change{'s' if names[2:] else ''}" if names[1:] else ""
+        return Shown.of(names[0] + changes, settled, _draw(stretches, table), table, origin)
 
     def code(self, values: Values) -> str:
         """A transfer of the same length without sliders."""
-        wire = ", ".join(f"{name}={value!r}" for name, value in _wire(values).items())
+        wire = ", ".join(f"{name}={value!r}" for name, value in self.link(values).items())
         return (
             "from tcplab import Lab, programs\n\n"
             f"with Lab({wire}) as lab:\n"
@@ -97,8 +111,8 @@ class _LiveTransfer:
 
 
 @contextmanager
-def _laboratory(job: Job) -> Iterator[Lab]:
-    with job.lab(**_wire(job.values)) as lab:
+def _laboratory(job: Job, link: dict[str, Any], sysctls: Mapping[str, str]) -> Iterator[Lab]:
+    with job.lab(**link, **({"sysctls": sysctls} if sysctls else {})) as lab:
         if lab is None:
             asked = os.environ.get("TCPLAB_MODE")
             why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
@@ -115,7 +129,9 @@ def _wire(values: Values) -> dict[str, Any]:
     }
 
 
-def _watch(lab: Lab, transfer: Transfer, job: Job) -> Iterator[_Reading]:
+def _watch(
+    lab: Lab, transfer: Transfer, job: Job, link: Callable[[Values], dict[str, Any]]
+) -> Iterator[_Reading]:
     """A reading per PERIOD_S until the time is over; what the user changes takes effect."""
     values, seconds = job.values, job.values["seconds"]
     start = due = time.monotonic()
@@ -125,7 +141,7 @@ def _watch(lab: Lab, transfer: Transfer, job: Job) -> Iterator[_Reading]:
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for values in job.changes():
-            lab.link.update(**_wire(values))
+            lab.link.update(**link(values))
         transfer.check()
         counted = lab.link.counters()["client->server"]
         now_s, now_bytes = time.monotonic(), counted["bytes_out"]
@@ -141,30 +157,29 @@ def _watch(lab: Lab, transfer: Transfer, job: Job) -> Iterator[_Reading]:
         job.stage("transferring", min(1.0, (now_s - start) / seconds))
 
 
-def _label(stretches: Sequence[_Stretch]) -> str:
-    label, changes = _settings(stretches[0]), len(stretches) - 1
-    return label + f", then {changes} change{'s' if changes > 1 else ''}" if changes else label
-
-
-def _settings(stretch: _Stretch) -> str:
-    values = stretch[0].values
+def _settings(values: Values) -> str:
     return (
         f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s, {values['queue_packets']}"
         f" packets, {values['loss_percent']:g} % loss"
     )
 
 
-def _table(stretches: Sequence[_Stretch]) -> Table:
+def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
     """One row per stretch that lasted long enough to be read."""
     rows = [
         (
-            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {_settings(stretch)}",
+            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
             *map(statistics.median, zip(*(each.lanes().values() for each in stretch), strict=True)),
         )
-        for stretch in stretches
+        for stretch, name in zip(stretches, names, strict=True)
         if len(stretch) >= 3
     ]
     return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
+
+
+def _short(value: float) -> str:
+    """Three digits of a number, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
@@ -175,8 +190,9 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     rates = [each.throughput_mbit for each in readings]
     waits = [each.rtt_ms for each in readings]
     finding = (
-        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {min(waits):.3g} to"
-        f" {max(waits):.3g} ms, a queue of at most {max(r.queue_packets for r in readings)} packets"
+        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {_short(min(waits))} to"
+        f" {_short(max(waits))} ms, a queue of at most"
+        f" {max(each.queue_packets for each in readings)} packets"
     )
     colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
     times = [each.t for each in readings]
@@ -233,7 +249,7 @@ PANEL = PanelSpec(
     ),
     predicts="Throughput at the end",
     unit="Mbit/s",
-    measurement=_LiveTransfer(),
+    measurement=LiveTransfer(_wire, _settings),
     model=lambda values: {"levels": _levels(values)},
     forecast=_forecast,
     live=True,

@@ -1,0 +1,214 @@
+"""Lesson 11: what the time of real programs went to, and their answers cut into segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.experiments import table
+from tcplab.experiments.any_command import Commands, Explained
+from tcplab.experiments.real_programs import Deliveries, Pipelines
+from tcplab.figures import bars, canvas, style
+from tcplab.figures.bars import beside, named_once, within
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import Style, look_of, ms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["answers", "deliveries", "pipelines", "waits"]
+
+#: Cause of tcplab.explain -> its look; causes of one family share one.
+_CAUSES: Final = {
+    "nagle-delayed-ack": Style(style.VERMILION, "///", "Nagle × delayed ACK"),
+    "nagle": Style(style.ORANGE, "//", "Nagle's algorithm"),
+    "forgotten-cork": Style(style.PURPLE, "xx", "a forgotten cork"),
+    "loss": Style(style.BLACK, "||", "lost packets"),
+    "receive-window": Style(style.SKY, "\\\\\\", "the receive window"),
+    "send-buffer": Style(style.YELLOW, "oo", "the send buffer"),
+    "congestion-window": Style(style.GREEN, "++", "the congestion window"),
+    "handshake": Style(style.BLUE, "..", "handshakes"),
+    "in-flight": Style(style.BLUE, "", "on the way"),
+}
+_PROGRAMS: Final = Style(style.GREY, "", "the programs")
+_SAME: Final = {
+    "fixed-receive-buffer": "receive-window",
+    "fixed-send-buffer": "send-buffer",
+    "round-trips": "in-flight",
+    "new-connections": "handshake",
+    "mtu-black-hole": "loss",
+}
+#: The writes of an answer, by their number; the last for all that follow.
+_WRITES: Final = (
+    Style(style.BLUE, "", "first write"),
+    Style(style.ORANGE, "//", "second write"),
+    Style(style.GREEN, "..", "later writes"),
+)
+
+
+# ---- where the time went -------------------------------------------------------------------------
+
+
+@drawn
+def waits(result: Commands) -> Picture:
+    """For each run a bar: the time of a message, divided among what the client waited for."""
+    runs = some(result.variants)
+    height = bars.narrow_height(len(runs), 90)
+    figure, axes = canvas.new_axes("x", narrow_height=height, height=bars.wide_height(len(runs)))
+    longest = max(each.ms_per_message for each in runs) or 1.0
+    for row, each in enumerate(runs):
+        left = 0.0
+        for look, value in _parts(each):
+            label = named_once(axes, look.name)
+            thick = bars.thickness()
+            axes.barh(row, value, thick, left=left, label=label, **look_of(look))
+            left += value
+        beside(axes, ms(each.ms_per_message), left, row)
+    bars.name_rows(axes, [each.case for each in runs])
+    axes.set(xlim=(0, 1.22 * longest), xlabel="ms per message")
+    canvas.legend(figure)
+    slow = max(runs, key=lambda each: each.ms_per_message)
+    fast = min(runs, key=lambda each: each.ms_per_message)
+    title = f"{slow.case}: {slow.explanation.sentence}"
+    if fast is not slow:
+        title = (
+            f"{ms(slow.ms_per_message)} per message ({slow.case}) or"
+            f" {ms(fast.ms_per_message)} ({fast.case}): {slow.verdict}"
+        )
+    words = "; ".join(
+        f"{each.case}: {ms(each.ms_per_message)}, "
+        + ", ".join(f"{look.name} {ms(value)}" for look, value in _parts(each))
+        for each in runs
+    )
+    return Picture(figure, title, f"Bars of ms per message. {words}.", table(result))
+
+
+def _parts(run: Explained) -> list[tuple[Style, float]]:
+    """The time per message for each look, in the order of _CAUSES; without what cannot be seen."""
+    total: dict[str, float] = {}
+    for each in run.explanation.findings:
+        cause = _SAME.get(each.cause, each.cause)
+        look = _CAUSES.get(cause, _PROGRAMS)
+        total[look.name] = total.get(look.name, 0.0) + each.ms / max(run.messages, 1)
+    looks = [*_CAUSES.values(), _PROGRAMS]
+    return [(look, total[look.name]) for look in looks if total.get(look.name, 0) >= 0.001]
+
+
+# ---- an answer -----------------------------------------------------------------------------------
+
+
+@drawn
+def answers(result: Commands) -> Picture:
+    """For each run a typical answer: a box for each segment, the look of the write it came from."""
+    runs = some([each for each in result.variants if each.answer()[1]], "no answer was recorded")
+    height = bars.narrow_height(len(runs), 80)
+    figure, axes = canvas.new_axes(narrow_height=height, height=bars.wide_height(len(runs)))
+    widest = max(sum(each.answer()[1]) for each in runs)
+    for row, each in enumerate(runs):
+        _draw_answer(axes, each, row, widest)
+        held_ms = each.held_ms / max(each.messages, 1)
+        beside(axes, f"{ms(held_ms)} held" if held_ms > 1 else "at once", 1.02 * widest, row)
+    bars.name_rows(axes, [each.case for each in runs])
+    axes.set(xlim=(0, 1.3 * widest), xlabel="bytes of an answer; a box is a segment")
+    axes.set_xticks([tick for tick in axes.get_xticks() if tick <= widest])
+    canvas.legend(figure)
+    words = "; ".join(
+        f"{each.case}: writes of {each.answer_writes}, segments of {each.answer_segments} bytes"
+        for each in runs
+    )
+    counts = sorted({len(each.answer()[1]) for each in runs})
+    title = f"The same answer in {' or '.join(map(str, counts))} segments"
+    slow = max(runs, key=lambda each: each.held_ms)
+    if slow.held_ms > 1:
+        title += f"; {slow.case} holds it back for {ms(slow.held_ms / slow.messages)}"
+    return Picture(figure, title, f"An answer of each run. {words}.", table(result))
+
+
+def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
+    writes, parts = run.answer()
+    ends = [sum(writes[: number + 1]) for number in range(len(writes))]
+    thick, gap = bars.thickness(), 0.004 * widest
+    begin = 0.0
+    for size in parts:
+        end = begin + size
+        for number, stop in enumerate(ends):
+            start = ends[number - 1] if number else 0
+            left, right = max(begin, float(start)), min(end, float(stop))
+            if right > left:
+                look = _WRITES[min(number, len(_WRITES) - 1)]
+                left += gap if left == begin else 0.0
+                right -= gap if right == end else 0.0
+                label = named_once(axes, look.name)
+                axes.barh(row, right - left, thick, left=left, label=label, **look_of(look))
+        room = size / (1.3 * widest) * (300 if canvas.is_narrow() else 430)
+        within(axes, str(size), begin + size / 2, row, room)
+        begin = end
+
+
+# ---- redis and mosquitto -------------------------------------------------------------------------
+
+
+@drawn
+def pipelines(result: Pipelines) -> Picture:
+    """Commands per second against the length of the pipeline, beside one pipeline per RTT."""
+    rows = some(result.rows())
+    figure, axes = canvas.new_axes("both")
+    lengths = [row["pipeline"] for row in rows]
+    model = [row["model_per_s"] for row in rows]
+    rates = [row["commands_per_s"] for row in rows]
+    axes.plot(lengths, model, "-", color="black", lw=1.2, label="model: a pipeline per round trip")
+    axes.plot(lengths, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
+    for row in rows:
+        words = f"{row['commands_per_s']:,.0f}"
+        if not canvas.is_narrow():
+            words += f": {row['server_reads']} reads of the server"
+        last = row is rows[-1]
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right" if last else "left"}
+        at = (row["pipeline"], row["commands_per_s"])
+        axes.annotate(words, at, (-10, 4) if last else (10, -14), **place)
+    axes.set(xscale="log", yscale="log", ylim=(min(rates) / 2.5, 4 * max(rates)))
+    axes.set_xlim(min(lengths) / 1.5, max(lengths) * 1.7)
+    axes.set(xlabel="commands in a pipeline (logarithmic)", ylabel="commands per second (log.)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="upper left")
+    rtt_ms = result.variants[0].rtt_ms
+    title = (
+        f"{rows[0]['commands_per_s']:,.0f} commands per second in pipelines of {lengths[0]},"
+        f" {rows[-1]['commands_per_s']:,.0f} in pipelines of {lengths[-1]}, RTT {rtt_ms:g} ms"
+    )
+    words = "; ".join(
+        f"{row['pipeline']}: {row['commands_per_s']:,.0f} per second, the model"
+        f" {row['model_per_s']:,.0f}"
+        for row in rows
+    )
+    return Picture(figure, title, f"Rate against the pipeline's length. {words}.", table(result))
+
+
+@drawn
+def deliveries(result: Deliveries) -> Picture:
+    """The way of a reading from the broker to the subscriber, and the segments for all of them."""
+    runs = some(result.variants)
+    figure, panels = canvas.new_panels([1.3, 1], narrow_height=340)
+    looks = (Style(style.BLUE, "", ""), Style(style.ORANGE, "//", ""))
+    values = ([each.delay_ms for each in runs], [float(each.broker_segments) for each in runs])
+    labels = ("ms from the broker's write, mean", "segments to the subscriber")
+    for number, axes in enumerate(panels):
+        for row, value in enumerate(values[number]):
+            axes.barh(row, value, bars.thickness(), **look_of(looks[number]))
+            beside(axes, f"{value:.0f}", value, row)
+        if number == 0 or canvas.is_narrow():
+            bars.name_rows(axes, [each.case for each in runs], characters=16)
+        else:
+            axes.set(ylim=(len(runs) - 0.5, -0.5), yticks=[])
+        axes.set(xlim=(0, 1.3 * max(values[number])), xlabel=labels[number])
+    off, on = runs[0], runs[-1]
+    title = (
+        f"{off.case}: {off.delay_ms:.0f} ms and {off.broker_segments} segments;"
+        f" {on.case.rpartition(' ')[2]}: {on.delay_ms:.0f} ms and {on.broker_segments}"
+    )
+    words = "; ".join(
+        f"{each.case}: {each.delay_ms:.1f} ms on the way, at most {each.longest_ms:.1f},"
+        f" {each.broker_segments} segments for {each.broker_writes} writes"
+        for each in runs
+    )
+    return Picture(figure, title, f"Bars for each setting. {words}.", table(result))

@@ -1,0 +1,107 @@
+"""Any client and its server, typed as commands: what the client's time went to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tcplab.experiments import any_command
+from tcplab.experiments.any_command import client_words, server_words
+from tcplab.experiments.declaration import declared
+from tcplab.tables import Table
+from tcplab.widgets.chart import chart
+from tcplab.widgets.controls import Number, Text
+from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+
+_PARAMETERS: Final = declared(any_command.measure).parameters
+_HIGH_MS: Final = 50
+#: Findings whose picture is the timeline of a message, where something was held.
+_DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
+_DELAYED_ACK_MS: Final = 40
+#: Connections whose packets get their reasons as comments.
+_COMMENTED: Final = 10
+
+
+def _call(values: Values) -> Call:
+    arguments = {name: values[name] for name in ("client", "server", "rtt_ms")}
+    return Call(any_command, arguments, ("print(result.report())", "figures.waits(result)"))
+
+
+def _show(result: Any, job: Job) -> Shown:
+    from tcplab import figures
+
+    [run] = result.variants
+    found = run.explanation
+    verdict = found.verdict
+    for one in found.conversations[:_COMMENTED]:
+        for timeline in one.timelines.values():
+            job.explained(timeline)
+    picture = None
+    if job.wants_picture and verdict is not None and run.messages:
+        held = verdict.cause in _DRAWN and verdict.kind == "fault"
+        picture = figures.timeline(found.worst()) if held else figures.waits(result)
+    return Shown.of(
+        f"{run.case}, RTT {job.values['rtt_ms']:g} ms",
+        run.ms_per_message if run.messages else None,
+        picture,
+        _answer(run),
+        result.provenance,
+        points=[(job.values["rtt_ms"], run.ms_per_message)] if run.messages else [],
+        notes=[*found.recorded.notes, *found.missing],
+    )
+
+
+def _answer(run: any_command.Explained) -> Table:
+    """The verdict, why, the cure, and what the time went to, as a table of two columns."""
+    found = run.explanation
+    rows = [["Verdict", found.sentence]]
+    if (verdict := found.verdict) is not None and verdict.kind != "none":
+        rows += [["Why", verdict.evidence], ["Cure", verdict.cure]]
+    parts = sorted(found.findings, key=lambda one: -one.ms)
+    rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
+    return Table.of(["", "The time of the client"], rows)
+
+
+def _chart(values: Values) -> dict[str, Any]:
+    return chart(
+        [(0, 0), (_HIGH_MS, _HIGH_MS)],
+        {"label": "RTT (ms)", "scale": "linear", "low": 0, "high": _HIGH_MS},
+        y_label="ms per message",
+        y_high=2 * _HIGH_MS,  # a run that takes longer moves it
+        label="one round trip per message",
+        marks={"your RTT": values["rtt_ms"]},
+        alt=(
+            "Time per message against the RTT. A program in which nothing waits takes one round"
+            f" trip; one with Nagle × delayed ACK takes two and {_DELAYED_ACK_MS} ms."
+        ),
+    )
+
+
+PANEL = PanelSpec(
+    title="Real programs",
+    summary=(
+        "A client and its server, typed as in a terminal, run unmodified on two hosts: what the"
+        " client waited for. The server's name is “server”; {folder} has page.txt and buffered.py."
+    ),
+    controls=(
+        Text(
+            "client",
+            "Client",
+            _PARAMETERS["client"].default,
+            "The command whose time is explained; no shell",
+            client_words,
+        ),
+        Text(
+            "server",
+            "Server",
+            _PARAMETERS["server"].default,
+            "It has to listen on all addresses; empty for none",
+            server_words,
+        ),
+        Number.of(_PARAMETERS["rtt_ms"], "RTT", high=_HIGH_MS),
+    ),
+    predicts="Time per message",
+    unit="ms",
+    measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
+    model=lambda values: {"chart": _chart(values)},
+    forecast=lambda values: float(values["rtt_ms"]) or None,
+)
