@@ -14,18 +14,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab import explain_cli as explain
 from tcplab import ready
 from tcplab.errors import TcplabError
 from tcplab.experiments import as_json, every, table
 from tcplab.experiments.command import add_options
 from tcplab.experiments.command import run as run_experiment
-from tcplab.explain import command as explain
 from tcplab.grading.command import add_commands as add_grading
 from tcplab.segments import command as segments
 from tcplab.segments.left_out import in_words as left_out_in_words
 
 #: The figure of an experiment's result, where one shows all of it.
-_FIGURES: Final = dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck")
+_FIGURES: Final = {
+    **dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck"),
+    "congestion-controls": "contests",
+    "notsent-lowat": "data_ages",
+    "router-buffers": "line_use",
+}
 
 #: At the end of each command's help.
 _EXAMPLES: Final = {
@@ -42,8 +47,9 @@ _EXAMPLES: Final = {
     "class-predictions": "submitted --lesson 05 --figures reports",
     "draw": "ps5 --new-secret",
     "handout": "ps5 --students class.txt --into ps5.zip",
+    "leaderboard": "entries",
     "try-assignment": "ps5 reference",
-    "new-assignment": "ps9",
+    "new-assignment": "ps12",
 }
 
 

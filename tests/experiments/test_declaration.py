@@ -92,7 +92,7 @@ def test_help_has_text_limits_and_default(declared: Experiment) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser, declared)
     text = " ".join(parser.format_help().split())
-    assert "round-trip times of the wire (1 to 500 ms; default 10 20)" in text
+    assert "round-trip times of the wire (1 to 500 ms; default: 10 20)" in text
     assert "--note" not in text
 
 

@@ -49,7 +49,7 @@ def test_nothing_is_drawn_but_on_a_terminal(capfd: pytest.CaptureFixture[str]) -
 
 def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
     import nbformat
-    from tests import notebooks
+    from tools import notebooks
 
     loop = """
     from tcplab.experiments.progress import Rounds

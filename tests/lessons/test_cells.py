@@ -146,6 +146,8 @@ def test_an_explorer_is_a_few_lines_and_prints_without_a_browser(
     index = next(i for i, cell in enumerate(notebook.cells) if cell.id == explorer.id)
     function = notebook.cells[index - 1]
     assert function.cell_type == "code"
+    # ipywidgets' own cuts labels, and its sliders have no name for a screen reader.
+    assert "from tcplab.widgets import interact\n" in explorer.source
     assert "interact(" in explorer.source
     assert len([line for line in explorer.source.splitlines() if line]) <= 6
     namespace = imports(lesson)

@@ -11,9 +11,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from tests import notebooks
 from tests.nonempty import each
 from tests.test_docs import anchors
+from tools import notebooks
 
 from tcplab.doctor import lessons
 from tcplab.experiments import recordings
@@ -132,7 +132,10 @@ def test_lesson_runs_with_nothing_on_stderr(
     assert alternatives, "a lesson without a picture"
     assert all(len(text) > 20 for text in each(alternatives)), "a picture without words"
     if mode == "live":
-        assert "Recorded on" not in html
+        absent = set(re.findall(r"not measured now: ([^.<]* is not installed: [^.<]*)", html))
+        assert html.count("Recorded on") == html.count(" is not installed: ")
+        if absent:
+            pytest.skip(f"all but what is not installed: {', '.join(sorted(absent))}")
 
 
 def test_recordings_are_small_and_name_their_machine() -> None:

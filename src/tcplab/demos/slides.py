@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,15 +21,12 @@ _CHARACTERS: Final = 40
 _LINE: Final = 0.085
 
 
-def write_slides(
-    demos: Sequence[Demo], directory: Path, *, say: Callable[[str], None] = print
-) -> None:
-    """Runs each step and writes its slides, 1280 x 720, and notes.md beside them.
+def write_slides(demos: Sequence[Demo], directory: Path) -> None:
+    """Runs each step; writes its slides, 1280 x 720, and notes.md, and prints their names.
 
     Args:
         demos: in this order.
         directory: made where it is missing; files of the same names are replaced.
-        say: prints the name of each file.
 
     Raises:
         LabError: a measurement failed.
@@ -48,11 +45,11 @@ def write_slides(
                 (directory / question).write_bytes(_question(demo, step))
                 (directory / answer).write_bytes(panel.png())
                 notes += _notes(demo, number, run, panel.spec.unit, (question, answer))
-                say(str(directory / answer))
+                print(directory / answer)
         finally:
             panel.close()
     (directory / NOTES).write_text("\n\n".join(notes) + "\n", encoding="utf-8")
-    say(str(directory / NOTES))
+    print(directory / NOTES)
 
 
 def _notes(

@@ -43,7 +43,7 @@ def _settings(parameter: Parameter) -> dict[str, Any]:
         return settings | {"action": argparse.BooleanOptionalAction, "help": text}
     facts = [f"{parameter.limits}"] if parameter.limits else []
     if parameter.default is not None:
-        facts.append(f"default {_shown(parameter)}")
+        facts.append(f"default: {_shown(parameter)}")
     settings["help"] = f"{text} ({'; '.join(facts)})" if facts else text
     settings["type"] = _parser(parameter)
     if parameter.many:

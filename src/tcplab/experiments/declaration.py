@@ -164,7 +164,10 @@ def declared(measure: Callable[..., Any]) -> Experiment:
 
 
 def experiment(
-    name: str, *, on_loopback: bool | Callable[..., bool] = False
+    name: str,
+    *,
+    on_loopback: bool | Callable[..., bool] = False,
+    lacking: Callable[..., str] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declares a function `measure(…) -> Result` as the experiment of this name.
 
@@ -180,6 +183,8 @@ def experiment(
         name: unique.
         on_loopback: whether it can run on plain loopback; or a function of the call's arguments,
             by keyword, which decides.
+        lacking: a function of the call's arguments, by keyword: why this machine cannot run it
+            ("nginx is not installed: apt install nginx-light"), empty where it can.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -194,7 +199,8 @@ def experiment(
                 parameter.check(arguments[parameter.name])
             if arguments.pop("network", None) is not None:
                 return cast(R, _named(function(*args, **kwargs), name))
-            if why := _why_not_live(on_loopback, arguments):
+            why = _why_not_live(on_loopback, arguments) or (lacking(**arguments) if lacking else "")
+            if why:
                 return cast(R, recorded(name, arguments, why))
             with exclusive(lambda: announce("Waiting for another measurement on this machine.")):
                 result = _named(function(*args, **kwargs), name)

@@ -53,7 +53,7 @@ class LossRates(Result[Lossy]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("congestion", "congestion control"),
-        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
         Column("loss_percent", "loss (%)", "g"),
         Column("mbit", "Mbit/s", ".1f"),
         Column("formula_mbit", "the formula (Mbit/s)", ".1f"),

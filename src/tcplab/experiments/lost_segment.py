@@ -15,6 +15,7 @@ from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.short_transfer import until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending, tcp_counters
 from tcplab.lab import Lab
+from tcplab.programs import Event
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 from tcplab.timeline.sockets import read_options, sampling
@@ -126,6 +127,7 @@ def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
         # All of it at once: the kernel's own buffer begins small.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
         with sampling(sender, interval_ms=lab.rtt_ms / 20) as samples:
+            log = [Event(time.time_ns(), "write", data_bytes)]
             with sending(sender, data_bytes, end=False):
                 read_all(receiver, data_bytes)
             time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
@@ -133,6 +135,7 @@ def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
     with near, far:
         return Exchange(
             None,
+            log=log,
             segments=near.segments,
             peer_segments=far.segments,
             drops=(near.drops or 0) + (far.drops or 0),

@@ -140,9 +140,9 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
     """
 
     columns: ClassVar[Sequence[Column]] = (
-        Column("link", "link"),
+        Column("link", "link", is_setting=True),
         Column("mtu_bytes", "MTU", "d"),
-        Column("offload", "offload"),
+        Column("offload", "offload", is_setting=True),
         Column("derived_mss_bytes", "MTU − 52", "d"),
         Column("mss_bytes", "MSS", "d"),
         Column("syn_mss_bytes", "in the SYN", "d"),

@@ -111,7 +111,7 @@ class Quotes(Result[QuotesVariant]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "connections"),
-        Column("server", "server"),
+        Column("server", "server", is_setting=True),
         Column("quotes_per_s", "quotes/s", ",.0f"),
         Column("published_quotes_per_s", "MSDN's", "g"),
         Column("median_exchange_ms", "exchange (ms)", ".3f"),

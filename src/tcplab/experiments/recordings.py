@@ -35,6 +35,8 @@ _KIND: Final = "$"  # says what an object stands for: a kind below, or "module:C
 
 #: DTYPE without the gaps and the order in memory, which an npy file cannot hold.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
+#: Characters; a longer list of recordings helps nobody.
+_LONG: Final = 600
 
 
 class MissingRecordingError(LookupError):
@@ -70,7 +72,10 @@ def load(
     """
     path = Path(directory or DIRECTORY) / experiment / f"{_key(arguments)}.json.gz"
     if not path.is_file():
-        known = "; ".join(shipped(experiment, directory)) or "none"
+        others = shipped(experiment, directory)
+        known = "; ".join(others) or "none"
+        if len(known) > _LONG:
+            known = f"{len(others)} with other arguments"
         raise MissingRecordingError(
             f"no recording of {experiment} with {_words(arguments)}; there are recordings with:"
             f" {known}"

@@ -99,10 +99,11 @@ def as_json(result: Tabular) -> str:
 def table(result: Tabular) -> Table:
     """The rows under the result's columns.
 
-    The caption says whether they were recorded, and whether the wire was too late to conclude from
-    them.
+    The caption says whether they were recorded, whether the wire was too late to conclude from
+    them, and what this machine does not offer.
     """
-    notes = recorded_note(result.provenance), wire_note(result.provenance)
+    origin = result.provenance
+    notes = recorded_note(origin), wire_note(origin), origin.get("left_out")
     return Table(result.columns, result.rows(), " ".join(filter(None, notes)))
 
 

@@ -66,7 +66,7 @@ class Queues(Result[Queue]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "method"),
-        Column("clients", "clients", "d"),
+        Column("clients", "clients", "d", is_setting=True),
         Column("queued_mb", "queued (MB)", ".1f"),
         Column("memory_mb", "memory taken (MB)", ".1f"),
         Column("memory_per_byte", "bytes of memory per byte", ".2f"),

@@ -13,7 +13,7 @@ from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
-from tcplab.programs import tcp_bulk
+from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
@@ -85,8 +85,15 @@ def measure(
 
 
 def _lab(rtt_ms: float, rate_mbit: float) -> Lab:
-    """Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows."""
-    return Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=5000, congestion="reno")
+    """Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows, and
+    the receive window is open from the start: autotuning may lag behind a congestion window."""
+    return Lab(
+        rtt_ms=rtt_ms,
+        rate_mbit=rate_mbit,
+        queue_packets=5000,
+        congestion="reno",
+        sysctls={"net.ipv4.tcp_rmem": "4096 6291456 6291456"},
+    )
 
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
@@ -107,6 +114,8 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
         start_ns = int(near.segments.data("client")["time_ns"][0])
         return Exchange(
             None,
+            # tcpsource keeps no log; this is its only call, and the window lets ten segments go.
+            log=[Event(start_ns - 1000, "write", data_bytes)],
             segments=near.segments,
             peer_segments=far.segments,
             tcp_info=sent.source.tcp_info,

@@ -53,7 +53,7 @@ class ReceiveBuffers(Result[ReceiveBuffer]):
         Column("requested_bytes", "SO_RCVBUF (bytes)", ",d"),
         Column("granted_bytes", "granted (bytes)", ",d"),
         Column("room_datagrams", "room for (datagrams)", ",d"),
-        Column("sent", "sent", ",d"),
+        Column("sent", "sent", ",d", is_setting=True),
         Column("lost_min", "lost, min", ",d"),
         Column("lost", "median", ",.0f"),
         Column("lost_max", "max", ",d"),

@@ -221,6 +221,20 @@ def mathis_mbit(
     return window_limit_mbit(mss * MATHIS_CONSTANTS[assume] / math.sqrt(loss), rtt_ms)
 
 
+def sawtooth_share(buffer_bdps: float) -> float:
+    """The part of a line that one Reno flow uses behind a buffer of so many BDPs, 0.75 to 1.
+
+    The window climbs by one segment per round trip from (1 + b)/2 to 1 + b bandwidth-delay
+    products, where the buffer b overflows (RFC 5681, section 3.1). Below one BDP the line is partly
+    idle; above it the round trip grows with the queue. Of such a tooth, ¾ (1 + b)² / (1 + b + b²)
+    is used: all of it from b = 1 on, the rule of Villamizar and Song (1994). Flows that lose in
+    step are one large flow; those that do not use more (Appenzeller and others, 2004).
+    """
+    number("buffer_bdps", buffer_bdps, 0, fix="give the buffer as a multiple of rate × RTT")
+    b = min(buffer_bdps, 1.0)
+    return 0.75 * (1 + b) ** 2 / (1 + b + b * b)
+
+
 def jain_index(rates: Sequence[float]) -> float:
     """The fairness of a division: 1 when all get the same, 1/n when one of n gets all.
 

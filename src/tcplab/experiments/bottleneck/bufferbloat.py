@@ -15,7 +15,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.declaration import Between, experiment
@@ -23,20 +23,24 @@ from tcplab.experiments.result import Result, Variant
 from tcplab.tables import Column
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
+#: The same, and those that mark in place of dropping where the packet allows it.
+Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bloat(Variant):
     """A long transfer through one queue, and what a bystander sees of it."""
 
-    key_fields = 2
+    key_fields = 3
 
     queue_packets: int  #: length of the queue
     congestion: str  #: control of the transfer
+    aqm: str  #: which packets the queue drops, or marks
     mbit: float  #: its rate in the second half
     median_queue: float  #: packets that waited, second half
     most_queue: int  #: at most, in all
     drops: int  #: packets that the queue dropped
+    marks: int  #: packets that it marked in place of dropping them
     retransmissions: int  #: segments that the transfer sent again
     probe_ms: float  #: round trip of a probe, median of the second half
     most_probe_ms: float  #: the longest
@@ -47,18 +51,20 @@ class Bloat(Variant):
 
     @property
     def label(self) -> str:
-        """The queue and the congestion control."""
-        return f"queue of {self.queue_packets}, {self.congestion}"
+        """The queue, its management if it has any, and the congestion control."""
+        managed = "" if self.aqm == "tail_drop" else f"{self.aqm}, "
+        return f"queue of {self.queue_packets}, {managed}{self.congestion}"
 
 
 class Bufferbloat(Result[Bloat]):
-    """Queues by their length, and by the sender's congestion control."""
+    """Queues by their length and management, and by the sender's congestion control."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "at the bottleneck"),
         Column("mbit", "Mbit/s", ".2f"),
         Column("median_queue", "queue, median", ".0f"),
         Column("drops", "dropped", "d"),
+        Column("marks", "marked", "d"),
         Column("probe_ms", "ping, median (ms)", ".0f"),
         Column("most_probe_ms", "longest (ms)", ".0f"),
         Column("page_s", "page, mean (s)", ".2f"),
@@ -71,8 +77,7 @@ class Bufferbloat(Result[Bloat]):
 def measure_bufferbloat(
     queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (100, 20, 5),
     congestions: Sequence[Congestion] = ("reno",),
-    aqm: Aqm = "tail_drop",
-    ecn: bool = False,
+    aqms: Sequence[Manager] = ("tail_drop",),
     rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 10.0,
     rtt_ms: Annotated[float, Between(0, 500, "ms")] = 4.0,
     duration_s: Annotated[float, Between(2, 55, "s")] = 20.0,
@@ -83,25 +88,31 @@ def measure_bufferbloat(
     Args:
         queues: lengths of the queue.
         congestions: congestion controls of the transfer.
-        aqm: which packets the queue drops.
-        ecn: an AQM marks packets in place of dropping them.
+        aqms: which packets the queue drops, or with +ecn marks (RFC 3168).
         rate_mbit: rate of the bottleneck.
         rtt_ms: round-trip time of the idle path.
         duration_s: of the transfers, which run side by side.
         page_bytes: size of the page.
     """
-    pairs = [(packets, name) for name in congestions for packets in queues]
-    link = {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "aqm": aqm}
-    link["ecn"] = ecn and aqm != "tail_drop"
-    cases = [(link | {"queue_packets": packets}, [name]) for packets, name in pairs]
+    keys = [(packets, name, aqm) for name in congestions for packets in queues for aqm in aqms]
+    cases = [
+        (_link(packets, aqm) | {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit}, [name])
+        for packets, name, aqm in keys
+    ]
     shared, origin = share_each(
         "bufferbloat", duration_s, cases, page_bytes=page_bytes, probes=True
     )
-    found = [_bloat(packets, name, run) for (packets, name), run in zip(pairs, shared, strict=True)]
+    found = [_bloat(key, run) for key, run in zip(keys, shared, strict=True)]
     return Bufferbloat(found, origin)
 
 
-def _bloat(packets: int, congestion: str, run: Shared) -> Bloat:
+def _link(packets: int, manager: str) -> dict[str, Any]:
+    aqm, _plus, marks = manager.partition("+")
+    return {"queue_packets": packets, "aqm": aqm, "ecn": bool(marks)}
+
+
+def _bloat(key: tuple[int, str, str], run: Shared) -> Bloat:
+    packets, congestion, aqm = key
     (flow,) = run.flows
     end_s = flow.moments[-1].time_s
     late = [ms for at_s, ms in run.probes if at_s >= end_s / 2] or [float("nan")]
@@ -109,10 +120,12 @@ def _bloat(packets: int, congestion: str, run: Shared) -> Bloat:
     return Bloat(
         queue_packets=packets,
         congestion=congestion,
+        aqm=aqm,
         mbit=flow.mbit,
         median_queue=run.median_queue,
         most_queue=max(length for _at, length in run.queue),
         drops=len(run.drops_s),
+        marks=len(run.marks_s),
         retransmissions=flow.retransmissions,
         probe_ms=statistics.median(late),
         most_probe_ms=max([ms for _at, ms in run.probes], default=float("nan")),

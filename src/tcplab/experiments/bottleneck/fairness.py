@@ -111,7 +111,10 @@ def _crowd(run: Shared) -> Crowd:
 class Race(Variant):
     """Flows of one congestion control, whose round-trip times differ."""
 
+    key_fields = 2
+
     congestion: str  #: control of all
+    aqm: str  #: which packets the queue drops
     mbit: float  #: the rate of all together, in the second half
     near_mbit: float  #: of the flow with the shortest round trip
     far_mbit: float  #: of the one with the longest
@@ -122,9 +125,14 @@ class Race(Variant):
     drops: int  #: packets that the queue dropped
     run: Shared  #: all of it over time
 
+    @property
+    def label(self) -> str:
+        """The congestion control, and the management of the queue if it has any."""
+        return self.congestion if self.aqm == "tail_drop" else f"{self.congestion}, {self.aqm}"
+
 
 class RttFairness(Result[Race]):
-    """Races by congestion control."""
+    """Races by congestion control and by the management of the queue."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "all flows run"),
@@ -143,7 +151,7 @@ class RttFairness(Result[Race]):
 def measure_rtt_fairness(
     rtts_ms: Annotated[Sequence[float], Between(0, 1000, "ms")] = (10, 40, 80),
     congestions: Sequence[Congestion] = ("reno", "cubic"),
-    aqm: Aqm = "tail_drop",
+    aqms: Sequence[Aqm] = ("tail_drop",),
     rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 10.0,
     queue_packets: Annotated[int, Between(1, 100_000, "packets")] = 50,
     duration_s: Annotated[float, Between(2, 55, "s")] = 40.0,
@@ -153,23 +161,25 @@ def measure_rtt_fairness(
     Args:
         rtts_ms: round-trip time of each flow, without the queue.
         congestions: congestion controls; all flows of a run have the same.
-        aqm: which packets the queue drops.
+        aqms: which packets the queue drops.
         rate_mbit: rate of the bottleneck.
         queue_packets: length of its queue.
-        duration_s: of the transfers; the congestion controls are measured side by side.
+        duration_s: of the transfers; the cases are measured side by side.
     """
-    link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm}
-    cases = [(link | {"clients": list(rtts_ms)}, [name] * len(rtts_ms)) for name in congestions]
+    keys = [(name, aqm) for aqm in aqms for name in congestions]
+    link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "clients": list(rtts_ms)}
+    cases = [(link | {"aqm": aqm}, [name] * len(rtts_ms)) for name, aqm in keys]
     runs, origin = share_each("rtt-fairness", duration_s, cases)
-    return RttFairness([_race(run) for run in runs], origin)
+    return RttFairness([_race(*key, run) for key, run in zip(keys, runs, strict=True)], origin)
 
 
-def _race(run: Shared) -> Race:
+def _race(congestion: str, aqm: str, run: Shared) -> Race:
     rates = [flow.mbit for flow in run.flows]
     near = min(run.flows, key=lambda flow: flow.rtt_ms)
     far = max(run.flows, key=lambda flow: flow.rtt_ms)
     return Race(
-        congestion=near.congestion,
+        congestion=congestion,
+        aqm=aqm,
         mbit=sum(rates),
         near_mbit=near.mbit,
         far_mbit=far.mbit,

@@ -50,7 +50,7 @@ class Held(Result[Holding]):
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "each write (bytes)"),
         Column("segments", "in segments of 1448", ".2f"),
-        Column("granted_bytes", "SO_SNDBUF", ",d"),
+        Column("granted_bytes", "SO_SNDBUF", ",d", is_setting=True),
         Column("held_bytes", "held at most (bytes)", ",d"),
         Column("times", "held / SO_SNDBUF", ".1f"),
         Column("mbit", "Mbit/s", ".1f"),

@@ -67,7 +67,7 @@ class Sweep(Result[Transfer]):
     """Throughput against the size of one buffer, in order of round-trip time and size."""
 
     columns: ClassVar[Sequence[Column]] = (
-        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
         Column("requested_bytes", "asked for (bytes)", ",d"),
         Column("granted_bytes", "granted", ",d"),
         Column("window_bytes", "window offered, or data held", ",d"),
@@ -202,7 +202,7 @@ class Autotuning(Result[Tuned]):
     """Fixed sizes and the kernel's own, over paths of different length."""
 
     columns: ClassVar[Sequence[Column]] = (
-        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
         Column("asked", "asked for (bytes)"),
         Column("start_bytes", "SO_RCVBUF at the start", ",d"),
         Column("end_bytes", "at the end", ",d"),

@@ -57,7 +57,7 @@ class Grants(Result[Grant]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "asked for (bytes)"),
-        Column("sndbuf_bytes", "SO_SNDBUF", ",d"),
+        Column("sndbuf_bytes", "SO_SNDBUF", ",d", is_setting=True),
         Column("rcvbuf_bytes", "SO_RCVBUF", ",d"),
         Column("syn_window_bytes", "window in the SYN-ACK", ",d"),
         Column("window_scale", "scale", "d"),

@@ -56,7 +56,7 @@ class Autocorking(Result[Autocorks]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "tcp_autocorking"),
-        Column("writes", "writes", "d"),
+        Column("writes", "writes", "d", is_setting=True),
         Column("segments", "data segments", "d"),
         Column("mean_bytes", "bytes/segment", ".0f"),
         Column("counted", "TCPAutoCorking grew by", "d"),
@@ -113,7 +113,7 @@ class Leak(Result[Corked]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "one thread writes"),
-        Column("writes", "writes to each", "d"),
+        Column("writes", "writes to each", "d", is_setting=True),
         Column("sizes", "segments of the first socket (bytes)"),
     )
 

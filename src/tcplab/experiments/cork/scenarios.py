@@ -46,7 +46,7 @@ class Forgotten(Result[Waited]):
         Column("cork_ms", "cork: waited (ms)", ".0f"),
         Column("more_ms", "MSG_MORE: waited (ms)", ".0f"),
         Column("model_ms", "model (ms)", ".0f"),
-        Column("manual_ms", "tcp(7) (ms)", "d"),
+        Column("manual_ms", "tcp(7) (ms)", "d", is_setting=True),
     )
 
     def rows(self) -> list[dict[str, Any]]:

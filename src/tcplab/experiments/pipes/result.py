@@ -100,7 +100,7 @@ class Pipes(Result[Chain]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("shown", "bytes go through"),
-        Column("where", "where"),
+        Column("where", "where", is_setting=True),
         Column("input", "from"),
         Column("mb_per_s", "MB/s", ".0f"),
         Column("mb_per_s_min", "min", ".0f"),

@@ -166,7 +166,7 @@ class Transfer(Variant):
 NAME: Final = Column("variant", "method")
 TIME_COLUMNS: Final = (
     NAME,
-    Column("file_mb", "file (MB)", "g"),
+    Column("file_mb", "file (MB)", "g", is_setting=True),
     Column("seconds", "seconds", ".3f"),
 )
 WORK_COLUMNS: Final = (

@@ -118,7 +118,7 @@ class TcpVsUdp(Result[TableRow]):
     columns: ClassVar[Sequence[Column]] = (
         Column("protocol", "protocol"),
         Column("write_bytes", "bytes", "d"),
-        Column("server", "server"),
+        Column("server", "server", is_setting=True),
         Column("wall_s_5000", "clock (s)", ".4f"),
         Column("published_wall_s", "published", ".4f"),
         Column("user_s_5000", "user (s)", ".4f"),

@@ -1,0 +1,327 @@
+"""Any client and its server, unmodified, on two hosts: what their time went to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.errors import LabError, ParameterError
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.declaration import PythonOnly
+from tcplab.explain import Explanation, Recorded, explained
+from tcplab.explain.recording import record_in_lab
+from tcplab.explain.shares import requests
+from tcplab.lab import Lab
+from tcplab.programs import CallLog
+from tcplab.segments import SegmentArray
+from tcplab.tables import Column
+from tcplab.timeline import Reason, Timeline
+
+#: Command -> the Debian package that brings it.
+PACKAGES: Final = {
+    "curl": "curl",
+    "go": "golang-go",
+    "mosquitto": "mosquitto",
+    "mosquitto_pub": "mosquitto-clients",
+    "nginx": "nginx-light",
+    "redis-benchmark": "redis-tools",
+    "redis-server": "redis-server",
+}
+#: Where Debian puts servers, and an ordinary user's PATH does not lead.
+_SERVERS: Final = "/usr/sbin"
+_FOLDER: Final = "{folder}"
+#: Sizes of an answer that are written out.
+_MOST_PARTS: Final = 5
+
+
+#: Python's http.server; a line of its handler takes the place of {line}.
+HTTP_SERVER: Final = """\
+import os, sys
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    {line}
+
+    def log_message(self, *words): pass
+
+os.chdir(sys.path[0])
+ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+"""
+
+#: Files that commands find in their folder: a page, and a server whose handler buffers.
+FILES: Final = {
+    "page.txt": 200 * "x",
+    "buffered.py": HTTP_SERVER.replace("{line}", "wbufsize = -1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """The packets at one host, as an explanation needs them."""
+
+    segments: SegmentArray
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The calls and the packets of one run, and nothing that was concluded from them."""
+
+    client: CallLog
+    server: CallLog | None
+    near: Packets
+    far: Packets
+    span_ns: tuple[int, int]
+    rate_mbit: float | None
+    notes: Sequence[str]
+    output: str
+
+    def explanation(self) -> Explanation:
+        """The explanation of the client's time."""
+        near: Any = self.near  # an explanation asks of a capture its segments only
+        far: Any = self.far
+        times = (self.span_ns, self.rate_mbit, list(self.notes), self.output)
+        return explained(Recorded(self.client, self.server, near, far, *times))
+
+
+@dataclass(frozen=True)
+class Explained(Variant):
+    """One run of a client and its server, explained."""
+
+    case: str  #: The difference from the other runs, in words
+    evidence: Evidence
+    #: What follows from the evidence, over all connections
+    messages: int = field(init=False)  #: That the client waited for
+    client_writes: int = field(init=False)
+    client_segments: int = field(init=False)  #: With data
+    server_writes: int = field(init=False)
+    server_segments: int = field(init=False)
+    answer_writes: str = field(init=False)  #: Of a typical answer: "238 + 200" bytes
+    answer_segments: str = field(init=False)  #: That answer's: "7 × 1448 + 106"
+    nodelay_set: int = field(init=False)  #: How often the server's connections got TCP_NODELAY
+    corked: int = field(init=False)  #: And TCP_CORK
+    held_ms: float = field(init=False)  #: That data waited in either sender's kernel
+    waited_ms: float = field(init=False)  #: That the client waited for answers
+    ms_per_message: float = field(init=False)
+    verdict: str = field(init=False)  #: The cause that decides, in a few words
+    explanation: Explanation = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Explains the evidence, which is all that a recording holds."""
+        found = self.evidence.explanation()
+        senders: dict[str, list[Timeline]] = {"client": [], "server": []}
+        for one in found.conversations:
+            for side, timeline in one.timelines.items():
+                senders[side].append(timeline)
+        messages = sum(map(requests, found.conversations))
+        facts: dict[str, Any] = {
+            "explanation": found,
+            "messages": messages,
+            "held_ms": sum(_held_ms(each) for some in senders.values() for each in some),
+            "waited_ms": found.waited_ms,
+            "ms_per_message": found.waited_ms / max(messages, 1),
+            "nodelay_set": _options(found, "server").count(("nodelay", 1)),
+            "corked": _options(found, "server").count(("cork", 1)),
+            "verdict": found.verdict.title if found.verdict else "nothing was captured",
+        }
+        for side, some in senders.items():
+            facts[f"{side}_writes"] = sum(len(each.writes) for each in some)
+            facts[f"{side}_segments"] = sum(len(each.segments) for each in some)
+        facts["answer_writes"], facts["answer_segments"] = map(_sum, _typical(senders["server"]))
+        self._keep(facts)
+
+    def _keep(self, facts: Mapping[str, Any]) -> None:
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    def answer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The sizes of a typical answer's writes, and of its segments; empty if there is none."""
+        sides = [one.timelines.get("server") for one in self.explanation.conversations]
+        return _typical([each for each in sides if each is not None])
+
+    def options(self, side: str = "server") -> list[tuple[str, int]]:
+        """The options that a side set on its connections, in order: ("nodelay", 1)."""
+        return _options(self.explanation, side)
+
+
+def _options(found: Explanation, side: str) -> list[tuple[str, int]]:
+    sockets = [one.sockets.get(side) for one in found.conversations]
+    return [(name, value) for s in sockets if s for _time_ns, name, value in s.options]
+
+
+def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Writes and segments of the answer that is the most common; of equals the last."""
+    shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
+    for timeline in servers:
+        for number in {each.message for each in timeline.writes}:
+            writes = (each.bytes for each in timeline.writes if each.message == number)
+            parts = (
+                each.payload_bytes
+                for each in timeline.segments
+                if each.message == number and each.reason is not Reason.RETRANSMISSION
+            )
+            shapes[tuple(writes), tuple(parts)] += 1
+    return max(reversed(shapes), key=shapes.__getitem__) if shapes else ((), ())
+
+
+def _sum(sizes: Sequence[int]) -> str:
+    """Sizes as a sum: "242 + 6 × 1448 + 1312"; of very many the first and the last."""
+    runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
+    words = [f"{many} × {size}" if many > 1 else str(size) for size, many in runs]
+    if len(words) > _MOST_PARTS:
+        words = [*words[: _MOST_PARTS - 1], "…", words[-1]]
+    return " + ".join(words)
+
+
+def _held_ms(timeline: Timeline) -> float:
+    return sum(timeline.waited_ms("kernel").values())
+
+
+@dataclass(frozen=True, slots=True)
+class Commands(Result[Explained]):
+    """Runs of commands, found by the case in words."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("case", "run"),
+        Column("messages", "messages", "d"),
+        Column("answer_writes", "an answer's writes (bytes)"),
+        Column("answer_segments", "its segments (bytes)"),
+        Column("held_ms", "held (ms)", ".1f"),
+        Column("ms_per_message", "ms per message", ".2f"),
+        Column("verdict", "what decides"),
+    )
+
+    def report(self) -> str:
+        """The explanation of each run, as `tcplab explain` prints it."""
+        parts = [each.explanation.report() for each in self.variants]
+        if len(parts) == 1:
+            return parts[0]
+        named = zip(self.variants, parts, strict=True)
+        return "\n\n".join(f"{each.case}\n{part}" for each, part in named)
+
+
+# ---- the experiment ------------------------------------------------------------------------------
+
+
+def missing(*commands: str) -> str:
+    """The first of these commands that is not installed, with the line that installs it; or ""."""
+    for command in commands:
+        if command in PACKAGES and program(command) is None:
+            return f"{command} is not installed: apt install {PACKAGES[command]}"
+    return ""
+
+
+def program(name: str) -> str | None:
+    """The path of a command, also where an ordinary user's PATH does not lead."""
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), _SERVERS]))
+
+
+def _lacking(client: str, server: str, **_: object) -> str:
+    return missing(*(words[0] for words in map(_words, (client, server)) if words))
+
+
+@experiment("any-command", lacking=_lacking)
+def measure(
+    client: Annotated[str, PythonOnly()] = "curl -s http://server:8000/page.txt?[1-12]",
+    server: Annotated[str, PythonOnly()] = "python3 -m http.server -p HTTP/1.1 -d {folder} 8000",
+    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
+    rate_mbit: Annotated[float | None, Between(0.01, 10_000, "Mbit/s")] = None,
+    files: Annotated[Mapping[str, str] | None, PythonOnly()] = None,
+    timeout_s: Annotated[float, Between(0.1, 600, "s")] = 20.0,
+    network: Lab | None = None,
+) -> Commands:
+    """A client and its server, unmodified: what the client waited for.
+
+    `tcplab explain` is the same for the command line, with more to say and to save.
+
+    Args:
+        client: its command, in words as a shell takes them, but without a shell; the server's name
+            is "server".
+        server: its command; it has to listen on all addresses. Empty for none.
+        rtt_ms: round-trip time of the wire.
+        rate_mbit: its rate; None for as much as it can.
+        files: name -> text of files for both, beside page.txt and buffered.py, in a folder that
+            {folder} in a command stands for.
+        timeout_s: after this time the client is ended.
+        network: a Lab of its own unless given.
+    """
+    asked, serving = client_words(client), server_words(server)
+    own = Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) if network is None else nullcontext(network)
+    with own as lab:
+        case = run_command(
+            lab, client, asked, serving or None, FILES | dict(files or {}), timeout_s
+        )
+        return Commands([case], provenance(lab, client=client, server=server))
+
+
+def client_words(command: str) -> list[str]:
+    """The words of a client's command.
+
+    Raises:
+        ParameterError: there are none, or a quotation is not closed.
+    """
+    words = _words(command)
+    if not words:
+        raise ParameterError("no client: give a command such as curl http://server:8000/")
+    return words
+
+
+def server_words(command: str) -> list[str]:
+    """The words of a server's command, which may be none. Raises as client_words does."""
+    return _words(command)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ParameterError(f"{command}: {error}".replace("No closing", "no closing")) from None
+
+
+def run_command(
+    lab: Lab,
+    case: str,
+    client: Sequence[str],
+    server: Sequence[str] | None,
+    files: Mapping[str, str],
+    timeout_s: float = 20.0,
+) -> Explained:
+    """Runs a client and its server on the hosts of a laboratory, and explains it.
+
+    Raises:
+        LabError: a command does not exist, or the server does not listen.
+    """
+    with tempfile.TemporaryDirectory(prefix="tcplab-") as folder:
+        for name, text in files.items():
+            Path(folder, name).write_text(text.replace(_FOLDER, folder))
+        found = record_in_lab(
+            lab,
+            _placed(client, folder),
+            None if server is None else _placed(server, folder),
+            timeout_s=timeout_s,
+        )
+    assert found.near is not None
+    assert found.far is not None
+    with found.near, found.far:
+        near, far = Packets(found.near.segments), Packets(found.far.segments)
+    if not len(near.segments) and found.notes:
+        raise LabError(found.notes[0])
+    times = (found.span_ns, found.rate_mbit, found.notes, found.output)
+    return Explained(case, Evidence(found.client, found.server, near, far, *times))
+
+
+def _placed(words: Sequence[str], folder: str) -> list[str]:
+    """The words of a command with its folder, and its program where that is off the PATH."""
+    first, *others = (word.replace(_FOLDER, folder) for word in words)
+    if shutil.which(first) is None:
+        first = program(first) or first
+    return [first, *others]

@@ -1,0 +1,134 @@
+"""The buffer that a router needs before a line: for one flow, and for several.
+
+C. Villamizar and C. Song ("High performance TCP in ANSNET", CCR 24(5), 1994) found that one flow
+needs a bandwidth-delay product. G. Appenzeller, I. Keslassy and N. McKeown ("Sizing router
+buffers", SIGCOMM 2004) found that n flows need that over √n, as long as their windows do not move
+in step.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from tcplab.experiments.bottleneck.sharing import Congestion, share_each
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
+from tcplab.tables import Column
+
+#: The round-trip times of several flows differ by so much, or they would lose in step.
+_APART: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RouterBuffer(Variant):
+    """Flows through a buffer of one size."""
+
+    key_fields = 2
+
+    flows: int  #: how many
+    bdps: float  #: the buffer, in bandwidth-delay products
+    packets: int  #: the same, in packets
+    mbit: float  #: the rate of all together, in the second half
+    used: float  #: of the goodput that the line allows, 0 to 1
+    model_used: float  #: of one flow, or of flows that lose in step: Reno's sawtooth
+    jain: float  #: Jain's index of the flows' rates
+    median_queue: float  #: packets that waited
+    rtt_ms: float  #: round-trip time with the queue, median of the flows
+
+    @property
+    def label(self) -> str:
+        """The flows and the buffer."""
+        return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
+
+    def row(self) -> dict[str, Any]:
+        """The plain fields, and the shares in percent."""
+        return Variant.row(self) | {
+            "used_percent": 100 * self.used,
+            "model_percent": 100 * self.model_used,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RouterBuffers(Result[RouterBuffer]):
+    """Buffers by the number of flows and by their size in bandwidth-delay products."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("flows", "flows", "d"),
+        Column("bdps", "buffer (BDP)", ".2f"),
+        Column("packets", "packets", "d"),
+        Column("mbit", "Mbit/s", ".2f"),
+        Column("used_percent", "of the line (%)", ".1f"),
+        Column("model_percent", "model, in step (%)", ".1f"),
+        Column("jain", "Jain's index", ".2f"),
+        Column("median_queue", "queue, median", ".0f"),
+        Column("rtt_ms", "RTT (ms)", ".0f"),
+    )
+
+    rate_mbit: float
+    rtt_ms: float
+
+
+@experiment("router-buffers")
+def measure_router_buffers(
+    flows: Annotated[Sequence[int], Between(1, 20, "flows")] = (1, 9),
+    bdps: Annotated[Sequence[float], Between(0.01, 100, "bandwidth-delay products")] = (
+        0.125,
+        0.333,
+        1,
+    ),
+    congestion: Congestion = "reno",
+    rate_mbit: Annotated[float, Between(1, 100, "Mbit/s")] = 20.0,
+    rtt_ms: Annotated[float, Between(4, 500, "ms")] = 40.0,
+    duration_s: Annotated[float, Between(2, 55, "s")] = 8.0,
+) -> RouterBuffers:
+    """Router buffers: how much of a line one flow or several use, by the size of its buffer.
+
+    The flows' round-trip times lie between three quarters and five quarters of rtt_ms.
+
+    Args:
+        flows: numbers of flows.
+        bdps: sizes of the buffer, in bandwidth-delay products.
+        congestion: congestion control; the model is of reno.
+        rate_mbit: rate of the line.
+        rtt_ms: round-trip time, of several flows in the mean.
+        duration_s: of the transfers, which run side by side.
+    """
+    full_ms = serialisation_ms(MSS_BYTES, rate_mbit)
+    keys = [(count, size) for count in flows for size in bdps]
+    packets = [max(round(size * rtt_ms / full_ms), 1) for _count, size in keys]
+    cases = [
+        (
+            {"rate_mbit": rate_mbit, "queue_packets": each, "clients": _rtts_ms(count, rtt_ms)},
+            [congestion] * count,
+        )
+        for (count, _size), each in zip(keys, packets, strict=True)
+    ]
+    runs, origin = share_each("router-buffers", duration_s, cases)
+    found = []
+    for (count, size), each, run in zip(keys, packets, runs, strict=True):
+        rates = [flow.mbit for flow in run.flows]
+        mbit = sum(rates)
+        found.append(
+            RouterBuffer(
+                flows=count,
+                bdps=size,
+                packets=each,
+                mbit=mbit,
+                used=mbit / (8 * goodput_mbyte_s(rate_mbit)),
+                model_used=sawtooth_share(size),
+                jain=jain_index(rates),
+                median_queue=run.median_queue,
+                rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),
+            )
+        )
+    return RouterBuffers(found, origin, rate_mbit, rtt_ms)
+
+
+def _rtts_ms(count: int, mean_ms: float) -> list[float]:
+    steps = max(count - 1, 1)
+    return [mean_ms * (1 + _APART * (n / steps - 0.5) * (count > 1)) for n in range(count)]

@@ -1,0 +1,182 @@
+"""The age of data when it arrives, by what the sender's own queue holds back.
+
+TCP_NOTSENT_LOWAT (tcp(7); Linux 3.12, commit c9bee3b7fdec): the socket takes no more while so much
+is unsent. SO_SNDBUF limits what is in flight as well, and so the rate of a long path.
+
+By Little's law, data that is written at a rate waits from write() to its ACK for the data held
+(unsent and unacknowledged) over that rate, and arrived half a round trip before.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import statistics
+import struct
+import termios
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from tcplab.experiments.bottleneck.bufferbloat import Aqm
+from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments.progress import side_by_side
+from tcplab.experiments.provenance import provenance
+from tcplab.experiments.result import Result, Variant
+from tcplab.experiments.sockets import connection
+from tcplab.lab import Lab
+from tcplab.tables import Column
+
+Option = Literal["left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"]
+
+#: One record: the time of its write, and padding.
+_RECORD_BYTES: Final = 1024
+_SAMPLE_S: Final = 0.05
+_TCP_NOTSENT_LOWAT: Final = 25  # linux/tcp.h
+_SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
+
+
+@dataclass(frozen=True, slots=True)
+class Aged(Variant):
+    """Records of a sender that always has a newer one."""
+
+    key_fields = 2
+
+    option: Option  #: what limits the sender's queue
+    rtt_ms: float  #: of the idle path
+    mbit: float  #: data that arrived, in the second half
+    age_ms: float  #: from write() to the receiver's program, median of the second half
+    most_age_ms: float  #: 95th percentile
+    unsent_bytes: float  #: in the sender's kernel and not sent yet, median
+    in_flight_bytes: float  #: sent and not acknowledged, median
+    model_age_ms: float  #: by Little's law, from what was held
+
+    @property
+    def label(self) -> str:
+        """The option and the round-trip time."""
+        return f"{self.option}, {self.rtt_ms:g} ms"
+
+
+class Ages(Result[Aged]):
+    """Ages by the option of the sender's socket and by the round-trip time."""
+
+    columns: ClassVar[Sequence[Column]] = (
+        Column("option", "the sender's queue"),
+        Column("rtt_ms", "RTT (ms)", "g"),
+        Column("mbit", "Mbit/s", ".2f"),
+        Column("unsent_bytes", "unsent (bytes)", ",.0f"),
+        Column("in_flight_bytes", "in flight", ",.0f"),
+        Column("age_ms", "age at arrival (ms)", ".0f"),
+        Column("most_age_ms", "95th percentile", ".0f"),
+        Column("model_age_ms", "the model", ".0f"),
+    )
+
+
+@experiment("notsent-lowat")
+def measure(
+    options: Sequence[Option] = ("left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"),
+    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
+    limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes")] = 16_384,
+    aqm: Aqm = "codel",
+    rate_mbit: Annotated[float, Between(1, 50, "Mbit/s")] = 10.0,
+    duration_s: Annotated[float, Between(2, 30, "s")] = 5.0,
+) -> Ages:
+    """The age of data at its arrival: what waits in the sender's own queue.
+
+    Args:
+        options: what limits the sender's queue.
+        rtts_ms: round-trip times of the idle path.
+        limit_bytes: value of the option.
+        aqm: which packets the bottleneck's queue drops.
+        rate_mbit: rate of the bottleneck.
+        duration_s: of the transfers, which run side by side.
+    """
+    keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
+    with ExitStack() as stack:
+        labs = [
+            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, aqm=aqm))
+            for _option, rtt_ms in keys
+        ]
+        runs = [
+            partial(_aged, lab, option, limit_bytes, duration_s)
+            for lab, (option, _rtt) in zip(labs, keys, strict=True)
+        ]
+        variants, done = side_by_side("notsent-lowat", duration_s, runs)
+        return Ages(variants, provenance(labs[0], **done))
+
+
+def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged:
+    arrived: list[tuple[float, float]] = []
+    held: list[tuple[int, int]] = []
+    with connection(lab) as (sender, receiver):
+        if option == "SO_SNDBUF":
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limit_bytes)
+        elif option == "TCP_NOTSENT_LOWAT":
+            sender.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, limit_bytes)
+        end_s = time.monotonic() + duration_s
+        with _writing(sender, end_s):
+            _read(receiver, sender, end_s - duration_s / 2, arrived, held)
+    took_s = arrived[-1][0] - arrived[0][0]
+    ages_ms = sorted(age_ms for _at, age_ms in arrived)
+    unsent = statistics.median(each for each, _flight in held)
+    in_flight = statistics.median(flight for _unsent, flight in held)
+    mbit = 8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6
+    return Aged(
+        option=option,
+        rtt_ms=lab.rtt_ms,
+        mbit=mbit,
+        age_ms=statistics.median(ages_ms),
+        most_age_ms=ages_ms[int(0.95 * len(ages_ms))],
+        unsent_bytes=unsent,
+        in_flight_bytes=in_flight,
+        model_age_ms=8 * (unsent + in_flight) / mbit / 1e3 - lab.rtt_ms / 2,
+    )
+
+
+@contextmanager
+def _writing(sender: socket.socket, end_s: float) -> Iterator[None]:
+    """Writes records for so long, in a thread; each begins with the time of its write."""
+
+    def write() -> None:
+        while (now_s := time.monotonic()) < end_s:
+            sender.sendall(struct.pack("d", now_s).ljust(_RECORD_BYTES, b"."))
+        sender.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+def _read(
+    receiver: socket.socket,
+    sender: socket.socket,
+    from_s: float,
+    arrived: list[tuple[float, float]],
+    held: list[tuple[int, int]],
+) -> None:
+    """Reads to the end; the ages of what comes from so on, and what the sender holds meanwhile."""
+    rest, due_s = b"", from_s
+    while data := receiver.recv(1 << 16):
+        now_s = time.monotonic()
+        rest += data
+        whole = len(rest) // _RECORD_BYTES * _RECORD_BYTES
+        for at in range(0, whole, _RECORD_BYTES):
+            (written_s,) = struct.unpack_from("d", rest, at)
+            if now_s >= from_s:
+                arrived.append((now_s, 1e3 * (now_s - written_s)))
+        rest = rest[whole:]
+        if now_s >= due_s:
+            due_s = now_s + _SAMPLE_S
+            unsent, all_of_it = _asked(sender, _SIOCOUTQNSD), _asked(sender, termios.TIOCOUTQ)
+            held.append((unsent, max(all_of_it - unsent, 0)))
+
+
+def _asked(sender: Any, request: int) -> int:
+    """A number of bytes that the kernel tells of a socket (tcp(7))."""
+    (size,) = struct.unpack("i", fcntl.ioctl(sender, request, bytes(4)))
+    return int(size)
