@@ -1,0 +1,72 @@
+/*
+ * desk - add numbers for customers.
+ *
+ *     desk PORT CUSTOMERS
+ *
+ * A customer connects and sends lines "sum A B"; each is answered by a line with A + B, while the
+ * connection lasts. When a customer has no more questions and ends their direction, desk ends its
+ * own. After CUSTOMERS customers it has closing time.
+ *
+ * With one customer it is as fast as the wire. Since there are several some wait for minutes, and
+ * what they all have in common is that somebody else was there before and went to lunch. No
+ * processor is busy, no packet is lost, and every connection is made at once.
+ *
+ * Your task: nobody waits for another customer. Whoever asks is answered, and is let go when they
+ * go, whatever the others do or do not do; and who comes back from lunch finds the rest of their
+ * line where they left it.
+ */
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { WAITING = 16 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int open_desk(const char *port) {
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int on = 1;
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
+        fail("socket");
+    if (bind(listener, (struct sockaddr *)&own, sizeof own) < 0 || listen(listener, WAITING) < 0)
+        fail("listen");
+    return listener;
+}
+
+/* All lines of one customer, to the end of their stream. */
+static void serve(int fd) {
+    FILE *in = fdopen(dup(fd), "r");
+    if (in == NULL)
+        fail("fdopen");
+    char line[128];
+    long long a, b;
+    while (fgets(line, sizeof line, in) != NULL) {
+        if (sscanf(line, "sum %lld %lld", &a, &b) != 2)
+            break;
+        dprintf(fd, "%lld\n", a + b);
+    }
+    fclose(in);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: desk PORT CUSTOMERS\n");
+        return 2;
+    }
+    int listener = open_desk(argv[1]);
+    for (int left = atoi(argv[2]); left > 0; left--) {
+        int fd = accept(listener, NULL, NULL);
+        if (fd < 0)
+            fail("accept");
+        serve(fd);
+        close(fd);
+    }
+    return 0;
+}

@@ -1,0 +1,100 @@
+/*
+ * intake - take one upload, or refuse it.
+ *
+ *     intake PORT LIMIT
+ *
+ * A client sends a line "PUT N" and N bytes, on one connection. Up to LIMIT bytes intake reads them
+ * all and answers "201 N SUM", where SUM begins with 0 and becomes SUM * 31 + byte modulo 2^32 with
+ * each byte. Of more it reads nothing and answers "413 at most LIMIT bytes" at once, while the
+ * client still sends. The answer ends with a line feed, and after it the stream ends.
+ *
+ * Who sends too much complains: "Connection reset by peer", and no word of a limit. In our log the
+ * answer was written, all of it, and write() said so.
+ *
+ * Your task: everybody gets the answer. On the wire it leaves before the upload is over, the
+ * connection ends as connections end, and a client may send what it has begun to send.
+ */
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BLOCK_BYTES = 8192 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int take_connection(const char *port) {
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int on = 1;
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
+        fail("socket");
+    if (bind(listener, (struct sockaddr *)&own, sizeof own) < 0 || listen(listener, 1) < 0)
+        fail("listen");
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0)
+        fail("accept");
+    return fd;
+}
+
+/* The N of the first line, of which not a byte more is read. */
+static long long announced(int fd) {
+    char line[64];
+    size_t length = 0;
+    while (length < sizeof line - 1 && read(fd, line + length, 1) == 1 && line[length] != '\n')
+        length++;
+    line[length] = '\0';
+    return strncmp(line, "PUT ", 4) == 0 ? atoll(line + 4) : -1;
+}
+
+static void answer(int fd, const char *text) {
+    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        fail("write");
+}
+
+static void accept_upload(int fd, long long size) {
+    unsigned char block[BLOCK_BYTES];
+    uint32_t sum = 0;
+    for (long long left = size; left > 0;) {
+        ssize_t got = read(fd, block, left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES);
+        if (got <= 0)
+            fail("read");
+        for (ssize_t i = 0; i < got; i++)
+            sum = sum * 31 + block[i];
+        left -= got;
+    }
+    char text[64];
+    snprintf(text, sizeof text, "201 %lld %u\n", size, sum);
+    answer(fd, text);
+}
+
+static void refuse_upload(int fd, long long limit) {
+    char text[64];
+    snprintf(text, sizeof text, "413 at most %lld bytes\n", limit);
+    answer(fd, text);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: intake PORT LIMIT\n");
+        return 2;
+    }
+    int fd = take_connection(argv[1]);
+    long long limit = atoll(argv[2]), size = announced(fd);
+    if (size < 0) {
+        fprintf(stderr, "intake: no upload begins like this\n");
+        return 1;
+    }
+    if (size > limit)
+        refuse_upload(fd, limit);
+    else
+        accept_upload(fd, size);
+    close(fd);
+    return 0;
+}

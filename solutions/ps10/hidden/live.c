@@ -1,0 +1,126 @@
+/*
+ * live - send what is newest, as often as the path takes it.
+ *
+ *     live ADDRESS PORT
+ *
+ * The receiver sends the state of the world: numbers of 4 bytes in network byte order, each newer
+ * than those before it. This program answers without a pause with records of 1024 bytes: the newest
+ * number that it has, again in network byte order, and after it 1020 times that number's last byte.
+ * When the number 0 comes it ends its connection after the record that it is in.
+ *
+ * Your task: no record may be old when it leaves. As it is given, this program fills the socket's
+ * send buffer, and what it has learnt since then waits behind all of that. Change serve() so that
+ *
+ *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet;
+ *   - a record is whole, and follows the one before it, though a write may take a part of one;
+ *   - what is in flight is bounded by the network alone: a path that holds more gets more.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { RECORD_BYTES = 1024, LIMIT_BYTES = 16384 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+/* The newest number; the same as before when none has come. Waits for the first. */
+static uint32_t newest(int fd, uint32_t number) {
+    static unsigned char bytes[4];
+    static size_t have;
+    for (;;) {
+        ssize_t got = recv(fd, bytes + have, sizeof bytes - have, number ? MSG_DONTWAIT : 0);
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return number;
+        if (got <= 0)
+            return 0;
+        have += (size_t)got;
+        if (have < sizeof bytes)
+            continue;
+        have = 0;
+        memcpy(&number, bytes, sizeof number);
+        number = ntohl(number);
+        if (number == 0)
+            return 0;
+    }
+}
+
+static void fill(char *record, uint32_t number) {
+    uint32_t word = htonl(number);
+    memset(record, (int)(number & 0xff), RECORD_BYTES);
+    memcpy(record, &word, sizeof word);
+}
+
+static void serve(int fd) {
+    char record[RECORD_BYTES];
+    uint32_t number = newest(fd, 0);
+    /* BEGIN SOLUTION */
+    int limit_bytes = LIMIT_BYTES;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit_bytes, sizeof limit_bytes) < 0)
+        fail("TCP_NOTSENT_LOWAT");
+    size_t left = 0; /* of the record */
+    while (number || left) {
+        /* Says "writable" only when less than half of the limit is unsent. */
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        if (poll(&room, 1, -1) < 0)
+            fail("poll");
+        if (left == 0) {
+            number = newest(fd, number);
+            if (number == 0)
+                break;
+            fill(record, number);
+            left = sizeof record;
+        }
+        ssize_t sent = send(fd, record + sizeof record - left, left, MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            fail("send");
+        left -= sent < 0 ? 0 : (size_t)sent;
+    }
+    /* END SOLUTION */
+    /* STUB
+    while (number) {
+        fill(record, number);
+        if (send(fd, record, sizeof record, 0) < 0)
+            fail("send");
+        number = newest(fd, number);
+    }
+    */
+}
+
+static int open_connection(const char *address, const char *port) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    if (inet_pton(AF_INET, address, &server.sin_addr) != 1)
+        fail("ADDRESS");
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
+        fail("connect");
+    return fd;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: live ADDRESS PORT\n");
+        return 2;
+    }
+    int fd = open_connection(argv[1], argv[2]);
+    serve(fd);
+    /* Says that no more will come, and waits until the receiver has taken everything. */
+    shutdown(fd, SHUT_WR);
+    char end[64];
+    while (recv(fd, end, sizeof end, 0) > 0)
+        continue;
+    close(fd);
+    return 0;
+}
