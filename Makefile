@@ -26,7 +26,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises fuzz recordings claims book print release test-class test-course test-hub test-verdicts
+	address bench exercises fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,7 +47,7 @@ lab: setup ## say what this machine can do, then open the course in JupyterLab
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
 	pytest -m classroom tests/grading/test_classroom.py tests/deploy $(ARGS)
 
-test-course: setup-dev ## 30 learners through ps0 to ps8 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
+test-course: setup-dev ## 30 learners through ps0 to ps11 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
 	pytest -m classroom tests/grading/test_course.py $(ARGS)
 	@column -t -s, test-artifacts/course.csv 2>/dev/null || cat test-artifacts/course.csv
 
@@ -64,7 +64,7 @@ exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
 test: tests setup-dev ## run all tests; the checks of the code are make lint
-	pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	pytest --numprocesses $(shell expr $$(nproc) + 3) --maxprocesses 6 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2
@@ -99,8 +99,11 @@ recordings: setup-dev ## record again what is shown where nothing can run live; 
 claims: setup-dev ## put the recordings' numbers into docs/claims.md, and check that they bear the verdicts
 	tools/make-claims
 
-book: setup-dev ## build the book, all lessons with their outputs, in dist/book
-	tools/make-book
+book: setup-dev ## build the book, all lessons with their outputs, in dist/book; ARGS=--live measures for it
+	tools/make-book $(ARGS)
+
+pictures: setup-dev ## take the README's pictures of timeline, panel and demo anew (Chromium)
+	tools/make-pictures
 
 address: ## write the repository's address at GitHub into the pages: make address REPOSITORY=owner/name
 	@tools/set-address "$(REPOSITORY)"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from tests.browser.axe import fetch, findings
+from tests.browser.jupyter import find_chromium
 from tests.nonempty import each
 
 from tcplab.predictions import questions
@@ -43,7 +48,7 @@ class Page(HTMLParser):
 def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     directory = tmp_path_factory.mktemp("book")
     built = subprocess.run(
-        [sys.executable, ROOT / "tools/make-book", "--recorded", directory],
+        [sys.executable, ROOT / "tools/make-book", directory],
         capture_output=True,
         text=True,
         check=False,
@@ -104,6 +109,7 @@ HARMLESS = {
     ("07", "wire_seconds", 5.4),
     ("07", "times_less_cpu", 4.0),
     ("08", "ticker_segments", 39.0),  # bytes of a line
+    ("10", "short_mbit", 9.0),  # the number of a lesson
 }
 
 
@@ -155,3 +161,68 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
             spoilt |= {(lesson, name, number) for number in near}
     assert compared >= 40
     assert spoilt <= HARMLESS
+
+
+# ---- in a browser ----
+
+#: The mean number of characters per line of each long paragraph.
+CHARACTERS = """() => [...document.querySelectorAll("article p")].map((p) => {
+    const lines = Math.round(p.clientHeight / parseFloat(getComputedStyle(p).lineHeight));
+    return [lines, p.textContent.length / (lines - 0.5)];  // the last is half a line
+}).filter(([lines]) => lines >= 6).map(([, characters]) => characters)"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="THE BOOK IS NOT SEEN")
+    if (chromium := find_chromium()) is None:
+        pytest.skip("THE BOOK IS NOT SEEN: chromium is not installed: apt install chromium")
+    with playwright.sync_playwright() as running:
+        yield running.chromium.launch(executable_path=chromium)
+
+
+def shown(book: dict[Path, Page]) -> list[Path]:
+    """The lessons, the pages of contents, and of each other kind of page one."""
+    names = {"index", "wire-c", "claims", "glossary"}
+    return [path for path in sorted(book) if path.parent.name == "lessons" or path.stem in names]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_axe_finds_nothing_and_no_page_scrolls_sideways(
+    book: dict[Path, Page], browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    axe = fetch(tmp_path)
+    viewport = {"width": width, "height": 900}
+    page = browser.new_page(viewport=viewport, color_scheme=scheme)
+    for path in each(shown(book)):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
+        assert findings(page, axe, "body") == [], path.name
+
+
+def test_lines_of_prose_have_65_to_75_characters(book: dict[Path, Page], browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 1920, "height": 1080})
+    lines = []
+    for path in each([path for path in shown(book) if path.parent.name == "lessons"]):
+        page.goto(path.as_uri())
+        lines += page.evaluate(CHARACTERS)
+    assert len(lines) >= 10
+    assert 65 <= statistics.mean(lines) <= 75
+    assert max(lines) < 80
+
+
+def test_book_opens_with_each_question_and_its_picture(
+    book: dict[Path, Page], browser: Any
+) -> None:
+    page = browser.new_page()
+    page.goto(min(path for path in book if path.name == "index.html").as_uri())
+    asked = page.evaluate("""() => [...document.querySelectorAll(".question")].map((one) => [
+        one.querySelector("a").href, one.textContent.trim().slice(-1),
+        one.querySelector("img").naturalWidth, one.querySelector("img").alt])""")
+    links, ends, widths, alts = zip(*asked, strict=True)
+    assert {Path(link).stem for link in links} == {
+        path.stem for path in (ROOT / "lessons").glob("*.ipynb")
+    }
+    assert set(ends) == {"?"}
+    assert min(widths) > 300
+    assert len(set(alts)) == len(alts)

@@ -97,7 +97,7 @@ def test_python_versions_agree() -> None:
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
     """And does not merely come along because another package needs it."""
     providers = packages_distributions()
-    ours = {"tcplab", "tests", "bench", *sys.stdlib_module_names}
+    ours = {"tcplab", "tests", "bench", "tools", *sys.stdlib_module_names}
     for path in each(sorted((ROOT / folder).rglob("*.py"))):
         for module in imported_packages(path) - ours:
             distributions = {canonicalize_name(each) for each in providers.get(module, [])}

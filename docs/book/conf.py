@@ -1,4 +1,4 @@
-"""The book: all lessons with the outputs of the machine that built it, to be read anywhere.
+"""The book: all lessons with their outputs, to be read anywhere.
 
 `make book` puts the pages together in build/book/source (tools/make-book) and calls Sphinx on it.
 """
@@ -39,6 +39,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
 html_theme_options = {
     "light_css_variables": {"font-stack": "system-ui, sans-serif"},
     "navigation_with_keys": True,

@@ -1,4 +1,4 @@
-"""Notebooks run as nbclient runs them, on a channel that looks again."""
+"""Notebooks run as nbclient runs them, on a channel that looks again: for tools, bench, tests."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Channel(AsyncZMQSocketChannel):
     """
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
+        """The next message; Empty is raised when there is none within `timeout` seconds."""
         assert self.socket is not None
         end = time.monotonic() + (math.inf if timeout is None else timeout)
         while not await self.socket.poll(1000):
@@ -31,11 +32,15 @@ class Channel(AsyncZMQSocketChannel):
 
 
 class Client(AsyncKernelClient):
+    """A client with such channels."""
+
     shell_channel_class = Channel
     iopub_channel_class = Channel
 
 
 class Manager(AsyncKernelManager):
+    """Starts a kernel for such a client."""
+
     client_factory = Client
 
 
