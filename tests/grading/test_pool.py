@@ -142,6 +142,8 @@ def test_no_more_than_the_jobs_run_at_a_time(tmp_path: Path, jobs: int) -> None:
 def work_in_turn(task: dict[str, Any]) -> None:
     """Leaves a file while it has its turn, and notes how many others do; in the pool."""
     folder = Path(task["folder"])
+    if task["do"] == "late":
+        time.sleep(2.0)
     with turn():
         mark = folder / f"turn-{task['name']}"
         mark.write_text("")
@@ -177,12 +179,24 @@ def test_turn_of_a_process_that_dies_is_given_to_the_next(tmp_path: Path) -> Non
     assert sorted(errors, key=str) == [None, None, "the grading process died (SIGKILL)"]
 
 
+def test_task_with_a_turn_of_its_own_goes_on_when_its_owner_stalls(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "late")
+    with closing(
+        run_each(work_in_turn, listed, jobs=2, scratch=tmp_path, deadline_s=60)
+    ) as results:
+        next(results)  # and the other is not listened to any more
+        until_s = time.monotonic() + 30
+        while len((tmp_path / "tried").read_text().split()) < 2:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+
+
 def test_time_in_which_others_have_their_turn_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = multiprocessing.get_context("forkserver")
     (task,) = tasks(tmp_path, "sleep")
-    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0)
+    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0, asks=True)
     began_s = time.monotonic()
     with closing(slot):
         late = []

@@ -7,7 +7,8 @@ when that is killed.
 
 The part of a task that must not be disturbed by too many others takes its turn: as many turns are
 given at a time as there are jobs. Since such a part waits much, for a wire with a long round trip
-say, a few more processes prepare their tasks, or finish them, meanwhile.
+say, a few more processes prepare their tasks, or finish them, meanwhile. Where there are no more
+processes than turns, nobody asks: a task goes on when its owner stalls, and keeps no lock for it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ATTEMPTS: Final = 2
 _WANTS_TURN: Final = b"wants a turn"
 _ENDS_TURN: Final = b"ends its turn"
 _GO: Final = b"go"
-#: In a process of the pool: the connection to its owner.
+#: In a process of a pool that gives turns: the connection to its owner.
 _owner: Connection | None = None
 
 
@@ -112,7 +113,7 @@ def run_each(
     try:
         while running or not coming.is_over:
             while len(running) < jobs + ahead and (following := coming.take()) is not None:
-                slot = _Slot(context, function, *following, scratch, deadline_s)
+                slot = _Slot(context, function, *following, scratch, deadline_s, ahead > 0)
                 running[slot.connection] = slot
             for slot in running.values():
                 slot.kill_if_late()
@@ -157,7 +158,7 @@ class _Coming(Generic[T]):
 
 @contextmanager
 def turn() -> Iterator[float]:
-    """Waits until this process of a pool has its turn; in any other process it has it at once.
+    """Waits until this process of a pool has its turn; where none are given it has it at once.
 
     Yields:
         The time that it waited, in seconds.
@@ -195,6 +196,7 @@ class _Slot(Generic[T]):
         attempts: int,
         scratch: Path,
         deadline_s: float,
+        asks: bool,
     ) -> None:
         self.task = task
         self.attempts = attempts
@@ -206,7 +208,7 @@ class _Slot(Generic[T]):
         self._folder = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
         self.connection, theirs = context.Pipe()
         with theirs:
-            arguments = (theirs, self._folder.name, function, task)
+            arguments = (theirs, asks, self._folder.name, function, task)
             self._process = context.Process(target=_call, args=arguments)
             self._process.start()
 
@@ -251,10 +253,12 @@ class _Slot(Generic[T]):
         self._folder.cleanup()
 
 
-def _call(connection: Connection, folder: str, function: Callable[[T], Any], task: T) -> None:
+def _call(
+    connection: Connection, asks: bool, folder: str, function: Callable[[T], Any], task: T
+) -> None:
     """In the new process: calls the function and sends the result."""
     global _owner
-    _owner = connection
+    _owner = connection if asks else None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
     end_with_owner()
     os.environ["TMPDIR"] = tempfile.tempdir = folder
