@@ -189,11 +189,12 @@ def write_notebook(path: Path, lines: Iterable[str]) -> None:
     nbformat.write(notebook, path)
 
 
-def run_notebook(page: Page, jupyter: Jupyter, notebook: str) -> None:
-    """Opens it in the page and starts all its cells."""
-    page.goto(f"{jupyter.url}doc/tree/{notebook}")
+def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc/tree") -> None:
+    """Opens it in the page, in JupyterLab or another "opener", and starts all its cells."""
+    page.goto(f"{jupyter.url}{opener}/{notebook}")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
+    idle = page.locator("#jp-main-statusbar", has_text="| Idle")
+    idle.or_(page.locator(".jp-NotebookKernelStatus-fade")).wait_for(state="attached")
     # A Lab that is asked to run before it knows its kernel asks back; the answer is the default.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
     page.add_locator_handler(question, lambda: page.keyboard.press("Enter"))

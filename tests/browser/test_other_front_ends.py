@@ -1,4 +1,4 @@
-"""Panels and explorers in JupyterLab, and outside of it by the widget manager of VS Code.
+"""Panels and explorers in JupyterLab, in Notebook 7, and by the widget manager of VS Code.
 
 VS Code with its Jupyter extension cannot be installed from a package registry; the part of it that
 shows widgets can: `@vscode/jupyter-ipywidgets8`, which has a page of its own here, and a kernel.
@@ -35,7 +35,8 @@ EXPLORER = IMPORT + (
 )
 CELLS = [IMPORT + "widgets.small_writes()", IMPORT + "widgets.stepper()", EXPLORER]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
-FRONT_ENDS = ["lab", "vscode"]
+#: Those of Jupyter's server, and where each opens a notebook.
+OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def jupyter(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield server
 
 
-@pytest.fixture(scope="module", params=FRONT_ENDS)
+@pytest.fixture(scope="module", params=[*OPENERS, "vscode"])
 def page(
     browser: Any,
     jupyter: Jupyter,
@@ -62,7 +63,7 @@ def page(
         if request.param == "vscode":
             open_widgets_of_vscode(page, jupyter, tmp_path_factory)
         else:
-            run_notebook(page, jupyter, "widgets.ipynb")
+            run_notebook(page, jupyter, "widgets.ipynb", OPENERS[request.param])
         page.locator(".widget-interact [role=slider]").wait_for()
         yield page
     finally:
@@ -106,7 +107,11 @@ def test_panel_runs(page: Page) -> None:
     page.keyboard.press("ArrowLeft")
     becomes(box, f"box => box.value === '{before}'")
     run(panel)
-    panel.locator("tcplab-figure svg").first.wait_for()
+    figure = panel.locator("tcplab-figure")
+    figure.locator("svg .part[tabindex='0']").focus()
+    hint = figure.get_by_role("status").text_content()
+    page.keyboard.press("ArrowRight")
+    becomes(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
     panel.locator(".tcplab-course .run1").first.wait_for(state="attached")
 
 
@@ -114,6 +119,8 @@ def test_stepper_steps(page: Page) -> None:
     stepper = page.locator(".tcplab-panel").nth(1)
     button(stepper, "Next ▶").click()
     page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
     assert stepper.locator("ol").first.locator("li").count() == 2
 
 

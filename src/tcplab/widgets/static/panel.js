@@ -100,9 +100,7 @@ function save(name, data) {
 }
 
 function attend(root, model) {
-  set(root, { role: "region", "aria-label": model.get("title"), "data-lm-suppress-shortcuts": "true" });
-  // Lab's own keys (arrows move between cells) must not reach through the panel.
-  root.addEventListener("keydown", (event) => event.stopPropagation());
+  set(root, { role: "region", "aria-label": model.get("title") });
   root.addEventListener("click", ({ target }) => {
     if (target.closest(".tcplab-copy")) copy(target);
     if (target.closest(".tcplab-full")) document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen();
@@ -177,6 +175,9 @@ export default {
       if (!root) return;
       watcher.disconnect();
       name(root);
+      // Keys belong to what has the focus. Jupyter's shortcuts look for this mark from there upwards, and some stop
+      // at the very first element; Notebook 7 looks before the element itself has seen the key.
+      root.addEventListener("focusin", ({ target }) => set(target, { "data-lm-suppress-shortcuts": "true" }));
       new MutationObserver(() => name(root)).observe(root, { childList: true, subtree: true, attributeFilter: ["aria-valuenow"] });
       if (root.matches(".tcplab-panel")) leave = attend(root, model);
     });
