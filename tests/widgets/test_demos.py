@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -224,7 +224,7 @@ class Step:
     def lab(self, **_parameters: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def explained(self, timeline: Timeline) -> None:
+    def explained(self, timelines: Iterable[Timeline]) -> None:
         pass
 
 

@@ -74,8 +74,7 @@ def measure(
         rate_mbit: rate of the wire.
         network: a Lab of its own unless given.
     """
-    lab_or_given = nullcontext(network) if network else _lab(rtt_ms, rate_mbit)
-    with lab_or_given as lab:
+    with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
             flights(exchange.captured, rtt_ms),
@@ -84,16 +83,19 @@ def measure(
         )
 
 
-def _lab(rtt_ms: float, rate_mbit: float) -> Lab:
-    """Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows, and
-    the receive window is open from the start: autotuning may lag behind a congestion window."""
-    return Lab(
-        rtt_ms=rtt_ms,
-        rate_mbit=rate_mbit,
-        queue_packets=5000,
-        congestion="reno",
-        sysctls={"net.ipv4.tcp_rmem": "4096 6291456 6291456"},
-    )
+def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
+    """Parameters of a Lab in which only the congestion window holds a transfer back.
+
+    Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows, and
+    the receive window is open from the start: autotuning may lag behind a congestion window.
+    """
+    return {
+        "rtt_ms": rtt_ms,
+        "rate_mbit": rate_mbit,
+        "queue_packets": 5000,
+        "congestion": "reno",
+        "sysctls": {"net.ipv4.tcp_rmem": "4096 6291456 6291456"},
+    }
 
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
@@ -198,7 +200,7 @@ def measure_sizes(
         rtt_ms: round-trip time of the wire.
         rate_mbit: rate of the wire.
     """
-    with _lab(rtt_ms, rate_mbit) as lab:
+    with Lab(**path(rtt_ms, rate_mbit)) as lab:
 
         def run(data_bytes: int) -> Sized:
             return _sized(one_write(lab, data_bytes, rate_mbit), data_bytes, rtt_ms, rate_mbit)

@@ -10,7 +10,7 @@ import functools
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,7 +111,7 @@ class Job(Protocol):
         None in all modes but live: the experiment then chooses its own network.
         """
 
-    def explained(self, timeline: Timeline) -> None:
+    def explained(self, timelines: Iterable[Timeline]) -> None:
         """Each reason becomes a comment of its packet in the recording, if there is one."""
 
 

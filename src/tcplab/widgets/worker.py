@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -114,13 +114,13 @@ class Run(Job):
             os.ftruncate(self._capture_fd, 0)
             self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
 
-    def explained(self, timeline: Timeline) -> None:
+    def explained(self, timelines: Iterable[Timeline]) -> None:
         """See Job."""
         if self.capture_bytes:
             from tcplab.explain.comments import with_reasons
 
             capture = Capture(f"/proc/{os.getpid()}/fd/{self._capture_fd}")
-            data = with_reasons(capture, [timeline])
+            data = with_reasons(capture, timelines)
             self.capture_bytes = os.pwrite(self._capture_fd, data, 0)
 
     def _end_in_time(self, recording: Recording, path: Path, over: threading.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
@@ -99,6 +100,7 @@ def measure(
     messages: Annotated[int, Between(1, 60)] = 20,
     rtt_ms: Annotated[float, Between(0, 500, "ms")] = 0,
     variants: Sequence[SendMode] = MODES,
+    network: Lab | None = None,
 ) -> Cork:
     """One message in several writes: cork, MSG_MORE, writev, TCP_NODELAY and none of them.
 
@@ -109,11 +111,12 @@ def measure(
         messages: messages per variant.
         rtt_ms: round-trip time of the wire.
         variants: means of sending to compare, in this order.
+        network: a Lab of its own unless given.
     """
     sizes = tuple(writes_bytes)
     if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:
         raise ParameterError(f"writes_bytes={sizes} must be 2 to 64 writes, 65536 bytes in all")
-    with Lab(rtt_ms=rtt_ms) as lab:
+    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         measured = [_send(lab, mode, sizes, messages) for mode in variants]
         cpu = min(os.sched_getaffinity(0))
         details = {"writes_bytes": sizes, "messages": messages, "pinned_to_cpu": cpu}

@@ -49,12 +49,13 @@ def _call(values: Values) -> Call:
 def _show(result: Any, job: Job) -> Shown:
     from tcplab import figures
 
-    mine = job.values
+    mine, timeline = job.values, result.timeline()
+    job.explained([timeline])
     mbit = mine["data_bytes"] * 8e-3 / short_transfer.until_acknowledged_ms(result.segments)
     return Shown.of(
         f"{mine['data_bytes']:,} bytes, RTT {mine['rtt_ms']:g} ms, {mine['rate_mbit']:g} Mbit/s",
         mbit,
-        figures.in_flight(result.timeline()) if job.wants_picture else None,
+        figures.in_flight(timeline) if job.wants_picture else None,
         table(result),
         result.provenance,
         points=[(float(mine["data_bytes"]), mbit)],
@@ -71,7 +72,11 @@ PANEL = PanelSpec(
     ),
     predicts="Rate until the last ACK",
     unit="Mbit/s",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(
+        _call,
+        _show,
+        lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"]),
+    ),
     model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["data_bytes"], values),
 )

@@ -81,7 +81,7 @@ PANEL = PanelSpec(
     ),
     predicts="Time per message",
     unit="ms",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
     model=_course,
     forecast=_forecast,
 )

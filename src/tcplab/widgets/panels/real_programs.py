@@ -32,9 +32,8 @@ def _show(result: Any, job: Job) -> Shown:
     [run] = result.variants
     found = run.explanation
     verdict = found.verdict
-    for one in found.conversations[:_COMMENTED]:
-        for timeline in one.timelines.values():
-            job.explained(timeline)
+    commented = found.conversations[:_COMMENTED]
+    job.explained(timeline for one in commented for timeline in one.timelines.values())
     picture = None
     if job.wants_picture and verdict is not None and run.messages:
         held = verdict.cause in _DRAWN and verdict.kind == "fault"

@@ -44,7 +44,7 @@ def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
     from tcplab import figures
 
     timeline = result[variant].timeline()
-    job.explained(timeline)
+    job.explained([timeline])
     return Shown.of(
         f"{variant}: {label}",
         result[variant].row()["ms_per_message"],

@@ -33,7 +33,7 @@ def _show(result: Any, job: Job) -> Shown:
 
     variant = job.values["variant"]
     timeline = result[variant].timeline()
-    job.explained(timeline)
+    job.explained([timeline])
     model, kernel = model_steps(job.values), recorded_steps(timeline)
     rows = [
         (step.time_ms, side, step.kind, step.text)
