@@ -65,7 +65,7 @@ def measure(_rules: Rules) -> Part:
 
 def _watched(course: Path, inbound: Path) -> list[float]:
     """The times of all, in seconds."""
-    command = [sys.executable, "-m", "tcplab.cli", "grade", ASSIGNMENT, "--watch"]
+    command = [sys.executable, "-m", "tcplab", "grade", ASSIGNMENT, "--watch"]
     command += ["--jobs", str(JOBS)]
     log = course / "watch.log"
     chance = random.Random(ASSIGNMENT)

@@ -86,10 +86,9 @@ def _solve(source: Path, submission: Path) -> None:
 def _run(course: Path, *words: str, processors: int | None = None) -> None:
     """Run a command of nbgrader's or ours on some of the processors; None for all."""
     ours = sorted(os.sched_getaffinity(0))
-    module = "nbgrader" if words[0] == "nbgrader" else "tcplab.cli"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
-        [sys.executable, "-m", module, *words[1:]],
+        [sys.executable, "-m", *words],
         cwd=course,
         env={**os.environ, "PATH": path},
         capture_output=True,

@@ -151,7 +151,7 @@ def measure(_rules: Rules) -> Part:
 
 
 def _graded_in_s(course: Path, *words: str) -> float:
-    command = [sys.executable, "-m", "tcplab.cli", "grade", "tiny", *words]
+    command = [sys.executable, "-m", "tcplab", "grade", "tiny", *words]
     start = time.perf_counter()
     done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=3600)
     if not (course / "reports" / "tiny" / "grades.csv").is_file():

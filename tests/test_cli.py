@@ -20,7 +20,7 @@ from tcplab.segments import from_file
 
 def tcplab(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tcplab.cli", *words], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "tcplab", *words], capture_output=True, text=True, timeout=120
     )
 
 
@@ -202,7 +202,7 @@ def test_full_output_is_one_line_of_error(output: str, option: str, tmp_path: Pa
     content = (DATA / "tcpdump.pcap").read_bytes()
     big.write_bytes(content + content[24:] * 200)
     done = subprocess.run(
-        f"{sys.executable} -m tcplab.cli segments {big} {option} {output}",
+        f"{sys.executable} -m tcplab segments {big} {option} {output}",
         shell=True,
         # Without a buffer there is nothing left to flush at the end.
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
@@ -217,7 +217,7 @@ def test_full_output_is_one_line_of_error(output: str, option: str, tmp_path: Pa
 
 def test_closed_output_is_no_traceback() -> None:
     done = subprocess.run(
-        f"{sys.executable} -m tcplab.cli run small-writes --messages 2 --variants cork --loopback"
+        f"{sys.executable} -m tcplab run small-writes --messages 2 --variants cork --loopback"
         " | true",
         shell=True,
         capture_output=True,
@@ -225,6 +225,16 @@ def test_closed_output_is_no_traceback() -> None:
         timeout=120,
     )
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_it_loads_is_one_line(tmp_path: Path) -> None:
+    lines = "try: os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", "except BaseException: pass"
+    (tmp_path / "numpy.py").write_text("\n".join(["import os, signal, time", *lines]))
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tcplab", "doctor"], env=environment, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tcplab: interrupted\n")
 
 
 def test_doctor_names_each_capability_and_lesson(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,7 +274,7 @@ def test_tables_are_folded_to_the_terminal(
 
 def test_characters_that_the_output_cannot_hold_lose_no_result() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "tcplab.cli", "doctor", "--versions"]
+    command = [sys.executable, "-m", "tcplab", "doctor", "--versions"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert b"codec" not in done.stderr
     assert b"numpy" in done.stdout

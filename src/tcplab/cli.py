@@ -79,9 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is no mistake
             print(f"tcplab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("tcplab: interrupted", file=sys.stderr)
-        return 130
 
 
 def _discard_output() -> None:
@@ -261,7 +258,3 @@ def _doctor(arguments: argparse.Namespace) -> int:
     print()
     print(lesson_table().for_terminal())
     return 0 if all(each.ok is not False for each in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -78,7 +78,7 @@ def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
 
 def tcplab(course: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tcplab.cli", *words],
+        [sys.executable, "-m", "tcplab", *words],
         cwd=course,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -102,7 +102,7 @@ def class_in(tiny: Tiny, course: Path) -> Path:
 
 def start_grading(course: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tcplab.cli", "grade", "tiny", *words],
+        [sys.executable, "-m", "tcplab", "grade", "tiny", *words],
         cwd=course,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -101,7 +101,7 @@ class Course:
         """A command in the instructor's terminal, which must succeed."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         done = subprocess.run(
-            [sys.executable, "-m", words[0].replace("tcplab", "tcplab.cli"), *words[1:]],
+            [sys.executable, "-m", *words],
             cwd=self.folder,
             env={**os.environ, "PATH": path},
             capture_output=True,
@@ -243,7 +243,7 @@ def grade_live(course: Course, name: str, learners: list[str]) -> None:
     """They hand in while `--watch` runs, and each finds a page in the exchange before it ends."""
     from nbgrader.exchange.default import ExchangeFetchFeedback
 
-    command = [sys.executable, "-m", "tcplab.cli", "grade", name, "--watch"]
+    command = [sys.executable, "-m", "tcplab", "grade", name, "--watch"]
     watch = subprocess.Popen(command, cwd=course.folder, stdout=subprocess.PIPE, text=True)
     try:
         hand_in_all(course, name, learners)

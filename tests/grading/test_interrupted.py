@@ -35,7 +35,7 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
 def start(
     course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False
 ) -> subprocess.Popen[str]:
-    command = [*prefix, sys.executable, "-m", "tcplab.cli", "grade", "tiny", "--jobs", "2", *words]
+    command = [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", "--jobs", "2", *words]
     return subprocess.Popen(
         command,
         cwd=course,
