@@ -24,6 +24,7 @@ from tcplab.cli import main
 from tcplab.errors import StepError
 from tcplab.grading.course import expected_files, load_course
 from tcplab.grading.exchange import SETTLED_S, Collect, Inbound, take_arrival
+from tcplab.grading.staging import stage
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -159,6 +160,24 @@ def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path
         take_arrival(owned, tmp_path / "t", expected)
 
 
+def test_a_hard_link_to_the_instructors_files_is_not_followed(
+    course: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    """Whoever owns it; one that a backup has left costs nobody anything."""
+    folder = tiny.hand_in(course / "submitted" / "eve")
+    (tmp_path / "backup").hardlink_to(folder / "total.c")
+    solution = course / "solutions" / "tiny" / "tiny.ipynb"
+    before = solution.read_bytes()
+    (folder / "tiny.ipynb").unlink()
+    (folder / "tiny.ipynb").hardlink_to(solution)
+    target = tmp_path / "staged"
+    staged = stage(folder, target, expected_files(load_course(course)[1], "tiny"))
+    assert staged.flags == ["unreadable: 'tiny.ipynb' (a hard link to the instructor's file)"]
+    assert (target / "tiny.ipynb").read_bytes() == b""
+    assert (target / "total.c").read_bytes() == (folder / "total.c").read_bytes()
+    assert solution.read_bytes() == before
+
+
 # ---- feedback at submission ----------------------------------------------------------------------
 
 
@@ -167,7 +186,7 @@ class Watching:
 
     def __init__(self, course: Path, *words: str) -> None:
         self.log = course.parent / f"watch-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "tcplab.cli", "grade", "tiny", "--watch", "--jobs", "2"]
+        command = [sys.executable, "-m", "tcplab", "grade", "tiny", "--watch", "--jobs", "2"]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, *words], cwd=course, stdout=log, stderr=subprocess.STDOUT
@@ -247,10 +266,12 @@ def test_who_hands_in_often_or_badly_keeps_nobody_waiting(course: Path, tiny: Ti
     (bad / "tiny.ipynb").symlink_to("/etc/passwd")
     with Watching(course, "--jobs", "1") as watching:
         watching.until(page_of(course, "mallory").is_file)
-        late = [arrive(course, solved, "mallory", n, complete=False) for n in (1, 2, 3)]
-        late += [arrive(course, solved, each, complete=False) for each in ("ada", "bob", "carla")]
-        for folder in late:
-            folder.chmod(0o777)
+        watching.process.send_signal(signal.SIGSTOP)  # it sees all of them at once
+        for minute in (1, 2, 3):
+            arrive(course, solved, "mallory", minute)
+        for student in ("ada", "bob", "carla"):
+            arrive(course, solved, student)
+        watching.process.send_signal(signal.SIGCONT)
         watching.until(lambda: watching.log.read_text().count("page released") == 5)
         status, said = watching.end()
     assert status == 1  # oscar has no grade

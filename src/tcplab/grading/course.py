@@ -105,7 +105,8 @@ def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
     from tcplab.grading.assignment import Task
     from tcplab.grading.staging import Expected
 
-    asked = Path(folders.format_path(folders.source_directory, ".", assignment), "task.py")
+    source = Path(folders.format_path(folders.source_directory, ".", assignment))
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
+    asked = source / "task.py"
     files = Task(asked, assignment).files if asked.is_file() else ()
-    return Expected(f"{assignment}.ipynb", tuple(files), released)
+    return Expected(f"{assignment}.ipynb", tuple(files), released, source)

@@ -45,6 +45,7 @@ class Expected:
     notebook: str  #: its name, such as "ps5.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
     released: Path | None = None  #: the folder that was handed out
+    source: Path | None = None  #: the instructor's folder of it, with solutions and judge
 
 
 @dataclass(slots=True)
@@ -190,10 +191,14 @@ def _without_endings(name: str) -> str:
 # ---- copying -------------------------------------------------------------------------------------
 
 
+_Inodes = set[tuple[int, int]]  # device and number
+
+
 def _copy_all(
     found: Sequence[_Found], target: Path, staged: Staged, expected: Expected, owner: int | None
 ) -> None:
     taken, space, left_out = 0, MAX_FOLDER_BYTES, []
+    secret = _inodes(expected.source)
     for each in found:
         if each.refusal is not None:
             staged.flags.append(each.refusal)
@@ -206,7 +211,7 @@ def _copy_all(
             left_out.append(each)
             continue
         try:
-            _copy(each.path, _place(target, each.name, expected, staged), most, owner)
+            _copy(each.path, _place(target, each.name, expected, staged), most, owner, secret)
         except OSError as error:
             staged.flags.append(f"unreadable: {_quoted(each.name)} ({error.strerror})")
             continue
@@ -221,11 +226,12 @@ def _copy_all(
         )
 
 
-def _copy(path: Path, target: Path, most: int, owner: int | None) -> None:
+def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
     """Copies what is there now: the file may have become another since it was looked at.
 
     The owner is that of what was opened: neither a hard link nor a folder that has meanwhile become
-    a link leads to the files of anybody else.
+    a link leads to the files of anybody else. Nor does a hard link lead to the instructor's where
+    the submission is the instructor's, too; others are left by backups and archivers.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -235,6 +241,8 @@ def _copy(path: Path, target: Path, most: int, owner: int | None) -> None:
             raise OSError(0, "no plain file")
         if owner is not None and about.st_uid != owner:
             raise OSError(0, "somebody else's file")
+        if (about.st_dev, about.st_ino) in secret:
+            raise OSError(0, "a hard link to the instructor's file")
         with target.open("xb") as copy:
             while most > 0 and (data := source.read(min(1 << 20, most))):
                 copy.write(data)
@@ -242,6 +250,16 @@ def _copy(path: Path, target: Path, most: int, owner: int | None) -> None:
     target.chmod(0o644)
     with suppress(OSError):  # of a time that the file system here cannot hold
         os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))
+
+
+def _inodes(folder: Path | None) -> _Inodes:
+    """By which a file of a folder is known under any name."""
+    found = set()
+    for path in folder.rglob("*") if folder else ():
+        with suppress(OSError):  # an editor's, which is gone
+            about = path.lstat()
+            found.add((about.st_dev, about.st_ino))
+    return found
 
 
 def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
