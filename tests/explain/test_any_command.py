@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from tcplab.explain import Explanation, answer, explain_command
 from tcplab.explain.here import right_to_capture
 from tcplab.explain_cli import with_command
 from tcplab.lab import has_net_raw
+from tcplab.lab.link import Link
 from tcplab.segments import from_file
 
 needs_lab = pytest.mark.needs_lab
@@ -196,6 +198,13 @@ def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
 
 
 @needs_lab
+def test_a_late_wire_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Link, "lateness", lambda _: {"wire_late": "the wire was late"})
+    found = explain_command(run.sends(["x"], "ok", 8080), run.answers("ok"))
+    assert found.recorded.notes == ["the wire was late"]
+
+
+@needs_lab
 def test_a_connection_over_ipv6_is_explained() -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this kernel has no IPv6")
@@ -204,7 +213,7 @@ def test_a_connection_over_ipv6_is_explained() -> None:
     client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "hello", 8080)
     client[4] = client[4].replace('"server"', '"server6"')
     found = explain_command(client, server)
-    assert not found.recorded.notes, found.report()
+    assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
     assert [each.server for each in found.conversations] == [("fd00::2", 8080)]
     assert found.conversations[0].sockets.keys() == {"client", "server"}
     assert found.verdict is not None
@@ -275,13 +284,28 @@ def test_here_dumpcap_records_for_who_may_run_it(
     assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
 
 
+@contextmanager
+def chattering() -> Iterator[None]:
+    """Another program, which connects and is refused all the time."""
+    code = """
+        import socket, time
+        while True:
+            time.sleep(0.001)
+            with socket.socket() as s: s.connect_ex(("127.0.0.1", 1))
+    """
+    with subprocess.Popen(run.python(code)) as other:
+        yield
+        other.kill()
+
+
 def test_here_packets_are_recorded_where_that_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if not has_net_raw():
         pytest.skip("packets of the real machine take CAP_NET_RAW")
-    with answering() as port:
+    with answering() as port, chattering():
         command = run.python(CLIENT.format(port))
         assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
     out = capsys.readouterr().out
     assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
+    assert re.search(r"\d+ other connections, which no recorded call made, are left out", out)

@@ -9,9 +9,12 @@ from typing import NamedTuple
 import pytest
 from tests.explain import programs as run
 
-from tcplab.explain import explain_command
+from tcplab.explain import Explanation
 
-pytestmark = pytest.mark.needs_lab
+pytestmark = [
+    pytest.mark.needs_lab,
+    pytest.mark.timeout(600),  # the first program in Go compiles its library
+]
 
 URL = "http://server:8080/"
 
@@ -157,13 +160,14 @@ HEALTHY = {
 def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
     case = HEALTHY[name]
     server, client = case.server(tmp_path), case.client(tmp_path)
-    found = explain_command(
-        client, server, rtt_ms=case.rtt_ms, rate_mbit=case.rate_mbit, timeout_s=20
-    )
-    assert found.verdict is not None, found.report()
-    # Something always limits; that is no fault.
-    assert found.verdict.kind != "fault", found.report()
-    assert not found.recorded.notes, found.report()
+    found = run.told(client, server, _is_healthy, rtt_ms=case.rtt_ms, rate_mbit=case.rate_mbit)
+    assert _is_healthy(found), found.report()
+    assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
+
+
+def _is_healthy(found: Explanation) -> bool:
+    """Something always limits; that is no fault."""
+    return found.verdict is not None and found.verdict.kind != "fault"
 
 
 def test_there_are_enough_of_them() -> None:

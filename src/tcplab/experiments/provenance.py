@@ -7,12 +7,9 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tcplab.lab import Lab, Network
-
-#: A wire that was later than this (99th percentile) gets a warning in the provenance.
-WIRE_LATE_MS: Final = 2.0
 
 
 def provenance(network: Network, **details: Any) -> dict[str, Any]:
@@ -48,7 +45,7 @@ def _settings(network: Network) -> dict[str, Any]:
     return {
         "network": "lab" if isinstance(network, Lab) else "loopback",
         "link": link,
-        **(_lateness(network) if isinstance(network, Lab) else {}),
+        **(network.link.lateness() if isinstance(network, Lab) else {}),
         "mtu": network.mtu,
         "offload": network.offload,
         "congestion": network.congestion,
@@ -56,31 +53,6 @@ def _settings(network: Network) -> dict[str, Any]:
         "capture_left_out": dict(network.capture_left_out),
         "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
-
-
-def _lateness(lab: Lab) -> dict[str, Any]:
-    """The error of the wire in this run, and a warning where it is too much to conclude from."""
-    counted = lab.link.counters().values()
-    p99_ms = max(each["late_ns"]["p99"] for each in counted) / 1e6
-    packets = sum(each["packets_out"] for each in counted)
-    missed = sum(each["dropped"]["ring"] for each in counted)
-    found: dict[str, Any] = {
-        "wire_late_p99_ms": p99_ms,
-        #: part of the packets that left more than 1 ms late
-        "wire_late_share": sum(each["late_packets"] for each in counted) / max(packets, 1),
-        "wire_missed": missed,  # packets that came while it was not running
-    }
-    if missed:
-        found["wire_late"] = (
-            f"the wire missed {missed} packets, which TCP took for losses: the machine was busy,"
-            " so do not conclude from this run"
-        )
-    elif p99_ms > WIRE_LATE_MS:
-        found["wire_late"] = (
-            f"1 of 100 packets left the wire more than {p99_ms:.1f} ms late: the machine was busy,"
-            " so do not rely on times"
-        )
-    return found
 
 
 def _version() -> str:

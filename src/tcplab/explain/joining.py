@@ -6,7 +6,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, permutations
 from typing import Final
 
 import numpy as np
@@ -70,6 +70,15 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
     near = _by_ends(recorded.near.segments)
     far = {} if recorded.far is None else _by_ends(recorded.far.segments)
     found, missing = [], []
+    ours = {
+        (a, b) for each in recorded.client.sockets for a, b in permutations((each.local, each.peer))
+    }
+    if recorded.far is None and (foreign := near.keys() - ours) and ours:
+        # On the machine itself; where no call connected, nothing tells them apart.
+        missing.append(
+            f"{len(foreign)} other connections, which no recorded call made, are left out"
+        )
+        near = {ends: several for ends, several in near.items() if ends in ours}
     many = sum(map(len, near.values()))
     if many > MOST_CONNECTIONS:
         missing.append(f"{many - MOST_CONNECTIONS} of {many} connections were not looked at")

@@ -76,6 +76,8 @@ def record_in_lab(
         span = run_client(lab.client, words, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
         captures = near.stop(), far.stop()
+        if late := lab.link.lateness().get("wire_late"):
+            notes.append(late)
         if serving is not None:
             _end(serving)
         logs = read_calls(folder / "client"), server and read_calls(folder / "server")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_DELAY_MS: Final = 2000.0
 #: Which packets the queue drops: see queue.h.
 AQMS: Final = ("tail_drop", "codel", "fq_codel", "pie")
+#: A wire that was later than this (99th percentile) gives a warning.
+_LATE_MS: Final = 2.0
 
 
 class Link:
@@ -153,6 +155,34 @@ class Link:
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
+
+    def lateness(self) -> dict[str, Any]:
+        """The error of the wire since the start; a warning where it is too much to conclude from.
+
+        Returns:
+            wire_late_p99_ms, wire_late_share (part of the packets that left more than 1 ms late),
+            wire_missed (packets that came while it was not running); wire_late: the warning.
+        """
+        counted = self.counters().values()
+        p99_ms = max(each["late_ns"]["p99"] for each in counted) / 1e6
+        packets = sum(each["packets_out"] for each in counted)
+        missed = sum(each["dropped"]["ring"] for each in counted)
+        found: dict[str, Any] = {
+            "wire_late_p99_ms": p99_ms,
+            "wire_late_share": sum(each["late_packets"] for each in counted) / max(packets, 1),
+            "wire_missed": missed,
+        }
+        if missed:
+            found["wire_late"] = (
+                f"the wire missed {missed} packets, which TCP took for losses: the machine was"
+                " busy, so do not conclude from this run"
+            )
+        elif p99_ms > _LATE_MS:
+            found["wire_late"] = (
+                f"1 of 100 packets left the wire more than {p99_ms:.1f} ms late: the machine was"
+                " busy, so do not rely on times"
+            )
+        return found
 
     def script(self, direction: str, rule: str) -> None:
         """Drops, duplicates or holds chosen packets, such as "drop data nth=3"; "clear" ends it.
