@@ -113,7 +113,7 @@ def _add_draw(commands: Any) -> None:
         "--captures",
         type=int,
         default=0,
-        help="per assignment, at least as many as there are learners (default: as many as now)",
+        help="per assignment; 96 or more, and as many as there are learners (default: as now)",
         metavar="N",
     )
     draw.add_argument(
