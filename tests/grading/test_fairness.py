@@ -280,7 +280,7 @@ def copied(
 
 
 #: Students attacked: half of them to find the best attack on each question, half to measure it.
-TRIALS = 400
+TRIALS = 200
 
 
 @pytest.mark.parametrize("name", IDS)

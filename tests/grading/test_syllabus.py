@@ -84,6 +84,16 @@ def test_a_broken_rule_costs_points(source: Path) -> None:
             assert mutant.score < trial.full, name
 
 
+def test_each_written_answer_has_samples_of_every_mark() -> None:
+    samples = (ROOT / "solutions/sample-answers.md").read_text().split("\n## ")[1:]
+    found = [sample.partition("\n")[0].partition(" (")[0] for sample in samples]
+    # ps0 gives its point for any sentence; ps4's plan stands before its explanation.
+    sets = [name for path in SETS[1:] for name in [path.name] * (1 + (path.name == "ps4"))]
+    assert [name.partition(",")[0] for name in found] == sets
+    for name, sample in zip(found, samples, strict=True):
+        assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
+
+
 def test_guide_has_both_tables() -> None:
     guide = (ROOT / "docs/instructors-guide.md").read_text()
     for table in syllabus.tables(ROOT).split("\n\n"):
