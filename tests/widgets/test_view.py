@@ -40,6 +40,7 @@ def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[st
         "figure": "",
         "alt": "",
         "points": [],
+        "events": [],
         "steps": {},
         "code": "",
         "capture": False,
@@ -182,7 +183,7 @@ def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
     panel = widgets.small_writes().predict(10)
     view = with_view(panel)
     events = [[0.0, "call", 2], [0.1, "segment", 2], [0.2, "call", 28], [40.0, "segment", 28]]
-    panel.runs = [run_of(panel, 1, 44) | {"points": events}]
+    panel.runs = [run_of(panel, 1, 44) | {"events": events}]
     panel.refresh()
     model, run = view.drawn["rows"]
     assert [model["label"], run["label"]] == ["the model", "Run 1 · label 1"]
@@ -190,6 +191,15 @@ def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
     assert [round(end) for _start, end in model["waits"]] == [44]
     assert view.drawn["level"]["x"] == 10
     assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.drawn["alt"]
+
+
+def test_question_with_a_course_leaves_out_the_points_of_the_others() -> None:
+    panel = widgets.sendfile()
+    view = with_view(panel)
+    panel.runs = [run_of(panel, 1, 4.6) | {"points": [[64, 4.6]]}]
+    assert "lines" in view.drawn
+    panel.set(part="header")
+    assert [row["label"] for row in view.drawn["rows"]] == ["without an option", "with a cork"]
 
 
 def test_chosen_run_is_shown_until_the_next() -> None:

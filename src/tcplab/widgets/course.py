@@ -76,9 +76,9 @@ def with_runs(
 ) -> dict[str, Any]:
     """A :func:`model_course` with a row for each run, and the prediction as a line across."""
     measured = [
-        _row(f"run{run['number'] % KEPT_RUNS}", name, run["points"])
+        _row(f"run{run['number'] % KEPT_RUNS}", name, run["events"])
         for run, name in zip(runs, names, strict=True)
-        if run["points"]
+        if run["events"]
     ]
     rows = [*data["rows"], *measured]
     level = None

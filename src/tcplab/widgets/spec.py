@@ -57,8 +57,10 @@ class Shown:
     #: The same for a terminal of 80 columns.
     text: str
     provenance: Mapping[str, Any]
-    #: Over the axes of the panel's chart; of a course its events (tcplab.widgets.course).
-    points: Sequence[Sequence[Any]] = ()
+    #: Over the axes of the panel's chart.
+    points: Sequence[Sequence[float]] = ()
+    #: Of the panel's course of a message (tcplab.widgets.course).
+    events: Sequence[Sequence[Any]] = ()
     #: Of the stepper.
     steps: Mapping[str, Any] = field(default_factory=dict)
     #: Warnings, one line each.

@@ -51,7 +51,7 @@ def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
         figures.timeline(timeline),
         table(result),
         result.provenance,
-        points=recorded_course(timeline),
+        events=recorded_course(timeline),
     )
 
 
