@@ -89,6 +89,13 @@ def test_course_draws_each_event_and_wait() -> None:
     assert "50 ms" in texts
 
 
+def test_no_arrow_of_a_course_crosses_the_words_of_another() -> None:
+    events = [(time_ms, "segment", size) for size, time_ms in enumerate([0, 4, 8, 40, 41, 60], 1)]
+    page = parsed(course.html(course.model_course({"the model": events})))
+    texts = [text.text or "" for text in page.iter("text")]
+    assert [text for text in texts if text.endswith(" B")] == ["3 B", "4 B", "6 B"]
+
+
 def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     strip = Strip()
     strip.mark("before there was anything")

@@ -29,8 +29,11 @@ SHAPES: Final = {
 }
 #: Of a wait, as part of the column.
 LEAST_WIDTH: Final = 0.003
-#: Room for "1448 B" and for "data wait", as parts of a wide and of a narrow column.
-ROOM: Final = (0.06, 0.14)
+#: Room for the words of an arrow, as parts of a wide column; a narrow one has so many times less.
+ROOM_OF_ARROW: Final = 0.03
+ROOM_OF_LETTER: Final = 0.014
+NARROW: Final = 2.3
+#: Room for "data wait", as parts of a wide and of a narrow column.
 ROOM_IN_WAIT: Final = (0.11, 0.26)
 
 #: [ms, kind of step, bytes]
@@ -139,14 +142,20 @@ def _drawn(row: Mapping[str, Any], time: plot.Axis, y: float) -> Iterator[str]:
             is_minor = stop - start < ROOM_IN_WAIT[1]
             place = "middle" + " minor" * is_minor
             yield plot.words("data wait", (start + stop) / 2, y, (0, 5), place)
-    free = [0.0, 0.0]  # of a wide and of a narrow column, from here on
+    arrows = [time.part(ms) for ms, what, _bytes in row["events"] if what == "segment"]
+    free = 0.0  # from here on
     for ms, what, size_bytes in row["events"]:
         at = time.part(ms)
         yield plot.mark(SHAPES[what], at, y, f"line {what} {kind}")
-        if what == "segment" and at >= free[0]:
-            is_minor = at < free[1]
-            yield plot.words(f"{size_bytes} B", at, y, kind="bytes" + " minor" * is_minor)
-            free = [at + ROOM[0], free[1] if is_minor else at + ROOM[1]]
+        if what != "segment" or at < free:
+            continue
+        words = f"{size_bytes} B"
+        need = ROOM_OF_ARROW + ROOM_OF_LETTER * len(words)
+        # Up to the next arrow, but for one that stands at the same place.
+        room = min((each - at for each in arrows if each - at > ROOM_OF_ARROW / 2), default=1.0)
+        if room >= need:
+            yield plot.words(words, at, y, kind="bytes" + " minor" * (room < NARROW * need))
+            free = at + need
     yield plot.words(row["shown"], end, y, kind="took")
 
 
