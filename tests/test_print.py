@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from html import unescape
@@ -28,7 +29,7 @@ def plain(page: str) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("print")
-    subprocess.run([sys.executable, ROOT / "tools/make-print", folder], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/make-print", "--no-pdf", folder], check=True)
     return folder
 
 
@@ -69,8 +70,27 @@ def test_hand_out_names_the_files_of_every_set() -> None:
         assert sorted(re.findall(r"`([^`]+)`", named)) == sorted(files)
 
 
-def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
+def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
+    """Of a course with one page, for each takes a Chromium of its own."""
     if find_chromium() is None:
         pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
-    for path in each(folder.glob("*.pdf")):
-        assert path.read_bytes().count(b"/Type /Page\n") <= 2, path.name
+    for name in ("tools/make-print", "docs/handout.md"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run([sys.executable, tmp_path / "tools/make-print"], check=True)
+    (pdf,) = (tmp_path / "dist/print").glob("*.pdf")
+    assert pdf.stem == "handout"
+    assert 1 <= pdf.read_bytes().count(b"/Type /Page\n") <= 2
+
+
+def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
+    """By one browser for all of them."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="THE SHEETS ARE NOT PRINTED")
+    if (chromium := find_chromium()) is None:
+        pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
+    with playwright.sync_playwright() as running:
+        page = running.chromium.launch(executable_path=chromium).new_page()
+        for path in each(folder.glob("*.html")):
+            page.goto(path.as_uri())
+            pdf = page.pdf(prefer_css_page_size=True)
+            assert 1 <= pdf.count(b"/Type /Page\n") <= 2, path.name
