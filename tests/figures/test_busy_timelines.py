@@ -1,7 +1,11 @@
-"""The timelines of a busy machine: two hundred made-up captures, late and uneven everywhere."""
+"""The timelines of a busy machine: made-up captures, late and uneven everywhere.
+
+`make test` draws eighty of them, `make fuzz` two hundred.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from itertools import combinations
 from typing import Any
@@ -19,7 +23,7 @@ from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event
 from tcplab.timeline import Timeline
 
-CAPTURES = 200
+CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "80"))  # given by tests/fuzz/run
 NARROW = 8  # every eighth is drawn for a narrow column too
 
 
