@@ -63,8 +63,11 @@ bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
+# What pytest makes of the tests is kept, also where the environment forbids it: each worker would make it anew.
+test test-class test-course: export PYTHONDONTWRITEBYTECODE =
+# Half of a test's time is waiting, so there are more workers than processors.
 test: tests setup-dev ## run all tests; the checks of the code are make lint
-	pytest --numprocesses $(shell expr $$(nproc) + 3) --maxprocesses 6 --dist loadfile --no-loadscope-reorder $(ARGS)
+	pytest --numprocesses $(shell expr $$(nproc) + 5) --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2

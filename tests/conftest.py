@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
@@ -19,11 +20,14 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import settings
 
+from tcplab.grading.course import import_jsonschema
 from tcplab.lab import why_no_lab
 
 #: A busy machine may stall any example: how long one takes is no verdict.
 settings.register_profile("tcplab", deadline=None)
 settings.load_profile("tcplab")
+
+import_jsonschema()
 
 # Notebooks that tests run have nobody who predicts.
 os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
@@ -70,22 +74,27 @@ def tool() -> Callable[[str], str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: a worker takes whole files, and a long one would end last.
+    """The more slow tests a file has the sooner it comes: a long one would end last.
 
     `make test` tells pytest-xdist to keep this order.
     """
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files stay together, as --dist loadfile says; but the lessons take minutes, one by one."""
+    """Files stay together, as --dist loadfile says.
+
+    But the lessons take minutes, one by one, and the demos have a server of their own.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file, _, test = nodeid.partition("::")
+            if test.startswith("test_demo_from"):
+                return f"{file}::{test.partition('[')[0]}"
             return nodeid if test.startswith("test_lesson_runs") else file
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
