@@ -57,7 +57,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     return {path: Page(path.read_text()) for path in directory.rglob("*.html")}
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # fourteen lessons, one by one
 
 
 def test_every_lesson_and_listing_is_in_the_book(book: dict[Path, Page]) -> None:
