@@ -8,7 +8,9 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -195,6 +197,21 @@ def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
     found = explain_command(client, run.answers("ok"), timeout_s=0.7)
     assert "was ended after 0.7 s (--timeout-s)" in found.report()
     assert found.verdict is not None
+
+
+@needs_lab
+def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
+    words = ["explain", "--", *run.python("import time; time.sleep(600)")]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
+        while not list(tmp_path.glob("*/client.out")):  # of the client, which has begun
+            assert owner.poll() is None
+            time.sleep(0.01)
+        owner.kill()
+    deadline_s = time.monotonic() + 30
+    while left := list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.01)
 
 
 @needs_lab

@@ -6,7 +6,6 @@ import itertools
 import os
 import shlex
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -21,6 +20,7 @@ from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
 from tcplab.lab import Lab
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import CallLog
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column
@@ -300,7 +300,7 @@ def run_command(
     Raises:
         LabError: a command does not exist, or the server does not listen.
     """
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as folder:
+    with temporary_folder() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text.replace(_FOLDER, folder))
         found = record_in_lab(

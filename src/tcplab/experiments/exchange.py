@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from tcplab.experiments.declaration import Between
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.result import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, TcpInfo, read_log
 from tcplab.timeline import Exchange, Timeline
 
@@ -113,7 +113,7 @@ def record_exchange(
     Raises:
         LabError: a program failed.
     """
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as folder:
+    with temporary_folder() as folder:
         known = inspect.signature(program).parameters
         logs = {name: Path(folder) / name for name in ("log", "peer_log") if name in known}
         arguments: Any = {**logs, **kwargs}

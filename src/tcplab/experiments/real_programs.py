@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
 from tcplab.errors import LabError
@@ -24,6 +23,7 @@ from tcplab.experiments.any_command import (
 )
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
+from tcplab.lab.scratch import temporary_folder
 from tcplab.tables import Column
 
 
@@ -407,7 +407,7 @@ def measure_go(
         rtt_ms: round-trip time of the wire.
     """
     asked = [word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/")]
-    with TemporaryDirectory(prefix="tcplab-") as folder:
+    with temporary_folder() as folder:
         server = _built(Path(folder))
         pairs = {
             case: Pair(["curl", "-s", *asked], [str(server), word], {})

@@ -17,6 +17,7 @@ from tcplab.errors import CaptureError, LabError
 from tcplab.explain.recording import Recorded, known_command, run_client
 from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def record_here(
         CaptureError: the interface cannot be recorded.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="tcplab-") as name,
+        temporary_folder() as name,
         _Machine() as machine,
         contextlib.ExitStack() as stack,
     ):

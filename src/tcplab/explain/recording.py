@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tcplab.errors import LabError
 from tcplab.lab import Host, Lab
 from tcplab.lab.binaries import environment, find_command
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import CallLog, End, read_calls
 from tcplab.programs.pair import await_listener
 
@@ -62,7 +62,7 @@ def record_in_lab(
     Raises:
         LabError: the server ended, or listens nowhere that the client can reach.
     """
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as name, contextlib.ExitStack() as stack:
+    with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         notes: list[str] = []
         near = stack.enter_context(contextlib.closing(_Stopped(lab.client)))

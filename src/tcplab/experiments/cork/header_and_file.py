@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -14,6 +13,7 @@ from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import HeaderOptions, send_file
 from tcplab.tables import Column
 
@@ -72,7 +72,7 @@ def measure_header_and_file(
         header_bytes: size of the header.
         file_bytes: size of the file; it leaves before the first ACK of a connection.
     """
-    with Lab(rtt_ms=10) as lab, tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+    with Lab(rtt_ms=10) as lab, temporary_folder() as directory:
         path = File(directory) / "file"
         path.write_bytes(bytes(file_bytes))
         measured = [_send(lab, path, mode, header_bytes) for mode in HEADER_MODES]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from tcplab.experiments.diagnosis.cases import PROGRAMS, Program
 from tcplab.experiments.diagnosis.run import CASES, compile_source, record
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
+from tcplab.lab.scratch import temporary_folder
 from tcplab.listings import source_path
 
 
@@ -75,7 +75,7 @@ def check(source: str | os.PathLike[str], program: Program | None = None) -> Ver
         why = why_no_lab() or f"TCPLAB_MODE={now}"
         return Verdict(which, None, f"The check counts segments on a laboratory's wire: {why}.", {})
     case = CASES[which]
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+    with temporary_folder() as directory:
         try:
             binary = compile_source(path, Path(directory))
         except ParameterError as error:

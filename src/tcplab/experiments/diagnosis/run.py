@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,6 +12,7 @@ from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.diagnosis.cases import Backup, Diagnosis, Program, Requests, Ticker
 from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab, program_path
+from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, read_log, run_pair
 from tcplab.programs.compile import compile_program
 from tcplab.timeline import Exchange
@@ -49,7 +49,7 @@ def measure(
     link = dict(case.link)
     if rtt_ms is not None:
         link["rtt_ms"] = rtt_ms
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+    with temporary_folder() as directory:
         if source is None:
             binary, name = program_path(f"faulty_{program}"), "as shipped"
         else:
@@ -90,7 +90,7 @@ def record(
         LabError: a program failed.
     """
     units = case.units_by_default if count is None else count
-    with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
+    with temporary_folder() as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
         server, client = _commands(case, binary, lab, units, log, peer_log)
         with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
