@@ -162,7 +162,7 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
         "your prediction",
         "the model",
     ]
-    assert "bars logarithmic" in view.comparison.value
+    assert ", logarithmic" in view.comparison.value
     assert [row for row in rows if "chosen" in row] == [rows[1]]
 
 

@@ -58,7 +58,7 @@ def comparison(
     seen = [value for _, _, value in rows if value > 0]
     low, high = min(seen, default=1.0), max(seen, default=1.0)
     is_log = high / low > WIDE
-    scale = f"{spec.predicts} ({spec.unit})" + ", bars logarithmic" * is_log
+    scale = f"{spec.predicts} ({spec.unit})" + ", logarithmic" * is_log
     lines = [f'<table class="tcplab-bars"><caption>{escape(scale)}</caption>']
     for kind, name, value in rows:
         part = value / high
