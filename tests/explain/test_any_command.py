@@ -76,17 +76,18 @@ def test_mistakes_in_the_options_are_one_line(
 
 @needs_lab
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "message", "status"),
     [
-        (["--", "/no/such"], "no command '/no/such'"),
-        (["--server", "/no/such", "--", "true"], "no command '/no/such'"),
-        (["--server", "true", "--", "true"], "the server true ended without listening"),
+        (["--", "/no/such"], "no command '/no/such'", 2),
+        (["--here", "--", "/no/such"], "no command '/no/such'", 2),
+        (["--server", "/no/such", "--", "true"], "no command '/no/such'", 2),
+        (["--server", "true", "--", "true"], "the server true ended without listening", 1),
     ],
 )
 def test_what_does_not_start_is_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["explain", *words]) == 1
+    assert cli.main(["explain", *words]) == status
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1

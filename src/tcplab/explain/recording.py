@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tcplab.errors import LabError
+from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Host, Lab
 from tcplab.lab.binaries import environment, find_command
 from tcplab.lab.scratch import temporary_folder
@@ -131,9 +131,12 @@ def known_command(words: Sequence[str]) -> None:
     """Refuses a command that does not exist, before anything is started.
 
     Raises:
-        LabError: there is none.
+        ParameterError: there is none.
     """
-    find_command(words[0], environment(None)["PATH"])
+    try:
+        find_command(words[0], environment(None)["PATH"])
+    except LabError as error:
+        raise ParameterError(str(error)) from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:
