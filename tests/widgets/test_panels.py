@@ -174,6 +174,18 @@ def test_killed_worker_is_reported_and_replaced(panel: Panel) -> None:
     assert panel.message.startswith("Done")
 
 
+def test_fault_of_the_panel_is_told_and_not_waited_for(
+    panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(panel, "_keep", lambda message: message["no such"])
+        panel.set(rtt_ms=0).start().wait()
+    assert panel.phase == "failed"
+    assert "KeyError: 'no such'); press Run to try again" in panel.message
+    panel.start().wait()
+    assert panel.message.startswith("Done")
+
+
 def test_waiting_for_a_turn_does_not_count_as_run_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

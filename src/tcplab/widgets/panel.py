@@ -199,7 +199,10 @@ class Panel:
         def on_message(message: dict[str, Any]) -> None:
             with self.lock:
                 if worker is self._worker:
-                    self._on_message(message)
+                    try:
+                        self._on_message(message)
+                    except Exception as error:  # a fault of ours: told, and not waited for
+                        self._give_up(worker, error)
 
         worker = Worker(on_message)
         return worker
@@ -222,6 +225,14 @@ class Panel:
             self._end("failed", message["error"])
         elif "ended" in message:
             self._lose_worker(message["ended"])
+
+    def _give_up(self, worker: Worker, error: Exception) -> None:
+        self._worker = None
+        worker.kill()
+        self.phase, self.progress = "failed", None
+        self.message = f"The panel failed ({type(error).__name__}: {error}); press Run to try again"
+        self._finished.set()  # first, since the view may be what fails
+        self.refresh()
 
     def _lose_worker(self, status: int) -> None:
         self._worker = None
