@@ -27,7 +27,9 @@ from tcplab.grading.drawing import (
 )
 from tcplab.grading.handout import hand_out, own_captures, students_in
 
+#: A capture without packets, behind which a text of 20 characters stands.
 SCENES = """
+EMPTY = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000")
 ANSWER = "q2_word"
 CAUSES = ("cork", "nodelay")
 TRIES = []
@@ -37,14 +39,14 @@ def draw(rng, cause):
 
 def record(path, scene):
     TRIES.append(scene)
-    path.write_text(scene)
+    path.write_bytes(EMPTY + scene.ljust(20).encode())
     path.with_suffix(".log").write_text("a log")
 """
 
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path) -> Path:
-    """A course whose assignment "tiny" has captures: texts that its solution reads."""
+    """A course whose assignment "tiny" has captures, whose texts its solution reads."""
     folder = tmp_path / "course"
     shutil.copytree(tiny.course, folder)
     source = folder / "solutions" / "tiny"
@@ -52,12 +54,16 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
     task = source / "task.py"
     task.write_text(task.read_text().replace('{"a":', '{"capture": own.captures()[0], "a":'))
     notebook = source / "tiny.ipynb"
-    wanted = "__import__('pathlib').Path(n['capture']).read_text().split()[0]"
+    wanted = "__import__('pathlib').Path(n['capture']).read_bytes()[-20:].decode().split()[0]"
     text = notebook.read_text().replace(r"q2_word = \"cork\"", f"q2_word = {wanted}")
     assert wanted in text
     notebook.write_text(text)
     new_secret(folder / "solutions")
     return folder
+
+
+def text_of(capture: Path) -> str:
+    return capture.read_bytes()[-20:].decode()
 
 
 def test_captures_are_drawn_from_the_secret(course: Path) -> None:
@@ -70,16 +76,16 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
     }
     causes = json.loads((source / "hidden" / "captures.json").read_text())
     assert sorted(Counter(causes.values()).values()) == [2, 3]
-    first = {name: (source / "captures" / name).read_text() for name in causes}
+    first = {name: text_of(source / "captures" / name) for name in causes}
     assert {name: text.split()[0] for name, text in first.items()} == causes
     assert list(draw(source)) == [(number, 5) for number in range(1, 6)]
-    assert {name: (source / "captures" / name).read_text() for name in causes} == first
+    assert {name: text_of(source / "captures" / name) for name in causes} == first
     new_secret(source.parent)
     list(draw(source, captures=3))
     assert sorted(path.name for path in (source / "captures").iterdir()) == [
         f"{number}.{end}" for number in (1, 2, 3) for end in ("log", "pcapng")
     ]
-    assert (source / "captures" / "1.pcapng").read_text() != first["1.pcapng"]
+    assert text_of(source / "captures" / "1.pcapng") != first["1.pcapng"]
 
 
 @pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/ps*/hidden/scenes.py")))
@@ -92,18 +98,18 @@ def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
 
 def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:
     scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
-    scenes.write_text(SCENES.replace("path.write_text(scene)", "path.write_text('nagle')"))
+    scenes.write_text(SCENES.replace("scene.ljust", "'nagle'.ljust"))
     with pytest.raises(LabError, match=r"tiny: capture 1 should show .*finds nagle, in 6 rec"):
         list(draw(scenes.parent.parent, captures=2))
 
 
 def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path) -> None:
     scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
-    bad = "'nagle' if scene in TRIES[:1] else scene"
-    scenes.write_text(SCENES.replace("path.write_text(scene)", f"path.write_text({bad})"))
+    bad = "('nagle' if scene in TRIES[:1] else scene)"
+    scenes.write_text(SCENES.replace("scene.ljust", f"{bad}.ljust"))
     list(draw(scenes.parent.parent, captures=1))
     (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
-    shown = (course / "solutions" / "tiny" / "captures" / "1.pcapng").read_text()
+    shown = text_of(course / "solutions" / "tiny" / "captures" / "1.pcapng")
     assert shown.split()[0] == cause
 
 

@@ -19,13 +19,15 @@ from typing import Any
 
 import nbformat
 import pytest
+from scapy.layers.l2 import Ether
+from scapy.utils import rdpcap, wrpcapng
 from tests.grading.conftest import ROOT
 from tests.nonempty import each
 
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.captures import calls_of, cause_of
 from tcplab.grading.checks import score
-from tcplab.grading.drawing import assignments, causes_in_order, course_key
+from tcplab.grading.drawing import assignments, causes_in_order, course_key, level_sizes
 from tcplab.grading.judging import parts_of
 from tcplab.grading.submission import Submission
 
@@ -200,6 +202,23 @@ def test_number_of_a_capture_tells_nothing(name: str) -> None:
             right[way] += causes[number - 1] == words[guess(number, len(words))]
     chance = 1 / len(words)
     assert max(right.values()) / STUDENTS < chance + 4 * (chance * (1 - chance) / STUDENTS) ** 0.5
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_size_of_a_capture_tells_nothing(name: str) -> None:
+    assert len({path.stat().st_size for path in assessed(name).captures}) == 1
+
+
+def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) -> None:
+    counts = {tmp_path / "1.pcapng": 1, tmp_path / "2.pcapng": 10, tmp_path / "3.pcapng": 2000}
+    for path, count in counts.items():
+        wrpcapng(str(path), [Ether(bytes([number % 256]) * 60) for number in range(count)])
+    level_sizes(list(counts)[:2])
+    level_sizes(counts)  # two of them for the second time; one needs several comments
+    assert len({path.stat().st_size for path in counts}) == 1
+    for path, count in counts.items():
+        read = [bytes(packet) for packet in rdpcap(str(path))]
+        assert read == [bytes([number % 256]) * 60 for number in range(count)]
 
 
 def calls_in(path: Path) -> list[str]:

@@ -13,7 +13,8 @@ What to record is in `hidden/scenes.py`::
     def draw(rng: random.Random, cause: str) -> Scene: ...
     def record(path: Path, scene: Scene) -> None: ...
 
-A capture that the notebook's own solution reads as another cause is recorded again.
+A capture that the notebook's own solution reads as another cause is recorded again. All of an
+assignment are made as large as the largest: the size of a file must not tell its cause.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import hmac
 import json
 import random
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -37,6 +39,10 @@ CAUSES_FILE: Final = "captures.json"
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
+
+_SECTION_BYTES: Final = 24  # of a Section Header Block, before its options
+_COMMENT: Final = 1
+_MOST_COMMENT_BYTES: Final = 65_532
 
 
 def assignments(sources: Path) -> list[Path]:
@@ -126,6 +132,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         rng = rng_of(secret, source.name, str(number))
         _record(source, scenes, number, rng, causes[number])
         yield done, len(only or causes)
+    level_sizes((source / "captures").glob("*.pcapng"))
 
 
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
@@ -157,6 +164,48 @@ def _record(source: Path, scenes: ModuleType, number: int, rng: random.Random, c
         f"{source.name}: capture {number} should show {cause}, and its solution finds {seen}, in"
         f" {ATTEMPTS} recordings; is this machine busy? The last scene: {scene}"
     )
+
+
+def level_sizes(captures: Iterable[Path]) -> None:
+    """Makes pcapng files as large as the largest of them, by comments on their sections.
+
+    Those of an earlier call are replaced. (Section Header Block and opt_comment: pcapng's draft,
+    draft-ietf-opsawg-pcapng, sections 3.5 and 4.1.)
+    """
+    plain = {path: _without_comments(path.read_bytes()) for path in captures}
+    largest = max(map(len, plain.values()), default=0)
+    for path, data in plain.items():
+        path.write_bytes(_with_comments(data, largest - len(data)))
+
+
+def _without_comments(data: bytes) -> bytes:
+    order, at = _byte_order(data), _SECTION_BYTES
+    while struct.unpack_from(f"{order}H", data, at)[0] == _COMMENT:
+        at += 4 + (struct.unpack_from(f"{order}H", data, at + 2)[0] + 3) // 4 * 4
+    return _lengthened(data[:_SECTION_BYTES] + data[at:], _SECTION_BYTES - at)
+
+
+def _with_comments(data: bytes, more_bytes: int) -> bytes:
+    order, comments = _byte_order(data), b""
+    while (rest := more_bytes - len(comments)) > 0:
+        text = b" " * min(rest - 4, _MOST_COMMENT_BYTES)
+        comments += struct.pack(f"{order}HH", _COMMENT, len(text)) + text
+    data = data[:_SECTION_BYTES] + comments + data[_SECTION_BYTES:]
+    return _lengthened(data, len(comments))
+
+
+def _lengthened(data: bytes, by_bytes: int) -> bytes:
+    """The two lengths of the first block changed, after what is in it was."""
+    form = f"{_byte_order(data)}I"
+    length = struct.unpack_from(form, data, 4)[0] + by_bytes
+    changed = bytearray(data)
+    for at in (4, length - 4):
+        struct.pack_into(form, changed, at, length)
+    return bytes(changed)
+
+
+def _byte_order(data: bytes) -> str:
+    return "<" if data[8] == 0x4D else ">"  # of the byte-order magic, 0x1A2B3C4D
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
