@@ -51,5 +51,6 @@ def client(notebook: Any, directory: Path, timeout_s: int = 300) -> NotebookClie
         timeout=timeout_s,
         kernel_name="python3",
         kernel_manager_class=Manager,
+        extra_arguments=["--log-level=ERROR"],  # not that a kernel speaks without encryption
         resources={"metadata": {"path": str(directory)}},
     )
