@@ -106,6 +106,14 @@ void *allocate(size_t count, size_t size) {
 
 /* ---- children ---- */
 
+void execute(char **command) {
+    execvp(command[0], command);
+    int error = errno;
+    const char *name = strerrorname_np(error);
+    fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
+    _exit(error == ENOENT ? 127 : 126);
+}
+
 int wait_for_child(pid_t child) {
     int status;
     while (waitpid(child, &status, 0) < 0)

@@ -32,6 +32,9 @@ _Noreturn void fail_because(const char *format, ...) __attribute__((format(print
 /* "prog: what (try --help)", exit status 2. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Becomes the command; if it cannot, ends with the exit status of a shell: 127 or 126. */
+_Noreturn void execute(char **command);
+
 /* calloc, or the end of the program. */
 void *allocate(size_t count, size_t size);
 

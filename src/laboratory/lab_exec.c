@@ -80,11 +80,7 @@ static _Noreturn void run_command(char **command) {
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     block_signals(SIG_UNBLOCK);
-    execvp(command[0], command);
-    int error = errno;
-    const char *name = strerrorname_np(error);
-    fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
-    _exit(error == ENOENT ? 127 : 126);
+    execute(command);
 }
 
 /* Ends by the signal that ended the command, or returns its exit status. */

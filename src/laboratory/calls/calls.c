@@ -15,7 +15,7 @@
  *
  * What that cannot see is said, never guessed: the calls' results (the next call's counts tell how
  * many bytes went), what io_uring does, 32-bit programs. COMMAND cannot gain privileges by
- * set-user- ID programs: without that promise (PR_SET_NO_NEW_PRIVS) the kernel lets no ordinary
+ * set-user-ID programs: without that promise (PR_SET_NO_NEW_PRIVS) the kernel lets no ordinary
  * user watch.
  *
  * Signals sent to us reach COMMAND, whose exit status is ours; a second SIGTERM reaches it as
@@ -59,11 +59,7 @@ static _Noreturn void run_command(char **command, int *listener) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     *listener = install_filter();
     raise(SIGSTOP); /* until the parent has the listener, which exec closes here */
-    execvp(command[0], command);
-    int error = errno;
-    const char *name = strerrorname_np(error);
-    fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
-    _exit(error == ENOENT ? 127 : 126);
+    execute(command);
 }
 
 /* Starts the command; returns its listener. */

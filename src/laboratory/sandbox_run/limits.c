@@ -178,10 +178,6 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
     /* The mappings are many lines to read: only where they could make the difference. */
     if (looked && seen->bytes + seen->mapped_bytes > limits->memory_bytes)
         looked = add_all(seen, add_shared_mappings);
-    if (seen->bytes > seen->peak_bytes)
-        seen->peak_bytes = seen->bytes;
-    if (seen->tasks > seen->peak_tasks)
-        seen->peak_tasks = seen->tasks;
     if (seen->tasks > limits->processes)
         return "processes";
     if (seen->bytes > limits->memory_bytes)

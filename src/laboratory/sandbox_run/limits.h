@@ -25,7 +25,7 @@ struct watch {
     /* Now. Shared pages count as often as they are shared, and each socket as if it were full;
        mapped_bytes are of files and shared memory, resident or not. */
     int64_t bytes, mapped_bytes, processes, tasks;
-    int64_t cpu_ms, peak_bytes, peak_tasks;
+    int64_t cpu_ms;
 };
 
 void watch_start(struct watch *seen);

@@ -62,7 +62,6 @@
 #include "command_line.h"
 #include "limits.h"
 #include "process.h"
-#include "result.h"
 #include "root.h"
 
 #include <errno.h>
@@ -80,6 +79,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };
@@ -244,13 +244,10 @@ static void report(int status, const char *stopped, const struct watch *seen) {
     char text[512];
     int exit_status = !stopped && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     int signal_number = !stopped && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    snprintf(text, sizeof text,
-             "{\"exit_status\": %d, \"signal\": %d, \"stopped_by\": \"%s\", \"left_behind\": %lld,"
-             " \"wall_ms\": %lld, \"cpu_ms\": %lld, \"peak_bytes\": %lld, \"peak_tasks\":"
-             " %lld}\n",
-             exit_status, signal_number, stopped ? stopped : "", (long long)seen->processes,
-             (long long)((clock_ns(CLOCK_MONOTONIC) - seen->start_ns) / 1000000),
-             (long long)seen->cpu_ms, (long long)seen->peak_bytes, (long long)seen->peak_tasks);
+    snprintf(
+        text, sizeof text,
+        "{\"exit_status\": %d, \"signal\": %d, \"stopped_by\": \"%s\", \"left_behind\": %lld}\n",
+        exit_status, signal_number, stopped ? stopped : "", (long long)seen->processes);
     (void)send(control, text, strlen(text), MSG_NOSIGNAL);
 }
 
