@@ -296,8 +296,8 @@ def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
     if os.fork():
         time.sleep(60)
     os.setsid()
-    open(sys.argv[1] + ".started", "w").close()
     try:
+        open(sys.argv[1] + ".started", "w").close()  # this may be the call that fails
         while True:
             time.sleep(0.01)
             os.write(2, b"")
