@@ -32,6 +32,7 @@ from tests.nonempty import each
 from tcplab import demos
 from tcplab.capture import open_capture
 from tcplab.demos import Demo
+from tcplab.demos.view import GOES_ON_S
 from tcplab.lab import program_path
 from tcplab.widgets.spec import PANELS
 
@@ -588,6 +589,7 @@ def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
     becomes(
         panel, f"panel => panel.querySelectorAll('.tcplab-vote').length === {len(step.options)}"
     )
+    assert panel.page.evaluate(BEYOND) == []
 
 
 def _run_step(panel: Locator, demo: Demo, number: int) -> None:
@@ -597,7 +599,7 @@ def _run_step(panel: Locator, demo: Demo, number: int) -> None:
         panel.get_by_label(f"Votes for {option.label}", exact=True).fill(str(votes))
     assert panel.locator(".tcplab-vote.tcplab-hit").count() == 0
     assert panel.locator(".tcplab-answer").text_content() == ""
-    if step.settings.get("seconds", 0) >= 60:  # goes on until somebody stops it
+    if step.settings.get("seconds", 0) >= GOES_ON_S:
         start(panel)
         _see_updates(panel, 15)
         press(panel, "Stop")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.tables import digits
 from tcplab.widgets import chart, course
@@ -11,6 +12,12 @@ from tcplab.widgets.view import PanelView, group
 
 if TYPE_CHECKING:
     from tcplab.demos import DemoPanel, Step
+
+
+#: A run of this length goes on until somebody stops it, who moves the sliders meanwhile.
+GOES_ON_S: Final = 60
+#: What such a run takes at its start: to move these does nothing.
+AT_START: Final = ("seconds", "congestion")
 
 
 class DemoView(PanelView):
@@ -88,21 +95,23 @@ class DemoView(PanelView):
         import ipywidgets as w
 
         full = w.Button(description="Full screen").add_class("tcplab-full")
-        fields = [field.widget for field in self.fields.values()]
+        acting = [field.widget for name, field in self.fields.items() if name not in AT_START]
+        others = [field.widget for name, field in self.fields.items() if name in AT_START]
         files = group("files", self.save_picture, self.save)
         shown = (self.prediction.widget, self.numbers, self.origin, files)
-        more = group("more", *fields, *shown)
+        self._sliders, more = group("more", *acting), group("more", *others, *shown)
         fold = w.Checkbox(description="Settings and numbers", indent=False)
-        fold.observe(lambda _change: self._unfold(more, fold.value), "value")
+        for folded in (self._sliders, more):
+            fold.observe(partial(self._unfold, folded), "value")
+            self._unfold(folded, {"new": False})
         self._fold = fold
-        self._unfold(more, False)
         left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison, fold)
         right = group("output", self._frame())
         head = group("head", self.steps, full)
-        return [self._title(), head, self.ask, group("body", left, right), more]
+        return [self._title(), head, self.ask, group("body", left, right), self._sliders, more]
 
-    def _unfold(self, more: Any, is_open: bool) -> None:
-        more.layout.display = None if is_open else "none"
+    def _unfold(self, folded: Any, change: Any) -> None:
+        folded.layout.display = None if change["new"] else "none"
 
     def _go(self, change: Any) -> None:
         with self.panel.lock:
@@ -111,8 +120,10 @@ class DemoView(PanelView):
             # A step that was run before shows its result again.
             same = [run for run in self.panel.runs if run["values"] == self.step.settings]
             self._chosen = same[-1]["number"] if same else None
-            # Sliders to be moved meanwhile.
-            self._fold.value = self.panel.spec.live and not self.step.options
+            self._fold.value = False
+            goes_on = self.step.settings.get("seconds", 0) >= GOES_ON_S
+            self._unfold(self._sliders, {"new": goes_on})
+            (self.widget.add_class if goes_on else self.widget.remove_class)("tcplab-by-hand")
             self.panel.set(**self.step.settings)
 
     # ---- votes ----
