@@ -78,7 +78,7 @@ def lost_segments(result: Losses) -> Picture:
     slowest = max(rows, key=lambda each: each.took_ms)
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:
-        title += f", or {slowest.took_ms:.0f} ms when what is lost is {slowest.lost}"
+        title += f"; losing {slowest.lost}, {slowest.took_ms:.0f} ms"
     words = "; ".join(f"{each.lost}: {each.took_ms:.0f} ms, {_way_out(each).name}" for each in rows)
     return Picture(figure, title, f"Bars for each loss. {words}.", table(result))
 
@@ -118,7 +118,9 @@ def loss_rates(result: LossRates) -> Picture:
         if name == rows[0]["congestion"]:
             words = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
             where, align = (12, -14), "left"
-            if row["loss_percent"] < 1:
+            if row["formula_mbit"] < 2 * ends[0]:  # clear of the axis
+                where, align = (-4, 12), "left"
+            elif row["loss_percent"] < 1:
                 where, align = (-10, 6), "right"
             elif row["times_formula"] > 1.3:  # clear of the line below
                 where, align = (0, 10), "center"

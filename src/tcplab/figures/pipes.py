@@ -59,6 +59,7 @@ def pipe_rates(result: Pipes) -> Picture:
         beside(axes, words, _end(chain), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
+    axes.locator_params(axis="x", nbins=4 if canvas.is_narrow() else 9)
     axes.set_xlabel("MB/s: median; line: slowest to fastest run")
     canvas.legend(figure)
     each = "; ".join(
@@ -127,7 +128,7 @@ def pipe_cpus(result: Pipes) -> Picture:
             bars.within(axes, name, left + share / 2, y, share * unit)
             left += share
     axes.axvline(cores, color="black", ls="--")
-    axes.text(cores, -0.75, f"all {cores} CPUs ", va="center", ha="right")
+    axes.text(cores, -0.75, f"all {cores} CPUs  ", va="center", ha="right")
     _name_bars(axes, measured)
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xlim(0, end)

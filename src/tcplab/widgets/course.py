@@ -115,7 +115,9 @@ def html(data: Mapping[str, Any]) -> str:
     if level:
         at = time.part(level["x"])
         parts.append(plot.line((at, 0, at, 1), "level"))
-        parts.append(plot.words(level["label"], at, 0, (0, -6), "end" if at > 0.5 else ""))
+        # A narrow column has room for the words, but not to one side of its middle.
+        anchor = ("", "middle", "end")[(at > 0.33) + (at > 0.67)]
+        parts.append(plot.words(level["label"], at, 0, (0, -6), anchor))
     legend = "ms since the first write   ( | write   ↓ segment   ○ ACK   ◇ reply )"
     axis = f'<p class="x-label">{legend}</p>'
     alt = data.get("alt") or words_of(rows)

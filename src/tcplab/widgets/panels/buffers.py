@@ -63,7 +63,7 @@ def _chart(values: Values) -> dict[str, Any]:
         y_low=_model_mbit(LOW_BYTES, values) / 2,
         label="the model: window / RTT, at most the wire",
         marks={
-            f"the BDP fits from {knee:,} bytes on": knee,
+            f"enough: {knee:,} bytes": knee,
             "your buffer": values["request_bytes"],
         },
         alt=(
