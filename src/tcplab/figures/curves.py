@@ -67,7 +67,8 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     if between_ms is not None:
         lowest = min([each.offset for each in curves.drawn] + [value for _time, value in acks])
     room = (_HEADROOM - 1) * (highest - lowest)
-    _windows(axes, windows, highest + room, "end of the peer's window", "its end is at")
+    above = "above the picture: its end is at"
+    _windows(axes, windows, highest + room, "end of the peer's window", above)
     axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
     canvas.legend(figure)
@@ -97,20 +98,21 @@ def in_flight(
     figure, axes = curves.start("bytes in flight")
     _shade(axes, curves)
     steps(axes, flying, color=style.BLUE, ls="-", label="in flight")
-    highest = max(value for _time, value in flying)
+    highest = most = max(value for _time, value in flying)
     windows = curves.part(curves.windows())
     cwnd = curves.part(curves.congestion_windows())
     if cwnd:
         steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
     if bdp_bytes is None:
-        axes.set_ylim(0, _HEADROOM * highest)
+        room = 1.22 if canvas.is_narrow() else 1.14  # for the words about the peer's window
+        axes.set_ylim(0, room * highest)
     else:
         axes.axhline(bdp_bytes, color="black", ls=":", label="fills the path: rate × RTT")
-        highest = max(highest, int(bdp_bytes), *(value for _time, value in windows))
+        highest = most = max(highest, int(bdp_bytes), *(value for _time, value in windows))
         lowest = min((value for _time, value in flying if value), default=1)
         axes.set(yscale="log", ylim=(max(lowest, highest / 1000) / 1.5, 1.5 * highest))
-    _windows(axes, windows, _HEADROOM * highest, "peer's window", "it is")
+    _windows(axes, windows, _HEADROOM * most, "peer's window", "never full: it is")
     _bytes_axis(axes)
     canvas.legend(figure)
     return Picture(figure, *finding, curves.table())
@@ -323,11 +325,11 @@ def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
     axes.step(times, values, where="post", zorder=3, **look)
 
 
-def _windows(axes: Axes, points: Points, top: float, name: str, its: str) -> None:
-    """The peer's window, or in words that it is above the picture."""
+def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> None:
+    """The peer's window, or in words where it is if that is above all that is drawn."""
     least = min((value for _time, value in points), default=0)
     if least > top:
-        words = f"the peer's window is above the picture: {its} {least:,} bytes or more"
+        words = f"the peer's window is {where} {least:,} bytes or more"
         words = canvas.folded(words)
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
         axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)

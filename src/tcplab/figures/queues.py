@@ -48,19 +48,31 @@ def managed_queues(result: Bufferbloat) -> Picture:
     axes.set(xscale="log", xlim=(min(every) / 2, max(every) * 2.5))
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("ms (logarithmic)")
-    name_rows(axes, [f"{each.label}:\n{each.mbit:.1f} Mbit/s" for each in rows], characters=30)
+    names, same = _apart([each.label for each in rows])
+    rates = [f"{name}:\n{each.mbit:.1f} Mbit/s" for name, each in zip(names, rows, strict=True)]
+    name_rows(axes, rates, characters=30)
     canvas.legend(figure)
-    long, short = (pick(rows, key=lambda each: each.probe_ms) for pick in (max, min))
+    slow, fast = (pick(range(len(rows)), key=lambda n: rows[n].probe_ms) for pick in (max, min))
     title = (
-        f"Behind one long transfer a ping takes {long.probe_ms:.0f} ms ({long.label}) or"
-        f" {short.probe_ms:.0f} ms ({short.label})"
+        f"Behind one long transfer a ping takes {rows[slow].probe_ms:.0f} ms ({names[slow]}) or"
+        f" {rows[fast].probe_ms:.0f} ms ({names[fast]})"
     )
     words = "; ".join(
         f"{each.label}: {each.mbit:.1f} Mbit/s, ping {each.probe_ms:.0f} ms in the median and"
         f" {each.most_probe_ms:.0f} at most, a page {1e3 * each.page_s:.0f} ms"
         for each in rows
     )
-    return Picture(figure, title, f"Dots for each queue. {words}.", table(result))
+    return Picture(figure, title, f"Dots for each queue. {words}.", table(result), same)
+
+
+def _apart(labels: list[str]) -> tuple[list[str], str]:
+    """The parts in which labels differ, and those that all have."""
+    parts = [label.split(", ") for label in labels]
+    same = [part for part in parts[0] if all(part in each for each in parts)]
+    if len(labels) < 2:
+        return labels, ""
+    left = [", ".join(part for part in each if part not in same) for each in parts]
+    return [each or "tail drop" for each in left], ", ".join(same)
 
 
 @drawn
