@@ -231,8 +231,20 @@ def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Ar
 # -- pcapng --
 
 _SHB, _IDB, _PB, _SPB, _ISB, _EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
+_BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+COMMENT: Final = 1  # opt_comment, an option of any block
 _PACKETS: Final = (_EPB, _SPB, _PB)
 _FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _PB: 32, _SPB: 16, _ISB: 24, _EPB: 32}
+
+
+def byte_order(pcapng: bytes) -> str:
+    """The byte order of a pcapng file's first section, as struct writes it: "<" or ">"."""
+    return _BYTE_ORDERS[pcapng[8:12]]
+
+
+def comment_option(order: str, text: bytes) -> bytes:
+    """An opt_comment of at most 65 535 bytes, padded to 32 bits."""
+    return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
 class _Damage(Exception):  # noqa: N818  (it ends the walk and nobody else sees it)
@@ -322,7 +334,7 @@ class _PcapngReader:
 
     def _begin_section(self) -> None:
         magic = bytes(self.file[self.position + 8 : self.position + 12])
-        order = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}.get(magic)
+        order = _BYTE_ORDERS.get(magic)
         if order is None:
             raise _Damage("at a section whose byte order cannot be told")
         self._end_section()

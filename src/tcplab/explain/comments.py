@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tcplab.capture import Capture
+from tcplab.pcap import byte_order, comment_option
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
 from tcplab.timeline import Timeline
 
-#: Of the pcapng format (draft-ietf-opsawg-pcapng): a block type and an option.
-_ENHANCED, _COMMENT = 6, 1
+_ENHANCED = 6  # a block type of the pcapng format (draft-ietf-opsawg-pcapng)
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
@@ -40,7 +40,7 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
     """A pcapng file with comments added to some of its packets, counted from 0."""
-    order = "<" if pcapng[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
+    order = byte_order(pcapng)
     parts, at, packet = [], 0, 0
     while at + 12 <= len(pcapng):
         kind, length = struct.unpack_from(order + "II", pcapng, at)
@@ -49,9 +49,7 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
             if text := comments.get(packet):
                 captured = struct.unpack_from(order + "I", block, 20)[0]
                 options = 28 + captured + -captured % 4
-                words = text.encode()
-                comment = struct.pack(order + "HH", _COMMENT, len(words)) + words
-                comment += bytes(-len(words) % 4)
+                comment = comment_option(order, text.encode())
                 # Behind the others: readers look for the packet's flags at the beginning.
                 others = block[options:-4].removesuffix(bytes(4))
                 body = block[8:options] + others + comment + bytes(4)

@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
+from tcplab.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"
@@ -41,7 +42,6 @@ OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
 
 _SECTION_BYTES: Final = 24  # of a Section Header Block, before its options
-_COMMENT: Final = 1
 _MOST_COMMENT_BYTES: Final = 65_532
 
 
@@ -179,33 +179,28 @@ def level_sizes(captures: Iterable[Path]) -> None:
 
 
 def _without_comments(data: bytes) -> bytes:
-    order, at = _byte_order(data), _SECTION_BYTES
-    while struct.unpack_from(f"{order}H", data, at)[0] == _COMMENT:
-        at += 4 + (struct.unpack_from(f"{order}H", data, at + 2)[0] + 3) // 4 * 4
+    order, at = byte_order(data), _SECTION_BYTES
+    while (option := struct.unpack_from(f"{order}HH", data, at))[0] == COMMENT:
+        at += 4 + option[1] + -option[1] % 4
     return _lengthened(data[:_SECTION_BYTES] + data[at:], _SECTION_BYTES - at)
 
 
 def _with_comments(data: bytes, more_bytes: int) -> bytes:
-    order, comments = _byte_order(data), b""
+    comments = b""
     while (rest := more_bytes - len(comments)) > 0:
-        text = b" " * min(rest - 4, _MOST_COMMENT_BYTES)
-        comments += struct.pack(f"{order}HH", _COMMENT, len(text)) + text
+        comments += comment_option(byte_order(data), b" " * min(rest - 4, _MOST_COMMENT_BYTES))
     data = data[:_SECTION_BYTES] + comments + data[_SECTION_BYTES:]
     return _lengthened(data, len(comments))
 
 
 def _lengthened(data: bytes, by_bytes: int) -> bytes:
     """The two lengths of the first block changed, after what is in it was."""
-    form = f"{_byte_order(data)}I"
+    form = f"{byte_order(data)}I"
     length = struct.unpack_from(form, data, 4)[0] + by_bytes
     changed = bytearray(data)
     for at in (4, length - 4):
         struct.pack_into(form, changed, at, length)
     return bytes(changed)
-
-
-def _byte_order(data: bytes) -> str:
-    return "<" if data[8] == 0x4D else ">"  # of the byte-order magic, 0x1A2B3C4D
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
