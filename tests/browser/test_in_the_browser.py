@@ -186,6 +186,16 @@ def becomes(target: Locator, condition: str) -> None:
     target.page.wait_for_function(condition, arg=target.element_handle())
 
 
+def move_by_arrows(slider: Locator, box: Locator) -> None:
+    """Moves a slider one step and back, and waits until the box beside it says so."""
+    before = box.input_value()
+    slider.focus()
+    slider.page.keyboard.press("ArrowRight")
+    becomes(box, f"box => box.value !== '{before}'")
+    slider.page.keyboard.press("ArrowLeft")
+    becomes(box, f"box => box.value === '{before}'")
+
+
 @contextmanager
 def set_to(panel: Locator, settings: Settings) -> Iterator[None]:
     """Other settings for a while, then those before it again."""
@@ -240,12 +250,7 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     panel = panel_of(page, name)
     slider = panel.get_by_role("slider").first
     box = panel.get_by_role("spinbutton").first
-    before = box.input_value()
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    becomes(box, f"box => box.value !== '{before}'")
-    page.keyboard.press("ArrowLeft")
-    becomes(box, f"box => box.value === '{before}'")
+    move_by_arrows(slider, box)
     panel.get_by_label(re.compile("^Your prediction")).fill("12")
     height = panel.locator(".tcplab-frame").bounding_box()
     with set_to(panel, QUICK.get(name, {})):

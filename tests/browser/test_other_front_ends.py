@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.browser.axe import findings
 from tests.browser.jupyter import Jupyter, npm_package, run_notebook, write_notebook
-from tests.browser.test_in_the_browser import WAIT_MS, axe, becomes, button, keep, run
+from tests.browser.test_in_the_browser import (
+    WAIT_MS,
+    axe,
+    becomes,
+    button,
+    keep,
+    move_by_arrows,
+    run,
+)
 from tests.nonempty import each
 
 if TYPE_CHECKING:
@@ -100,12 +108,7 @@ def open_widgets_of_vscode(
 def test_panel_runs(page: Page) -> None:
     panel = page.locator(".tcplab-panel").first
     slider, box = panel.get_by_role("slider").first, panel.get_by_role("spinbutton").first
-    before = box.input_value()
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    becomes(box, f"box => box.value !== '{before}'")
-    page.keyboard.press("ArrowLeft")
-    becomes(box, f"box => box.value === '{before}'")
+    move_by_arrows(slider, box)
     run(panel)
     figure = panel.locator("tcplab-figure")
     figure.locator("svg .part[tabindex='0']").focus()

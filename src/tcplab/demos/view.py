@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,17 +100,17 @@ class DemoView(PanelView):
         shown = (self.prediction.widget, self.numbers, self.origin, files)
         self._sliders, more = group("more", *acting), group("more", *others, *shown)
         fold = w.Checkbox(description="Settings and numbers", indent=False)
-        for folded in (self._sliders, more):
-            fold.observe(partial(self._unfold, folded), "value")
-            self._unfold(folded, {"new": False})
+        fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
+        self._unfold(False, self._sliders, more)
         self._fold = fold
         left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison, fold)
         right = group("output", self._frame())
         head = group("head", self.steps, full)
         return [self._title(), head, self.ask, group("body", left, right), self._sliders, more]
 
-    def _unfold(self, folded: Any, change: Any) -> None:
-        folded.layout.display = None if change["new"] else "none"
+    def _unfold(self, shown: bool, *groups: Any) -> None:
+        for folded in groups:
+            folded.layout.display = None if shown else "none"
 
     def _go(self, change: Any) -> None:
         with self.panel.lock:
@@ -122,7 +121,7 @@ class DemoView(PanelView):
             self._chosen = same[-1]["number"] if same else None
             self._fold.value = False
             goes_on = self.step.settings.get("seconds", 0) >= GOES_ON_S
-            self._unfold(self._sliders, {"new": goes_on})
+            self._unfold(goes_on, self._sliders)
             (self.widget.add_class if goes_on else self.widget.remove_class)("tcplab-by-hand")
             self.panel.set(**self.step.settings)
 

@@ -29,7 +29,8 @@ SHAPES: Final = {
 }
 #: Of a wait, as part of the column.
 LEAST_WIDTH: Final = 0.003
-#: Room for the words of an arrow, as parts of a wide column; a narrow one has so many times less.
+#: Widths as shares of a wide column: an arrow, and each letter of its label. In a narrow column
+#: the same letters take NARROW times the share.
 ROOM_OF_ARROW: Final = 0.03
 ROOM_OF_LETTER: Final = 0.014
 NARROW: Final = 2.3

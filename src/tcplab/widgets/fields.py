@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
 #: Called with a value that was set, or with None when there is only something refused.
@@ -99,20 +102,13 @@ class NumberField:
             self._changed(self._stops[change["new"]])
 
 
-class TextField:
-    """A line of text; says what is wrong with one that is not allowed."""
+class _LineField:
+    """A line that somebody types, and what is wrong with one that is not allowed."""
 
-    def __init__(self, control: Text, changed: Changed) -> None:
+    def __init__(self, text: Any, read: Callable[[str], Any], changed: Changed) -> None:
         import ipywidgets as w
 
-        self._control, self._changed = control, changed
-        self._text = w.Textarea(  # whose lines are folded; a command is one, and long
-            value=control.default,
-            description=control.label,
-            tooltip=control.help,
-            rows=3,
-            continuous_update=True,
-        )
+        self._text, self._read, self._changed = text, read, changed
         self._refusal = w.HTML().add_class("tcplab-bad")
         self.widget = w.Box([self._text, self._refusal]).add_class("tcplab-field")
         self._text.observe(self._typed, "value")
@@ -122,14 +118,9 @@ class TextField:
         """Whether the line is not allowed."""
         return bool(self._refusal.value)
 
-    def show(self, value: str) -> None:
-        """Takes over the panel's value; a refused line stays to be corrected."""
-        if not self.is_refused and self._text.value.strip() != value:
-            self._text.value = value
-
     def _typed(self, change: Any) -> None:
         try:
-            value = self._control.check(change["new"])
+            value = self._read(change["new"])
         except ValueError as error:
             self._refusal.value = escape(str(error))
             self._changed(None)
@@ -138,37 +129,40 @@ class TextField:
         self._changed(value)
 
 
-class PredictionField:
+class TextField(_LineField):
+    """A line of text."""
+
+    def __init__(self, control: Text, changed: Changed) -> None:
+        import ipywidgets as w
+
+        text = w.Textarea(  # whose lines are folded; a command is one, and long
+            value=control.default,
+            description=control.label,
+            tooltip=control.help,
+            rows=3,
+            continuous_update=True,
+        )
+        super().__init__(text, control.check, changed)
+
+    def show(self, value: str) -> None:
+        """Takes over the panel's value; a refused line stays to be corrected."""
+        if not self.is_refused and self._text.value.strip() != value:
+            self._text.value = value
+
+
+class PredictionField(_LineField):
     """A number, or nothing for no prediction."""
 
     def __init__(self, label: str, changed: Changed) -> None:
         import ipywidgets as w
 
-        self._changed = changed
-        self._text = w.Text(description=label, placeholder="skip", continuous_update=True)
-        self._refusal = w.HTML().add_class("tcplab-bad")
-        self.widget = w.Box([self._text, self._refusal]).add_class("tcplab-field")
-        self._text.observe(self._typed, "value")
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the text is no number."""
-        return bool(self._refusal.value)
+        text = w.Text(description=label, placeholder="skip", continuous_update=True)
+        super().__init__(text, _prediction, changed)
 
     def show(self, value: float | None) -> None:
         """Takes over the panel's prediction."""
-        if not self.is_refused and value != _number(self._text.value):
+        if not self.is_refused and value != _prediction(self._text.value):
             self._text.value = "" if value is None else f"{value:g}"
-
-    def _typed(self, change: Any) -> None:
-        try:
-            value = _number(change["new"])
-            self._refusal.value = ""
-            self._changed(value)
-        except ValueError:
-            words = f"“{change['new']}” must be a number of at least 0, such as 12 or 0.5"
-            self._refusal.value = escape(words)
-            self._changed(None)
 
 
 Field = ChoiceField | NumberField | TextField
@@ -183,5 +177,10 @@ def make_field(control: Control, changed: Changed) -> Field:
     return NumberField(control, changed)
 
 
-def _number(text: str) -> float | None:
-    return float(text) if text.strip() else None
+def _prediction(text: str) -> float | None:
+    if not text.strip():
+        return None
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) < math.inf:
+            return value
+    raise ParameterError(f"“{text}” must be a number of at least 0, such as 12 or 0.5")

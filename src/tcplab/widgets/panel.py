@@ -170,13 +170,13 @@ class Panel:
             raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
         return self._captures[number]
 
-    def png(self, timeout_s: float = DRAWING_S) -> bytes:
+    def png(self) -> bytes:
         """The picture of the last run, a PNG file of 1280 x 720.
 
         Raises:
             ParameterError: it has none.
         """
-        end_s = time.monotonic() + timeout_s
+        end_s = time.monotonic() + DRAWING_S
         while time.monotonic() < end_s:
             if self.runs and "png" in self.runs[-1]:
                 return base64.b64decode(self.runs[-1]["png"])
