@@ -17,7 +17,7 @@ from tcplab.grading import leaderboard
 from tcplab.grading.leaderboard import Board, Entry, Measured, Score, Setting
 
 #: Known settings, the best first: the longer the queue that a transfer fills, the longer all waits.
-KNOWN = {"short": "queue_packets = 25", "middle": "queue_packets = 90", "reference": "# as it is"}
+KNOWN = {"short": "queue_packets = 25", "middle": "queue_packets = 60", "reference": "# as it is"}
 
 
 def write(folder: Path, **settings: str) -> Path:
@@ -51,6 +51,7 @@ def test_known_settings_have_the_same_order(
     short, middle, reference = (score.score for score in board.scores)
     assert 0.5 < reference < 2  # beside itself
     assert short > 1.2 * middle > 1.2**2 * reference
+    assert all(row["wire_late_p99_ms"] > 0 for row in each(board.rows()))
 
 
 @pytest.mark.needs_lab
@@ -133,6 +134,19 @@ def test_the_page_is_neutral_to_names(tmp_path: Path) -> None:
     (row,) = json.loads((tmp_path / "leaderboard.json").read_text())["entries"]
     assert row["score"] == pytest.approx((1.6 * 0.8) ** 0.5, abs=1e-3)
     assert (row["least"], row["most"]) == (0.8, 1.6)
+
+
+def test_a_run_whose_path_was_late_says_so(tmp_path: Path) -> None:
+    late = Measured(5.0, 100.0, wire_late_p99_ms=7.125, wire_late="1 of 100 packets <late>")
+    scores = [
+        Score(Entry("ada"), [(Measured(4.0, 50.0, 0.25), late)]),
+        Score(Entry("bob"), [(Measured(4.0, 50.0, 0.25), Measured(5.0, 100.0, 0.5))]),
+    ]
+    page = Board(scores).save(tmp_path).read_text()
+    assert page.count("Score this entry again") == page.count("1 of 100 packets &lt;late&gt;") == 1
+    ada, bob = json.loads((tmp_path / "leaderboard.json").read_text())["entries"]
+    assert (ada["wire_late_p99_ms"], bob["wire_late_p99_ms"]) == (7.12, 0.5)
+    assert bob["wire_late"] == ""
 
 
 def test_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -344,6 +344,9 @@ def _leaderboard(arguments: argparse.Namespace) -> int:
     ]
     if shown:
         print(Table.of(["rank", "entry", "score", "Mbit/s", "delay (ms)"], shown))
+    for row in board.rows():
+        if row["wire_late"]:
+            print(f"tcplab: {one_line(row['entry'])}: {row['wire_late']}", file=sys.stderr)
     for name, why in board.left_out.items():
         print(f"tcplab: {one_line(name)}: no score: {one_line(why)}", file=sys.stderr)
     print(f"page: {os.path.relpath(board.save(arguments.into or course / 'reports'))}")

@@ -27,7 +27,7 @@ import statistics
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,6 +140,8 @@ class Measured:
 
     mbit: float  #: payload that arrived within SECONDS, none of it counted twice, in 10^6 bit/s
     delay_ms: float  #: from a segment's first departure to its arrival, 95th percentile
+    wire_late_p99_ms: float = 0.0  #: how late a packet left the wire, the error of delay_ms
+    wire_late: str = ""  #: why not to conclude from the run, when the wire was too late
 
     @property
     def power(self) -> float:
@@ -175,7 +177,13 @@ class Score:
             "most": round(max(self.scores), 3),
             "mbit": round(statistics.mean(own.mbit for own, _ in self.runs), 3),
             "delay_ms": round(statistics.mean(own.delay_ms for own, _ in self.runs), 1),
+            "wire_late_p99_ms": round(max(run.wire_late_p99_ms for run in self._all_runs), 2),
+            "wire_late": next((run.wire_late for run in self._all_runs if run.wire_late), ""),
         }
+
+    @property
+    def _all_runs(self) -> list[Measured]:
+        return [run for pair in self.runs for run in pair]
 
 
 @dataclass(slots=True)
@@ -308,7 +316,8 @@ def _measure(entry: Entry, path: HiddenPath) -> Measured:
         built = work.compile(SENDER_FILE)
         if built.binary is None:
             raise ParameterError(f"{SENDER_FILE} does not compile: {built.first_error}")
-        work.lab(**lab).link.follow(path.trace)
+        link = work.lab(**lab).link
+        link.follow(path.trace)
         run = work.run_in_lab(
             built,
             ["10.0.0.2", "{port}", str(SECONDS), str(entry.setting.sndbuf_bytes)],
@@ -317,7 +326,12 @@ def _measure(entry: Entry, path: HiddenPath) -> Measured:
             limits=Limits(wall_s=SECONDS + 4, cpu_s=SECONDS, processes=8),
             snaplen=80,
         )
-    return measured(run)
+        late = link.lateness()
+    return replace(
+        measured(run),
+        wire_late_p99_ms=late["wire_late_p99_ms"],
+        wire_late=late.get("wire_late", ""),
+    )
 
 
 def measured(run: LabRun) -> Measured:
