@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tcplab.errors import LabError
-from tcplab.lab import has_net_raw, program_path, why_no_lab
+from tcplab.lab import congestion_controls, has_net_raw, program_path, why_no_lab
 from tcplab.tables import Table
 
 
@@ -181,10 +181,9 @@ def _netem() -> Capability:
 
 
 def _congestion_control() -> Capability:
-    directory = Path("/proc/sys/net/ipv4")
-    default = (directory / "tcp_congestion_control").read_text().strip()
-    offered = (directory / "tcp_available_congestion_control").read_text().split()
-    finding = f"default {default}, available {' '.join(sorted(offered))}"
+    default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    offered = congestion_controls()
+    finding = f"default {default}, available {' '.join(offered)}"
     if "cubic" not in offered:
         return Capability("congestion control", False, finding, "sudo modprobe tcp_cubic")
     return Capability("congestion control", True, f"{finding}; experiments pin cubic")

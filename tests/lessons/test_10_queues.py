@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,11 +70,8 @@ def test_who_wins_depends_on_the_queue() -> None:
 
 
 @pytest.mark.needs_lab
-def test_missing_congestion_controls_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "offered").write_text("reno cubic\n")
-    monkeypatch.setattr(controls, "_OFFERED", tmp_path / "offered")
+def test_missing_congestion_controls_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])
     found = bottleneck.measure_controls(queues=[16], congestions=["reno", "bbr"], duration_s=2)
     assert [each.controls for each in found.variants] == ["reno"]
     assert "bbr; root may load more: sudo modprobe -a tcp_bbr" in found.provenance["left_out"]

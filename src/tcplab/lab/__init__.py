@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from tcplab.lab.binaries import program_path
 from tcplab.lab.host import Command, Host
-from tcplab.lab.lab import DEFAULT_QUEUE_PACKETS, PINNED_SYSCTLS, Lab
-from tcplab.lab.link import MAX_DELAY_MS, Link
+from tcplab.lab.lab import Lab, congestion_controls
+from tcplab.lab.link import Link
 from tcplab.lab.loopback import Loopback, has_net_raw
 from tcplab.lab.namespaces import why_no_lab
 from tcplab.lab.network import Network, Pair
 
 __all__ = [
-    "DEFAULT_QUEUE_PACKETS",
-    "MAX_DELAY_MS",
-    "PINNED_SYSCTLS",
     "Command",
     "Host",
     "Lab",
@@ -30,6 +27,7 @@ __all__ = [
     "Loopback",
     "Network",
     "Pair",
+    "congestion_controls",
     "has_net_raw",
     "program_path",
     "why_no_lab",

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, Final
 
 from tcplab.checks import number, whole
@@ -44,6 +45,12 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
 
 #: Added to a host's number for an address that no kernel owns; there are at most 101 hosts.
 _SPARE: Final = 128
+
+
+def congestion_controls() -> list[str]:
+    """Names of the congestion controls that this kernel offers, in alphabetical order (tcp(7))."""
+    path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    return sorted(path.read_text().split())
 
 
 class Lab(Network):
@@ -250,8 +257,7 @@ class Lab(Network):
         Raises:
             ParameterError: this kernel does not offer it.
         """
-        path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-        offered = sorted(self.client.read(path).split())
+        offered = congestion_controls()
         if self.congestion not in offered:
             raise ParameterError(
                 f"congestion={self.congestion!r} is none of {', '.join(offered)}, which this kernel"

@@ -10,16 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar
 
 from tcplab.errors import LabError
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.result import Result, Variant
+from tcplab.lab import congestion_controls
 from tcplab.tables import Column
-
-_OFFERED: Final = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def measure_controls(
     Raises:
         LabError: this kernel offers none of them.
     """
-    offered = _OFFERED.read_text().split()
+    offered = congestion_controls()
     here = [name for name in congestions if name in offered]
     missing = [name for name in congestions if name not in offered]
     if not here:
