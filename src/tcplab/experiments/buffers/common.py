@@ -77,9 +77,9 @@ def limited_share(source: TcpSource, name: str) -> float:
     return float(source.tcp_info[name] / max(source.tcp_info["busy_time_us"], 1))
 
 
-def held_bytes(sample: Mapping[str, Any], mss: int = MSS_BYTES) -> int:
+def held_bytes(sample: Mapping[str, Any]) -> int:
     """Bytes that a sender keeps: in flight, and not sent yet."""
-    return int(sample["unacked"] * mss + sample["notsent_bytes"])
+    return int(sample["unacked"] * MSS_BYTES + sample["notsent_bytes"])
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
