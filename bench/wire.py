@@ -133,7 +133,11 @@ def measure(
     through = throughput(rules)
     if len(through) == 2:
         absent.append("mere forwarders: no C compiler (apt install gcc)")
-    text = "Forwarders know of no link (bench/forward.c); they and the wire take turns."
+    text = (
+        "Forwarders know of no link (bench/forward.c); they and the wire take turns. Of two"
+        " processors the sender of the echoes and the wire take one each: whatever else runs for a"
+        " moment, such as a thread of a kernel that cannot be preempted, shows in the p99."
+    )
     text += "".join(f"\n\nNot compared with {reason}." for reason in absent)
     tables = [
         Table(DELAY_COLUMNS, delay, "Delay: ICMP echo, medians of the rounds (max, lost: of all)"),
