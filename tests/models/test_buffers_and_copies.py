@@ -16,6 +16,7 @@ from tcplab.models import (
     receive_window,
     request_for_window,
     send_buffer_grant,
+    udp_batching,
     window_from_buffer,
 )
 
@@ -85,6 +86,23 @@ def test_chen_shuos_pipelines() -> None:
     assert with_pv.copies > with_dd.copies > from_file.copies
 
 
+# ---- batching ----
+
+
+def test_udp_gso_saves_trips_and_sendmmsg_only_calls() -> None:
+    plain = udp_batching(1472)
+    many = udp_batching(1472, "sendmmsg", 42)
+    gso = udp_batching(1472, "udp_segment", 42)
+    assert many.bytes_per_call == gso.bytes_per_call == 42 * plain.bytes_per_call
+    assert many.bytes_per_trip == plain.bytes_per_trip
+    assert gso.bytes_per_trip == 42 * plain.bytes_per_trip
+
+
+def test_udp_segment_stops_at_one_ip_packet() -> None:
+    assert udp_batching(1440, "udp_segment", 1000).packets_per_call == 45
+    assert udp_batching(10, "udp_segment", 1000).packets_per_call == 128
+
+
 # ---- mistakes ----
 
 
@@ -98,6 +116,8 @@ def test_chen_shuos_pipelines() -> None:
         (lambda: copies_per_byte("write", "ear"), "recv"),
         (lambda: chain_cost(), "stages=()"),
         (lambda: chain_cost("dd"), "dd /dev/zero"),
+        (lambda: udp_batching(70_000), "datagram_bytes=70000"),
+        (lambda: udp_batching(100, "sendmmsg", 2000), "batch=2000"),
     ],
 )
 def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:

@@ -16,7 +16,15 @@ from tcplab.models.buffers import (
     window_from_buffer,
 )
 from tcplab.models.conversation import Call, NetworkPath, Peer, Simulation, simulate
-from tcplab.models.copies import RECEIVERS, SENDERS, STAGES, ChainCost, chain_cost, copies_per_byte
+from tcplab.models.copies import (
+    RECEIVERS,
+    SENDERS,
+    STAGES,
+    ChainCost,
+    chain_cost,
+    copies_per_byte,
+    udp_batching,
+)
 from tcplab.models.kernel import Clock, RttEstimator
 from tcplab.models.links import (
     ETHERNET_FRAMING_BYTES,
@@ -89,6 +97,7 @@ __all__ = [
     "throughput_mbit",
     "transfer_flights",
     "transfer_ms",
+    "udp_batching",
     "window_from_buffer",
     "window_limit_mbit",
 ]

@@ -1,4 +1,4 @@
-"""The cost of moving a byte besides the wire: copies by the CPU.
+"""The cost of moving a byte besides the wire: copies by the CPU, and system calls.
 
 Counted is each time a CPU copies (or makes) the byte on its way from one end's page cache or memory
 to the other end's program. The network card's own transfers (DMA) cost no CPU time and do not
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.checks import choice
+from tcplab.checks import choice, whole
 
 #: How a file or memory gets into a TCP socket, and how often the CPU copies each byte for it.
 SENDERS: Final = {
@@ -119,3 +119,48 @@ def chain_cost(*stages: str) -> ChainCost:
     for stage in stages:
         choice("stage", stage, tuple(STAGES))
     return ChainCost(sum(STAGES[stage] for stage in stages), len(stages))
+
+
+# ---- system calls --------------------------------------------------------------------------------
+
+UDP_MAX_SEGMENTS: Final = 128  # include/linux/udp.h; 64 on older kernels
+MAX_UDP_PAYLOAD_BYTES: Final = 65507  # 65535 - 20 - 8
+SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """The data that one system call, and one trip through the network stack, carries."""
+
+    bytes_per_call: float  #: Data that one system call hands over
+    packets_per_call: float  #: Packets on the wire that come of it
+    #: Times that the whole stack is walked for it; with segmentation left to the end of the stack
+    #: (GSO), one trip carries many packets
+    trips_per_call: float
+
+    @property
+    def bytes_per_trip(self) -> float:
+        """Data on each trip: the figure that decides the throughput of small writes."""
+        return self.bytes_per_call / self.trips_per_call
+
+
+def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
+    """Bytes, packets and trips through the stack for each system call of a UDP sender.
+
+    sendmmsg saves system calls but no trips; UDP_SEGMENT saves both (udp(7); commit bec1f6f6,
+    which measured 876 and 2139 MB/s on one core, with 1470 and 61 818 bytes per call).
+
+    Args:
+        datagram_bytes: data in each datagram.
+        method: "sendto", "sendmmsg" or "udp_segment".
+        batch: datagrams in each call of the latter two; cut to what UDP_SEGMENT allows.
+    """
+    choice("method", method, ("sendto", "sendmmsg", "udp_segment"))
+    whole("datagram_bytes", datagram_bytes, 1, MAX_UDP_PAYLOAD_BYTES, fix="see udp(7)")
+    whole("batch", batch, 1, SENDMMSG_MAX, fix="sendmmsg(2) takes at most 1024 messages")
+    if method == "sendto":
+        return Batching(datagram_bytes, 1, 1)
+    if method == "sendmmsg":
+        return Batching(datagram_bytes * batch, batch, batch)
+    packets = min(batch, UDP_MAX_SEGMENTS, MAX_UDP_PAYLOAD_BYTES // datagram_bytes)
+    return Batching(datagram_bytes * packets, packets, 1)
