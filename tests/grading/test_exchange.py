@@ -278,7 +278,8 @@ def test_who_hands_in_often_or_badly_keeps_nobody_waiting(course: Path, tiny: Ti
     assert "oscar: no grade: there is no file of its owner's in it; link: 'tiny.ipynb'" in said
     order = [line.split()[1] for line in said.splitlines() if "graded, page released" in line]
     assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], said
-    assert order[-1] == "mallory:"  # of three submissions the last one
+    # Of three submissions the last one; two are under way at a time, and either may end first.
+    assert order.index("mallory:", 1) >= 3
     assert page_of(course, "mallory", 3).is_file()
     record = json.loads((course / "reports" / "tiny" / "tries" / "mallory.json").read_text())
     assert record == {"q1": [], "q2": [], "q3": []}

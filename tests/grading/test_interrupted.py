@@ -33,7 +33,7 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
 
 
 def start(
-    course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False
+    course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False, path: str = ""
 ) -> subprocess.Popen[str]:
     command = [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", "--jobs", "2", *words]
     return subprocess.Popen(
@@ -42,6 +42,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=os.environ | ({"PATH": path} if path else {}),
         start_new_session=own_group,
     )
 
@@ -98,6 +99,33 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(pause_s: float, course: Path) -
     else:
         assert (status, len(told)) == (130, 1), said
         assert told[0].startswith("tcplab: interrupted")
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
+
+
+def test_ctrl_c_while_the_gradebook_is_made_takes_one_line(course: Path, tmp_path: Path) -> None:
+    alembic = tmp_path / "alembic"
+    alembic.write_text(f"""#!{sys.executable}
+import pathlib, signal, sys, time
+held = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+pathlib.Path({str(tmp_path / "started")!r}).write_text("held" if held else "open")
+time.sleep(1)
+sys.argv[0] = "alembic"
+from alembic.config import main
+main()
+""")
+    alembic.chmod(0o755)
+    (course / "gradebook.db").unlink(missing_ok=True)
+    own = Path(sys.executable).parent
+    grader = start(course, own_group=True, path=f"{tmp_path}:{own}:{os.environ['PATH']}")
+    while not (tmp_path / "started").exists():
+        assert grader.poll() is None
+        time.sleep(0.01)
+    os.killpg(grader.pid, signal.SIGINT)
+    status, said = finish(grader)
+    # Else it is a race: the grader may kill alembic before that has told of the signal.
+    assert (tmp_path / "started").read_text() == "held"
+    assert (status, said.count("\n")) == (130, 1), said
     assert finish(start(course))[0] == 0
     assert_everybody_once(course)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import stat
 import time
@@ -292,7 +293,13 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
-    with Gradebook(folders.db_url, folders.course_id) as gradebook:
+    # For a new gradebook nbgrader runs alembic, which would answer Ctrl-C by a traceback.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        gradebook = Gradebook(folders.db_url, folders.course_id)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with gradebook:
         try:
             known = bool(gradebook.find_assignment(assignment).notebooks)
         except MissingEntry:
