@@ -69,7 +69,7 @@ LONG: Mapping[str, Settings] = {
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"RTT (ms)": "50"},
+    "real_programs": {"Client": "curl -s http://server:8000/page.txt?[1-300]"},
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "stepper": {"RTT (ms)": "200"},

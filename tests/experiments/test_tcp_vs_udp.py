@@ -108,10 +108,11 @@ def test_router_loses_segments_only_of_large_buffers() -> None:
     """32 KiB are less than the queue holds; what the kernel chooses is more."""
     run: dict[str, Any] = {"runs": 1, "servers": ["router"], "write_bytes": [1440]}
     run |= {"protocols": ["tcp"], "count": 2000}
-    assert tcp_vs_udp.measure(**run).variants[0].retransmissions == 0
-    again = tcp_vs_udp.measure(**run, tcp_buffers_bytes=None).variants[0].retransmissions
-    assert again is not None
-    assert again > 0
+    small = tcp_vs_udp.measure(**run).variants[0].retransmissions
+    large = tcp_vs_udp.measure(**run, tcp_buffers_bytes=None).variants[0].retransmissions
+    assert small is not None
+    assert large is not None
+    assert small <= 1 < large  # on a busy machine TCP may ask for a tail again
 
 
 def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
