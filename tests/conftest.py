@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -42,6 +43,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ROOT = Path(__file__).resolve().parent.parent
 NOBODY = 65534
+LESSON = "test_lesson_runs"
 
 
 class Run(Protocol):
@@ -88,10 +90,16 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The more slow tests a file has the sooner it comes: a long one would end last.
 
+    Lessons wait for most of their time, so they come one by one between the files, which compute.
     `make test` tells pytest-xdist to keep this order.
     """
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.path])
+    lessons = [[item] for item in items if item.name.startswith(LESSON)]
+    others = [item for item in items if not item.name.startswith(LESSON)]
+    others.sort(key=lambda item: -slow[item.path])
+    files = [list(group) for _, group in itertools.groupby(others, lambda item: item.path)]
+    in_turn = itertools.zip_longest(files, lessons, fillvalue=list[pytest.Item]())
+    items[:] = itertools.chain.from_iterable(itertools.chain.from_iterable(in_turn))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,7 +115,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file, _, test = nodeid.partition("::")
             if test.startswith("test_demo_from"):
                 return f"{file}::{test.partition('[')[0]}"
-            return nodeid if test.startswith("test_lesson_runs") else file
+            return nodeid if test.startswith(LESSON) else file
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
