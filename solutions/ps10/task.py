@@ -184,7 +184,6 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
         peer=[sys.executable, PEER, *map(str, words)],
         lab=lab,
         limits=Limits(wall_s=15, cpu_s=8, processes=8),
-        snaplen=80,
     )
 
 

@@ -324,7 +324,6 @@ def _measure(entry: Entry, path: HiddenPath) -> Measured:
             peer=["tcpsink", "--json", "--port", "0", "-b", "auto"],
             lab=lab,
             limits=Limits(wall_s=SECONDS + 4, cpu_s=SECONDS, processes=8),
-            snaplen=80,
         )
         late = link.lateness()
     return replace(

@@ -208,7 +208,6 @@ class Submission:
         lab: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
-        snaplen: int = 128,
         connections: int = 1,
     ) -> LabRun:
         """Runs the learner's program on one host and a program of the course on the other.
@@ -223,7 +222,6 @@ class Submission:
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: put beside the program.
             limits: for the learner's program.
-            snaplen: bytes kept of each packet.
             connections: that the peer makes; of several the run shows all.
 
         Raises:
@@ -233,8 +231,8 @@ class Submission:
         network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)
         with (
-            network.client.capture(snaplen=snaplen) as client_capture,
-            network.server.capture(snaplen=snaplen) as server_capture,
+            network.client.capture() as client_capture,
+            network.server.capture() as server_capture,
         ):
             if role == "client":
                 ends, port = _as_client(start, network, arguments, peer)
