@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.forge import Talk
+from tests.forge import Frame, Talk
 
 from tcplab import Lab
 from tcplab.capture import Capture
@@ -165,6 +165,21 @@ def ipv6() -> Talk:
     return talk
 
 
+def datagrams_between() -> Talk:
+    """Two refused connections, and a datagram between them: a conversation, but none of TCP."""
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    talk = Talk()
+    for ports in ((40000, 80), (40002, 80)):
+        talk.segment(0, "S", 0, ports=ports)
+        talk.segment(1, "RA", -5000, 1, window=0, ports=ports)
+        datagram = IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=5, dport=6)
+        frame = Ether(dst="02:00:00:00:00:02") / datagram
+        talk.frames.append(Frame(bytes(frame), talk.time_ns))
+    return talk
+
+
 def refused_often() -> Talk:
     """On loopback, where an MSS needs all 16 bits."""
     talk = Talk()
@@ -177,6 +192,7 @@ def refused_often() -> Talk:
 WRITTEN = [
     lost_within_microseconds,
     refused_often,
+    datagrams_between,
     keep_alives,
     losses,
     acknowledged_before,
