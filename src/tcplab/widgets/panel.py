@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: Time limit of a live run's picture after Stop.
 DRAWING_S: Final = 10.0
-#: A live run that has not begun to draw so soon after Stop is ended.
-STOP_S: Final = 0.4
+#: A live run that has not begun to draw so soon after Stop is ended, and what it measured is lost.
+STOP_S: Final = 5.0
 #: Time limit of the run of a notebook that is executed without a browser.
 HEADLESS_S: Final = 120.0
 #: That time begins anew, this often, while the run waits for its turn.
@@ -128,9 +128,10 @@ class Panel:
         return self
 
     def stop(self) -> Panel:
-        """Ends the run and its laboratory within half a second, as the Stop button does.
+        """Ends the run and its laboratory, as the Stop button does.
 
-        A live run then draws what it has measured; any other is thrown away.
+        A live run then draws what it has measured, unless it does not answer for some seconds; any
+        other is thrown away at once.
         """
         with self.lock:
             if self._finished.is_set() or self._worker is None:

@@ -82,7 +82,8 @@ class Worker:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._on_message(json.loads(line))
+            if line.endswith("\n"):  # one that is killed may leave half a message
+                self._on_message(json.loads(line))
         status = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._capture):
             if stream is not None:
