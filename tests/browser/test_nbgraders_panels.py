@@ -53,6 +53,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         warnings.simplefilter("ignore")  # of nbgrader's database layer
         run = grade("ps5", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
+    assert written(course) == (None, None, True)
     return course
 
 
@@ -114,7 +115,6 @@ def test_formgrader_shows_the_class_and_takes_marks(
     page: tuple[Page, Jupyter], course: Path
 ) -> None:
     window, jupyter = page
-    assert written(course) == (None, None, True)
     window.goto(f"{jupyter.url}lab")
     window.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Nbgrader$")).click()
     window.locator(".lm-Menu-itemLabel", has_text=re.compile("^Formgrader$")).click()
@@ -130,6 +130,9 @@ def test_formgrader_shows_the_class_and_takes_marks(
     inside.get_by_text(
         "point: what is gained and when"
     ).wait_for()  # the mark scheme, for who marks
+    # The page loses what is typed before it has fetched marks and comments (formgrade.js).
+    fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
+    wait_until(lambda: inside.locator("body").evaluate(fetched))
     for name, text in ((TASK, "2"), (f"{TASK}-comment", COMMENT)):
         field = inside.locator(f"[id='{name}']")
         field.fill(text)
