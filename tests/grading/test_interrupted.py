@@ -83,6 +83,18 @@ def test_grader_killed_at_random_moments_loses_nothing(times: int, course: Path)
     assert said.startswith("0 graded"), said
 
 
+@pytest.mark.parametrize("left", [None, b"", b'{"cells": ['])
+def test_release_that_was_killed_is_made_anew(course: Path, left: bytes | None) -> None:
+    """The gradebook has its entry by then, and nbgrader writes the notebook last."""
+    assert finish(start(course))[0] == 0
+    notebook = course / "exercises" / "tiny" / "tiny.ipynb"
+    released = notebook.read_bytes()
+    notebook.unlink() if left is None else notebook.write_bytes(left)
+    assert finish(start(course, "--again"))[0] == 0
+    assert notebook.read_bytes() == released
+    assert_everybody_once(course)
+
+
 @pytest.mark.parametrize("pause_s", [0.0, 0.5, 2.0, 5.0])
 def test_ctrl_c_takes_one_line_and_loses_nothing(pause_s: float, course: Path) -> None:
     grader = start(course, own_group=True)

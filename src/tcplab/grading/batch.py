@@ -9,6 +9,7 @@ commands work on the same folders before, between and after.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -293,6 +294,10 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
+    try:  # nbgrader writes it last: whoever was killed before it was whole begins anew
+        whole = bool(json.loads((released / f"{assignment}.ipynb").read_bytes()))
+    except (FileNotFoundError, ValueError):
+        whole = False
     # For a new gradebook nbgrader runs alembic, which would answer Ctrl-C by a traceback.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -304,7 +309,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
             known = bool(gradebook.find_assignment(assignment).notebooks)
         except MissingEntry:
             known = False
-    if not (known and released.is_dir()):
+    if not (known and whole):
         release(config, assignment)
 
 
