@@ -69,7 +69,7 @@ class OverWire(SendFiles):
 def measure(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
-    runs: Annotated[int, Between(1, 1000)] = 5,
+    runs: Annotated[int, Between(1, 1000)] = 3,
 ) -> OverWire:
     """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
 
