@@ -67,7 +67,7 @@ exercises: setup ## generate exercises/ from solutions/
 test test-class test-course: export PYTHONDONTWRITEBYTECODE =
 # Half of a test's time is waiting, so there are more workers than processors.
 test: tests setup-dev ## run all tests; the checks of the code are make lint
-	pytest --numprocesses $(shell expr $$(nproc) + 3) --maxprocesses 6 --dist loadfile --no-loadscope-reorder $(ARGS)
+	pytest --numprocesses $(shell expr $$(nproc) + 4) --maxprocesses 6 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2
