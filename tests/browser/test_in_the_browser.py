@@ -43,6 +43,8 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 180_000
+#: Between two looks the page rests: where none is said Playwright looks at each frame.
+LOOK_MS = 100
 #: Run-all of every lesson and every step of the demos take minutes; elsewhere they are tested
 #: without a browser.
 ALL_LESSONS = "TCPLAB_BROWSER_LESSONS"
@@ -165,7 +167,7 @@ def start(panel: Locator) -> None:
 def end_of(panel: Locator) -> str:
     """Waits for the end of the run that `start` began; returns its phase."""
     handle = panel.element_handle()
-    panel.page.wait_for_function(HAS_ENDED, arg=handle, timeout=2 * WAIT_MS)
+    panel.page.wait_for_function(HAS_ENDED, arg=handle, timeout=2 * WAIT_MS, polling=LOOK_MS)
     return panel.get_attribute("data-phase") or ""
 
 
@@ -335,6 +337,7 @@ def _see_updates(panel: Locator, number: int) -> None:
             && panel.querySelector(".tcplab-strip path.lane0")
                 ?.getAttribute("d").split("L").length >= number""",
         arg=[panel.element_handle(), number],
+        polling=LOOK_MS,
     )
 
 
@@ -650,7 +653,7 @@ def test_whole_lesson_is_accessible(
     if not (os.environ.get(ALL_LESSONS) or lesson.startswith("05-")):
         pytest.skip(f"this lesson is NOT SHOWN IN THE BROWSER: set {ALL_LESSONS}=1 (5 minutes)")
     with opened(context, shown, lesson) as tab:
-        tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000)
+        tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000, polling=LOOK_MS)
         assert ours(findings(tab, axe, *OURS)) == []
         with dark(tab):
             assert ours(findings(tab, axe, *OURS)) == []
@@ -671,7 +674,7 @@ def test_whole_lesson_runs_in_the_browser(
     if not os.environ.get(ALL_LESSONS):
         pytest.skip(f"whole lessons are NOT RUN IN THE BROWSER: set {ALL_LESSONS}=1 (10 minutes)")
     with opened(context, jupyter, lesson) as tab:
-        tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000)
+        tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000, polling=LOOK_MS)
         error = tab.locator('[data-mime-type="application/vnd.jupyter.error"]')
         assert error.count() == 0, error.first.text_content()
         panels = tab.locator(".jp-OutputArea-output .tcplab-panel").all()
