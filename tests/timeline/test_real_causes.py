@@ -280,7 +280,11 @@ def test_setting_nodelay_sends_what_nagle_held(lab: Lab) -> None:
         talk.answer()
 
     talk = recorded(lab, scenario)
-    first, second = last_message(talk.timeline())
+    # A machine so busy that the ACK is late has the first sent twice.
+    sent = [
+        each for each in last_message(talk.timeline()) if each.reason is not Reason.RETRANSMISSION
+    ]
+    first, second = sent
     assert first.reason is Reason.SENT_AT_ONCE
     assert (second.payload_bytes, second.reason) == (11, Reason.NODELAY_SET)
     assert held(second) == [Reason.HELD_BY_NAGLE]
