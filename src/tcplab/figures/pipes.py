@@ -128,9 +128,9 @@ def pipe_cpus(result: Pipes) -> Picture:
             bars.within(axes, name, left + share / 2, y, share * unit)
             left += share
     axes.axvline(cores, color="black", ls="--")
-    axes.text(cores, -0.75, f"all {cores} CPUs  ", va="center", ha="right")
+    axes.text(cores - 4 / unit, -0.8, f"all {cores} CPUs", va="center", ha="right")
     _name_bars(axes, measured)
-    axes.set_ylim(len(measured) - 0.5, -1)
+    axes.set_ylim(len(measured) - 0.5, -1.2)
     axes.set_xlim(0, end)
     axes.set_xlabel("CPUs busy with each program, on average")
     most = max(measured, key=lambda chain: len(chain.cpu_shares))
