@@ -160,7 +160,7 @@ static void print_sample(int64_t since_start_ns) {
     static const char *const names[] = {
         "snd_cwnd", "snd_ssthresh", "unacked",     "snd_wnd_bytes", "notsent_bytes",
         "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s",
-        NULL};
+        "delivered", NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);

@@ -49,7 +49,7 @@ def test_a_longer_queue_makes_everybody_wait(bloat: bottleneck.Bufferbloat) -> N
     for variant in each(bloat.variants):
         assert variant.pages > 0
         assert variant.run.flows[0].congestion == "reno"
-        assert variant.mbit < 10
+        assert variant.mbit < 9.5  # the line's, without headers
         # What the wire dropped TCP sent again, or the page's TCP did.
         assert variant.retransmissions > 0
 
@@ -82,7 +82,7 @@ def test_flows_share_the_link(crowds: bottleneck.Fairness) -> None:
     assert 1 / 3 < three.jain <= 1
     for crowd in each(crowds.variants):
         assert crowd.least_mbit <= crowd.mbit / crowd.flows <= crowd.most_mbit
-        assert crowd.mbit < 10
+        assert crowd.mbit < 9.5
         assert crowd.mbit > 3
 
 

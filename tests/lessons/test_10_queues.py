@@ -61,7 +61,7 @@ def test_who_wins_depends_on_the_queue() -> None:
     assert {"cubic", "reno", "cubic, reno"} <= names
     for contest in each(found.variants):
         assert (contest.second_mbit is None) == (", " not in contest.controls)
-        assert contest.mbit < 10
+        assert contest.mbit < 9.5  # the line's, without headers
     assert found["cubic", 320].median_queue > 3 * found["cubic", 16].median_queue
     if "bbr" in names:
         short, long = (found["cubic, bbr", packets].first_share for packets in (16, 320))
