@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.models import Reason
+from tcplab.timeline.parts import ms as ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,13 +183,6 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
         arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0},
         annotation_clip=False,
     )
-
-
-def ms(value: float) -> str:
-    """A time with three significant digits, in ms or µs."""
-    if abs(value) < 0.0995:
-        return f"{value * 1000:.0f} µs"
-    return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"
 
 
 def three(value: float) -> str:

@@ -126,9 +126,12 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
     peer_out, peer_into = _peer_side(exchange.peer_segments, rows, direction)
     for name, events in (("log", log), ("peer_log", exchange.peer_log)):
         if events is not None:
-            _check_log(name, events)
+            if not events:
+                raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
+            _check_clock(name, ((e.time_ns, f"its '{e.name}' at {e.time_ns}") for e in events))
     for name, packets in (("segments", [*out, *into]), ("peer_segments", peer_into or ())):
-        _check_clock(name, packets)
+        passed = sorted(packets, key=lambda each: each.index)
+        _check_clock(name, ((p.time_ns, f"packet {p.packet}") for p in passed))
     _check_one_clock(out, peer_into)
     at_peer = _is_at_peer(rows, direction)
     if log is not None:
@@ -357,27 +360,14 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
-def _check_log(name: str, events: Sequence[Event]) -> None:
-    if not events:
-        raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-    for before, after in pairwise(events):
-        if after.time_ns < before.time_ns - CLOCK_NOISE_NS:
+def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
+    """Times of events or packets, in the order in which they passed, are those of one clock."""
+    for (before_ns, _what), (after_ns, what) in pairwise(moments):
+        if after_ns < before_ns - CLOCK_NOISE_NS:
             raise ValueError(
-                f"the clock stepped back by {(before.time_ns - after.time_ns) / 1e6:.1f} ms in"
-                f" {name}, before its '{after.name}' at {after.time_ns}: record it again"
+                f"the clock stepped back by {(before_ns - after_ns) / 1e6:.1f} ms in {name},"
+                f" before {what}: record it again"
             )
-
-
-def _check_clock(name: str, packets: Iterable[Packet]) -> None:
-    """Times of packets are those of one clock, in the order in which they passed."""
-    last = None
-    for packet in sorted(packets, key=lambda each: each.index):
-        if last is not None and packet.time_ns < last.time_ns - CLOCK_NOISE_NS:
-            raise ValueError(
-                f"the clock stepped back by {(last.time_ns - packet.time_ns) / 1e6:.1f} ms in"
-                f" {name}, before packet {packet.packet}: record it again"
-            )
-        last = packet
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:

@@ -89,7 +89,7 @@ def explain(
     rtt_ns = evidence.rtt_ns
     return Timeline(
         connection=evidence.connection,
-        mss_bytes=replay.mss_bytes,
+        mss_bytes=replay.sender.mss_bytes,
         rtt_ms=None if rtt_ns is None else rtt_ns / 1e6,
         nodelay=evidence.nodelay,
         writes=replay.writes,

@@ -7,23 +7,6 @@ from typing import Final
 
 from tcplab.models import Reason
 
-#: Reasons for which the sender, or the wire, keeps bytes waiting.
-WAITING: Final = (
-    Reason.HELD_BY_NAGLE,
-    Reason.CORKED,
-    Reason.MSG_MORE,
-    Reason.AUTOCORKED,
-    Reason.WINDOW_LIMITED,
-    Reason.CWND_LIMITED,
-    Reason.DEFERRED,
-    Reason.SNDBUF_LIMITED,
-    Reason.RETRANSMISSION,
-    Reason.RATE_LIMITED,
-    Reason.APPLICATION_IDLE,
-    Reason.UNKNOWN,
-)
-
-
 #: Events of an application that had to wait for the peer before it could write on.
 ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
 
@@ -64,7 +47,7 @@ class Hold:
 
     start_ns: int  #: When it began
     end_ns: int  #: When it ended; the end of the record if it had not ended by then
-    reason: Reason  #: Of WAITING
+    reason: Reason  #: One that HELD_BY (sentences.py) has
     evidence: str  #: Facts in the record that show it
     missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
     waiting_bytes: int = 0  #: Bytes that were waiting at its end
@@ -72,7 +55,6 @@ class Hold:
     #: "kernel" (bytes waited in the sender's queue, or to be sent again), "application" (they were
     #: not handed over yet), or "wire" (they were in flight)
     where: str = "kernel"
-    merged: int = 1  #: Number of holds that this one stands for, see `Timeline.merged_holds`
 
     @property
     def duration_ms(self) -> float:
@@ -117,7 +99,6 @@ class Segment:
     waited_ms: float | None = None  #: Since the write of its first byte began; None without a log
     holds: tuple[Hold, ...] = ()  #: What it had to wait for, in order
     released_by: int | None = None  #: Index in `Timeline.acks` of the ACK that let it go, or None
-    push: bool = False  #: The PSH flag
     #: When it came to the peer; None without a capture there, or if it was lost
     arrived_ns: int | None = None
     #: When the sender first saw its last byte acknowledged; None if never
@@ -139,3 +120,10 @@ class Segment:
 def count_bytes(count: int) -> str:
     """ "1 byte", "2 bytes"."""
     return f"{count} byte" if count == 1 else f"{count} bytes"
+
+
+def ms(value: float) -> str:
+    """A time with three significant digits, in ms or µs."""
+    if abs(value) < 0.0995:
+        return f"{value * 1000:.0f} µs"
+    return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"

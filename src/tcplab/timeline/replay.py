@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
-from tcplab.segments import PSH
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.observations import Moment, Observations
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
@@ -74,6 +73,7 @@ class Replay:
     """Plays the evidence.
 
     Attributes:
+        sender: the state that the events lead to.
         writes: what the application wrote.
         marks: what else it did.
         segments: each with its reason.
@@ -83,8 +83,8 @@ class Replay:
 
     def __init__(self, evidence: Evidence) -> None:
         self._e = evidence
-        self._sender = Sender(evidence)
-        self._seen = Observations(evidence, self._sender)
+        self.sender = Sender(evidence)
+        self._seen = Observations(evidence, self.sender)
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
         self._free: _Free | None = None
@@ -102,11 +102,6 @@ class Replay:
         self.segments: list[Segment] = []
         self.holds: list[Hold] = []
         self.gaps: list[tuple[int, int]] = []
-
-    @property
-    def mss_bytes(self) -> int | None:
-        """The largest segment at the end."""
-        return self._sender.mss_bytes
 
     def run(self) -> Replay:
         """Plays all events."""
@@ -144,15 +139,15 @@ class Replay:
 
     def _judge(self, moment: Moment) -> None:
         """Asks again, after an event, and opens or closes a hold accordingly."""
-        if self._sender.queued <= 0:
+        if self.sender.queued <= 0:
             self._close(moment.time_ns)
             self._free = self._quiet_since = None
             if self._empty_since is None:
                 self._empty_since = moment.time_ns
             return
         self._watch_timer(moment)
-        self._sender.now_ns = moment.time_ns
-        why = self._sender.obstacle()
+        self.sender.now_ns = moment.time_ns
+        why = self.sender.obstacle()
         if why is None:
             self._let_go(moment)
             return
@@ -171,18 +166,14 @@ class Replay:
             until_ack = opened.why.reason is Reason.DEFERRED and moment.kind != "in"
             opened.released_at = None if until_ack else moment
         if self._free is None:
-            cwnd = self._sender.cwnd
-            surely_bytes = self._sender.unacked if cwnd.has_room else 0
+            cwnd = self.sender.cwnd
+            surely_bytes = self.sender.unacked if cwnd.has_room else 0
             self._free = _Free(
-                moment,
-                cwnd.in_flight,
-                self._sender.room,
-                surely_bytes,
-                self._sender.too_short(),
+                moment, cwnd.in_flight, self.sender.room, surely_bytes, self.sender.too_short()
             )
 
     def _watch_timer(self, moment: Moment) -> None:
-        if self._sender.unacked > 0:
+        if self.sender.unacked > 0:
             self._quiet_since = None
         elif self._quiet_since is None or moment.kind == "in":
             self._quiet_since = moment.time_ns
@@ -203,7 +194,7 @@ class Replay:
             why.reason,
             why.evidence,
             why.missing,
-            max(self._sender.queued, 0),
+            max(self.sender.queued, 0),
             ended,
             "application" if why.reason is Reason.SNDBUF_LIMITED else "kernel",
         )
@@ -226,7 +217,7 @@ class Replay:
         if done.name in WRITES:
             self._write(moment, done.bytes, more=done.name == "more")
         else:
-            self._sender.set_option(done.name)
+            self.sender.set_option(done.name)
             if done.name in ENDS_MESSAGE:
                 self._message_over = True
             # A cork that is put in before the first write of a message belongs to it.
@@ -237,7 +228,7 @@ class Replay:
 
     def _call_ended(self) -> None:
         """The call before has returned: bytes that might have gone and did not, something kept."""
-        if self._free is None or self._sender.queued <= 0 or self._open is not None:
+        if self._free is None or self.sender.queued <= 0 or self._open is not None:
             return
         since, deferred = self._free.since, self._free.deferred
         self._open = _Open(since, deferred or self._seen.mystery(), mystery=deferred is None)
@@ -252,25 +243,25 @@ class Replay:
             self._message,
             self._in_message,
             moment.time_ns,
-            self._sender.written,
+            self.sender.written,
             size,
             more,
         )
         self.writes.append(write)
-        if self._sender.queued <= 0 and self._last_sent_ns is not None:
-            self._sender.cwnd.idle(moment.time_ns - self._last_sent_ns, self._rtt_ns)
-        self._sender.write(size, more=more)
+        if self.sender.queued <= 0 and self._last_sent_ns is not None:
+            self.sender.cwnd.idle(moment.time_ns - self._last_sent_ns, self._rtt_ns)
+        self.sender.write(size, more=more)
 
     def _accepted(self, size: int) -> None:
         """A write returned, and TCP had taken fewer bytes than it was given."""
         if self.writes and size < self.writes[-1].bytes:
             last = self.writes[-1]
             self.writes[-1] = replace(last, bytes=size)
-            self._sender.written = max(last.offset + size, self._sender.nxt)
+            self.sender.written = max(last.offset + size, self.sender.nxt)
 
     def _end_idleness(self, time_ns: int) -> None:
         since, self._empty_since = self._empty_since, None
-        if since is None or not self.segments or self._sender.queued > 0:
+        if since is None or not self.segments or self.sender.queued > 0:
             return
         meanwhile = (mark for mark in reversed(self.marks[-8:]) if mark.time_ns >= since)
         awaited = next((mark for mark in meanwhile if mark.name in ENDS_MESSAGE), None)
@@ -292,45 +283,45 @@ class Replay:
     def _arrival(self, moment: Moment, packet: Packet) -> None:
         if not packet.has_ack:
             return
-        if packet.ack > self._sender.una:
+        if packet.ack > self.sender.una:
             self._duplicate_acks = 0
             self._with_sack = False
-        elif packet.ack == self._sender.una and self._is_duplicate(packet):
+        elif packet.ack == self.sender.una and self._is_duplicate(packet):
             self._duplicate_acks += 1
             if packet.sack_blocks:
                 self._with_sack = True
                 self._lost()
         self._seen.acknowledged(moment, packet)
-        if packet.ack > self._sender.una:
+        if packet.ack > self.sender.una:
             self._acked_ns[0].append(packet.ack)
             self._acked_ns[1].append(packet.time_ns)
-        self._sender.acknowledged(packet)
+        self.sender.acknowledged(packet)
         self._judge(moment)
 
     def _is_duplicate(self, packet: Packet) -> bool:
         """As RFC 5681, 2, defines it; with SACK blocks it is one in any case."""
-        same_window = packet.ack + packet.window == self._sender.window_end
+        same_window = packet.ack + packet.window == self.sender.window_end
         plain = not (packet.payload_bytes or packet.syn or packet.fin)
-        return bool(packet.sack_blocks) or (plain and same_window and self._sender.unacked > 0)
+        return bool(packet.sack_blocks) or (plain and same_window and self.sender.unacked > 0)
 
     def _lost(self) -> None:
-        self._sender.cwnd.forget()
-        self._seen.recovery_end = self._sender.nxt
+        self.sender.cwnd.forget()
+        self._seen.recovery_end = self.sender.nxt
 
     # ---- segments ----
 
     def _departure(self, moment: Moment, packet: Packet) -> None:
         if packet.syn or not packet.payload_bytes:
             return
-        if packet.offset < self._sender.nxt:
+        if packet.offset < self.sender.nxt:
             self._retransmission(moment, packet)
             return
-        if packet.offset > self._sender.nxt:
-            self.gaps.append((self._sender.nxt, packet.offset))
-            self._sender.nxt = packet.offset
+        if packet.offset > self.sender.nxt:
+            self.gaps.append((self.sender.nxt, packet.offset))
+            self.sender.nxt = packet.offset
         self._chain = why, hold, released_by = self._verdict(moment, packet)
         self._append(packet, why, self._holds_of(packet, hold), released_by)
-        self._sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
+        self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
         self._first_sent[0].append(packet.offset)
         self._first_sent[1].append(packet.time_ns)
@@ -356,7 +347,6 @@ class Replay:
             (packet.time_ns - carried[0].time_ns) / 1e6 if carried else None,
             tuple(holds),
             released_by,
-            bool(packet.flags & PSH),
         )
         self.segments.append(segment)
 
@@ -391,7 +381,7 @@ class Replay:
         offsets, times = self._first_sent
         i = bisect.bisect_right(offsets, packet.offset) - 1
         first_ns = times[i] if i >= 0 else packet.time_ns
-        if packet.end <= self._sender.una:
+        if packet.end <= self.sender.una:
             self._append(packet, self._why_needless(packet), [], None)
             return
         evidence = self._loss((packet.time_ns - first_ns) / 1e6)
@@ -401,8 +391,8 @@ class Replay:
         self.holds.append(hold)
         self._append(packet, why, [hold], None)
         self._last_sent_ns = packet.time_ns
-        if packet.end > self._sender.nxt:  # new data behind the old
-            self._sender.sent(packet, by_timer=False)
+        if packet.end > self.sender.nxt:  # new data behind the old
+            self.sender.sent(packet, by_timer=False)
             self._judge(moment)
 
     def _loss(self, waited_ms: float) -> str:
@@ -419,7 +409,7 @@ class Replay:
         ends, times = self._acked_ns
         since = times[bisect.bisect_left(ends, packet.end)]
         evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
-        if packet.payload_bytes == 1 and packet.end == self._sender.una:
+        if packet.payload_bytes == 1 and packet.end == self.sender.una:
             return Why(Reason.RETRANSMISSION, f"a keep-alive (RFC 9293, 3.8.4): {evidence}")
         doubt = "the ACK had not reached the sender, or the capture was not made beside it"
         return Why(Reason.RETRANSMISSION, f"{evidence}: {doubt}")
@@ -436,10 +426,10 @@ class Replay:
         return self._left_while_blocked(moment, packet)
 
     def _without_log(self, packet: Packet) -> Why:
-        if not self._sender.is_full(packet):
+        if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG)
-        why = self._sender.why_full(packet)
-        if self._sender.tail_bytes(packet):
+        why = self.sender.why_full(packet)
+        if self.sender.tail_bytes(packet):
             return replace(why, evidence=f"{why.evidence}, which only a log can explain")
         return why
 
@@ -451,7 +441,7 @@ class Replay:
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
             return self._chain  # let go by the same event as the one before
-        return self._sender.why_at_once(packet), None, None
+        return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
         """The verdict on a segment whose hold is known from TCP_INFO only."""
@@ -459,7 +449,7 @@ class Replay:
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
             return self._seen.by_ack(ack, packet), hold, ack.number
-        return self._sender.why_at_once(packet), hold, None
+        return self.sender.why_at_once(packet), hold, None
 
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
         """The reason for leaving much later than it might have; None if it was not much later."""
@@ -487,7 +477,7 @@ class Replay:
             return False
         if any(mark.time_ns > ack.time_ns for mark in self.marks[-2:]):
             return False  # the application has read what came with the ACK
-        why = self._sender.obstacle_before_ack()
+        why = self.sender.obstacle_before_ack()
         if why is not None:
             opened.why, opened.released_at = why, ack
         return why is not None
@@ -512,11 +502,11 @@ class Replay:
             return Why(Reason.UNCORKED, "the cork was pulled")
         if name == "nodelay":
             return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
-        if self._sender.is_full(packet):
+        if self.sender.is_full(packet):
             return Why(Reason.FULL_SIZED, "a full segment had come together")
         if held_for is Reason.MSG_MORE:
             return Why(Reason.SENT_AT_ONCE, "the last write came without MSG_MORE")
-        return self._sender.why_at_once(packet)
+        return self.sender.why_at_once(packet)
 
     def _cause(self, release: Moment, packet: Packet) -> Moment:
         """A write whose bytes stayed behind did not let the segment go; an ACK since then did."""
@@ -544,8 +534,8 @@ class Replay:
             # Nothing happened meanwhile, so it never waited: what seemed in the way was not.
             self._open = None
             if opened.why.reason is Reason.CWND_LIMITED:
-                self._sender.cwnd.contradicted()
-            return self._sender.why_at_once(packet), None, None
+                self.sender.cwnd.contradicted()
+            return self.sender.why_at_once(packet), None, None
         if opened.why.reason is Reason.AUTOCORKED:
             why = Why(Reason.AUTOCORKED, "an earlier packet had left the interface's queue")
             return why, self._close(moment.time_ns), None
@@ -563,10 +553,10 @@ class Replay:
         if following is None or following.time_ns - moment.time_ns > reach:
             return None
         if following.name == "uncork" and held_for in (Reason.CORKED, Reason.MSG_MORE):
-            self._sender.set_option("uncork")
+            self.sender.set_option("uncork")
             return Why(Reason.UNCORKED, "the cork was pulled")
         if following.name == "nodelay" and held_for in _FOR_SMALL_SEGMENTS:
-            self._sender.set_option("nodelay")
+            self.sender.set_option("nodelay")
             return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
         return None
 
@@ -599,7 +589,7 @@ class Replay:
 
     def _by_probe(self, moment: Moment) -> Why | None:
         """RFC 8985, 7: with an ACK overdue, a tail loss probe sends new data, held or not."""
-        if self._sender.unacked <= 0 or self._last_sent_ns is None:
+        if self.sender.unacked <= 0 or self._last_sent_ns is None:
             return None
         # A segment of the peer that acknowledges nothing new does not wind the timer up again.
         seen = self._seen

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tcplab.models import Reason
-from tcplab.timeline.parts import Ack, Hold, Segment, count_bytes
+from tcplab.timeline.parts import Ack, Hold, Segment, count_bytes, ms
 
 if TYPE_CHECKING:
     from tcplab.timeline.timeline import Timeline
@@ -72,8 +72,8 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
     if queue is None or segment.queued_ms is None:
         return text
     if queue.reason is Reason.RATE_LIMITED:
-        return f"{text}; then {_ms(segment.queued_ms)} in the queue of the wire"
-    return f"{text}; then {_ms(segment.queued_ms)} more than others in the wire (why is unknown)"
+        return f"{text}; then {ms(segment.queued_ms)} in the queue of the wire"
+    return f"{text}; then {ms(segment.queued_ms)} more than others in the wire (why is unknown)"
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
@@ -136,7 +136,7 @@ def _merged(segment: Segment) -> list[Hold]:
 
 
 def _waited(hold: Hold) -> str:
-    text = f"held {_ms(hold.duration_ms)} {HELD_BY[hold.reason]}"
+    text = f"held {ms(hold.duration_ms)} {HELD_BY[hold.reason]}"
     if hold.evidence:
         text += f": {hold.evidence}"
     if hold.missing:
@@ -172,7 +172,7 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
     if not ack.newly_acked_bytes:
         return f"the peer's window update to {count_bytes(ack.window)}"
     if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-        return f"the peer's delayed ACK ({_ms(ack.delay_ms)} late{carrier}{_slow(timeline, ack)})"
+        return f"the peer's delayed ACK ({ms(ack.delay_ms)} late{carrier}{_slow(timeline, ack)})"
     if ack.reason is Reason.UNKNOWN:
         return f"the peer's ACK{carrier} (why it came late is unknown; missing: {ack.missing})"
     return f"the peer's ACK{carrier}{_slow(timeline, ack)}"
@@ -184,7 +184,7 @@ def _slow(timeline: Timeline, ack: Ack) -> str:
         return ""
     travel_ms = (ack.time_ns - ack.sent_ns) / 1e6
     slow = travel_ms > 2 * timeline.rtt_ms and travel_ms > LONG_MS
-    return f", and {_ms(travel_ms)} on its way" if slow else ""
+    return f", and {ms(travel_ms)} on its way" if slow else ""
 
 
 def waiting(timeline: Timeline) -> list[str]:
@@ -195,8 +195,8 @@ def waiting(timeline: Timeline) -> list[str]:
         stretches = [each for each in timeline.merged_holds() if each.reason is reason]
         longest = max(each.duration_ms for each in stretches)
         lines.append(
-            f"{reason}: {_ms(totals[reason])} in {len(stretches)}"
-            f" stretch{'es' * (len(stretches) > 1)}, the longest {_ms(longest)}"
+            f"{reason}: {ms(totals[reason])} in {len(stretches)}"
+            f" stretch{'es' * (len(stretches) > 1)}, the longest {ms(longest)}"
         )
     return lines
 
@@ -208,9 +208,3 @@ def missing_evidence(timeline: Timeline) -> list[str]:
     found += [each.missing for each in timeline.holds]
     found += [each.missing for each in timeline.acks]
     return list(dict.fromkeys(each for each in found if each))
-
-
-def _ms(value: float) -> str:
-    if value >= 10:
-        return f"{value:.1f} ms"
-    return f"{value:.2f} ms" if value >= 0.1 else f"{value * 1000:.0f} µs"
