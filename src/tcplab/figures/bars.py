@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import canvas
-from tcplab.figures.style import ON_WHITE, SMALL, text_width_px
+from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +64,21 @@ def name_rows(
         at = 0.0, row - (thickness() / 2 if lift is None else lift)
         words = textwrap.fill(name.replace("\n", " "), 46)
         axes.annotate(words, at, (2, 3), xycoords=axes.get_yaxis_transform(), **above)
+
+
+def bar(
+    axes: Axes,
+    row: float,
+    *parts: tuple[Style, float],
+    left: float = 0.0,
+    thick: float | None = None,
+) -> float:
+    """A bar whose parts, of a look and a length each, follow each other; where it ends."""
+    for look, length in parts:
+        label = named_once(axes, look.name)
+        axes.barh(row, length, thick or thickness(), left=left, label=label, **look_of(look))
+        left += length
+    return left
 
 
 def named_once(axes: Axes, name: str) -> str | None:

@@ -287,11 +287,10 @@ def _byte_ticks(axis: Axis) -> None:
 
 def _plain_ticks(axes: Axes) -> None:
     """Ticks at 1, 2, 5, 10, … on both axes, written out, or at 1, 3, 10, …"""
+    from matplotlib.ticker import LogLocator
+
     digits = (1, 3) if canvas.is_narrow() else (1, 2, 5)
-    ticks = [digit * 10.0**power for power in range(-2, 10) for digit in digits]
-    left, right = axes.get_xlim()
-    low, high = axes.get_ylim()
-    axes.set_xticks([tick for tick in ticks if left <= tick <= right])
-    axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=digits, numticks=99))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")

@@ -12,7 +12,7 @@ from tcplab.experiments.short_transfer import Sizes
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style, look_of
+from tcplab.figures.style import Style
 from tcplab.models import goodput_mbyte_s
 
 __all__ = ["loss_rates", "lost_segments", "transfer_sizes"]
@@ -67,9 +67,7 @@ def lost_segments(result: Losses) -> Picture:
     figure, axes = canvas.new_axes("x")
     longest = max(each.took_ms for each in rows)
     for y, each in enumerate(rows):
-        look = _way_out(each)
-        bar = look_of(look) | {"label": named_once(axes, look.name)}
-        axes.barh(y, each.took_ms, 0.6, **bar)
+        bars.bar(axes, y, (_way_out(each), each.took_ms), thick=0.6)
         beside(axes, f"{each.took_ms:.0f} ms", each.took_ms, y)
     axes.set_yticks(range(len(rows)), [textwrap.fill(each.lost, 12) for each in rows])
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.3 * longest))

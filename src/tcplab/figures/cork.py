@@ -9,7 +9,7 @@ from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import HOLD_STYLES, Style, look_of
+from tcplab.figures.style import HOLD_STYLES, Style
 from tcplab.models import Reason
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | N
         if is_log:
             axes.plot(value, y, "o", ms=9, color=look.colour)
         else:
-            axes.barh(y, value, bars.thickness(), **look_of(look))
+            bars.bar(axes, y, (look, value))
         beside(axes, words[y], value, y)
     if names is None:
         axes.set(ylim=(len(values) - 0.5, -0.5), yticks=[])
@@ -167,9 +167,7 @@ def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
         y = row + (number - (len(segments) - 1) / 2) * 0.36 + (0.14 if canvas.is_narrow() else 0)
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:
-            look = HOLD_STYLES[held.reason]
-            label = named_once(axes, look.name)
-            axes.barh(y, end - begin, 0.3, left=begin, label=label, **look_of(look))
+            bars.bar(axes, y, (HOLD_STYLES[held.reason], end - begin), left=begin, thick=0.3)
         mark = "D" if segment.reason is Reason.CORK_TIMEOUT else "o"
         colour = style.BLACK if mark == "D" else style.BLUE
         label = named_once(axes, "left by timer" if mark == "D" else "left")

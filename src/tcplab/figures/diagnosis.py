@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import beside
+from tcplab.figures.bars import bar, beside
 from tcplab.figures.curves import steps
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import TITLE, Style, count, look_of, ms
+from tcplab.figures.style import TITLE, Style, count, ms
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER, SYN
 from tcplab.tables import digits
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["cause", "symptom"]
 
-_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
+_HEADER_BYTES: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
 _HERE: Final = Style(style.VERMILION, "//", "")
 _NEEDED: Final = Style(style.GREEN, "..", "")
-_TEXT: Final = Style(style.BLUE, "", "")
+_TEXT: Final = Style(style.BLUE, "", "text")
+_HEADERS: Final = replace(_HERE, name="headers")
 _NOTHING_SENT: Final = "no data segment was recorded"
 
 
@@ -155,7 +157,7 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> list[float]:
 def _draw_excess(axes: Axes, case: Diagnosis) -> None:
     what, taken, needed = case.excess
     for y, (value, look) in enumerate(((taken, _HERE), (needed, _NEEDED))):
-        axes.barh(y, value, 0.62, **look_of(look))
+        bar(axes, y, (look, value), thick=0.62)
         beside(axes, digits(value), value, y)
     _here_and_needed(axes)
     axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=what)
@@ -248,7 +250,10 @@ def _one_line(case: Diagnosis) -> Picture:
         for row in range(begin // each, (end - 1) // each + 1):
             left, right = max(begin - row * each, 0), min(end - row * each, each)
             style.fill(axes, _TEXT, left + 0.06, row + 0.2, right - left - 0.12, 0.6)
-    text_bytes, header_bytes = case.payload_bytes / case.units, case.segments_per_unit * _HEADERS
+    text_bytes, header_bytes = (
+        case.payload_bytes / case.units,
+        case.segments_per_unit * _HEADER_BYTES,
+    )
     _draw_headers(headers, text_bytes, header_bytes)
     canvas.legend(figure, headers)
     alt = f"The text of a line, cut into {count(len(cuts), 'segment')}. {title}."
@@ -257,12 +262,9 @@ def _one_line(case: Diagnosis) -> Picture:
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
     """The bytes that pass for a line, here and in one segment: text, and headers."""
-    for y, headers in ((0, header_bytes), (1, float(_HEADERS))):
-        first = y == 0
-        axes.barh(y, text_bytes, 0.6, label="text" if first else None, **look_of(_TEXT))
-        label = "headers" if first else None
-        axes.barh(y, headers, 0.6, left=text_bytes, label=label, **look_of(_HERE))
-        beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", text_bytes + headers, y)
+    for y, headers in ((0, header_bytes), (1, float(_HEADER_BYTES))):
+        end = bar(axes, y, (_TEXT, text_bytes), (_HEADERS, headers), thick=0.6)
+        beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", end, y)
     _here_and_needed(axes)
-    axes.set_xlim(0, 1.25 * (text_bytes + max(header_bytes, _HEADERS)))
+    axes.set_xlim(0, 1.25 * (text_bytes + max(header_bytes, _HEADER_BYTES)))
     axes.set_xlabel("bytes on the wire per line (mean of the run)")

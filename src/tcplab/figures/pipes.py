@@ -10,7 +10,7 @@ from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import SMALL, TEXT, Line, Style, count, look_of
+from tcplab.figures.style import SMALL, TEXT, Line, Style, count
 from tcplab.models.copies import STAGES
 from tcplab.tables import Table
 
@@ -48,8 +48,7 @@ def pipe_rates(result: Pipes) -> Picture:
     heights = bars.narrow_height(len(measured), 90, 52), bars.wide_height(len(measured), 31)
     figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
     for y, chain in enumerate(measured):
-        look = _WIRE if chain.pipeline.wire else _HERE
-        _rate_bar(axes, chain, y, look, named_once(axes, look.name))
+        _rate_bar(axes, chain, y, _WIRE if chain.pipeline.wire else _HERE)
         if chain.pipeline.published_mb_per_s:
             name = named_once(axes, "published, on its machines")
             axes.plot(
@@ -75,9 +74,9 @@ def _measured(result: Pipes) -> list[Chain]:
     return [chain for chain in result.variants if chain.runs]
 
 
-def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style, label: str | None = None) -> None:
+def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style) -> None:
     rates = chain.mb_per_s
-    axes.barh(y, chain.median_mb_per_s or 0.0, bars.thickness(), **look_of(look), label=label)
+    bars.bar(axes, y, (look, chain.median_mb_per_s or 0.0))
     axes.plot((min(rates), max(rates)), (y, y), color="black", lw=1.6)
 
 
@@ -124,9 +123,8 @@ def pipe_cpus(result: Pipes) -> Picture:
     for y, chain in enumerate(measured):
         left = 0.0
         for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
-            axes.barh(y, share, bars.thickness(), left=left, **look_of(look))
             bars.within(axes, name, left + share / 2, y, share * unit)
-            left += share
+            left = bars.bar(axes, y, (look, share), left=left)
     axes.axvline(cores, color="black", ls="--")
     axes.text(cores - 4 / unit, -0.8, f"all {cores} CPUs", va="center", ha="right")
     _name_bars(axes, measured)

@@ -9,16 +9,16 @@ from tcplab.experiments.bottleneck import Bufferbloat, Contests, RouterBuffers
 from tcplab.experiments.notsent_lowat import Ages
 from tcplab.figures import canvas, style
 from tcplab.figures.bars import (
+    bar,
     beside,
     name_rows,
     named_once,
     narrow_height,
-    thickness,
     wide_height,
     within,
 )
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style, look_of
+from tcplab.figures.style import Style
 from tcplab.models import sawtooth_share
 
 __all__ = ["contests", "data_ages", "line_use", "managed_queues"]
@@ -122,12 +122,9 @@ def contests(result: Contests) -> Picture:
         left = 0.0
         rates = (each.first_mbit, each.second_mbit or 0.0)
         for name, rate in zip(each.controls.split(", "), rates, strict=False):
-            look = _CONTROLS[name]
-            bar = look_of(look) | {"label": named_once(axes, look.name)}
-            axes.barh(y, rate, thickness(), left=left, **bar)
             pixels = (210 if canvas.is_narrow() else 330) * rate / most
             within(axes, f"{rate:.1f}", left + rate / 2, y, pixels)
-            left += rate
+            left = bar(axes, y, (_CONTROLS[name], rate), left=left)
         beside(axes, f"RTT {each.rtt_ms:.0f} ms", left, y)
     axes.set(xlim=(0, 1.42 * most), xlabel="Mbit/s")
     name_rows(axes, [each.label for each in rows], characters=36)
@@ -170,9 +167,7 @@ def data_ages(result: Ages) -> Picture:
     for y, each in enumerate(rows):
         unsent_ms = 8 * each.unsent_bytes / each.mbit / 1e3
         sent_ms = max(each.model_age_ms - unsent_ms, 0)
-        for look, left, width in ((_UNSENT, 0.0, unsent_ms), (_SENT, unsent_ms, sent_ms)):
-            bar = look_of(look) | {"label": named_once(axes, look.name)}
-            axes.barh(y, width, thickness(), left=left, **bar)
+        bar(axes, y, (_UNSENT, unsent_ms), (_SENT, sent_ms))
         dot: dict[str, Any] = {"color": style.PURPLE, "ms": 8, "zorder": 5, "mec": "white"}
         axes.plot(each.age_ms, y, "D", label=named_once(axes, "measured"), **dot)
         words = f"{each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s"

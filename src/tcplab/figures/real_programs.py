@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.any_command import Commands, Explained
 from tcplab.experiments.real_programs import Deliveries, Pipelines
 from tcplab.figures import bars, canvas, style
-from tcplab.figures.bars import beside, named_once, within
+from tcplab.figures.bars import beside, within
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style, look_of, ms
+from tcplab.figures.style import Style, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,13 +57,7 @@ def waits(result: Commands) -> Picture:
     figure, axes = canvas.new_axes("x", narrow_height=height, height=bars.wide_height(len(runs)))
     longest = max(each.ms_per_message for each in runs) or 1.0
     for row, each in enumerate(runs):
-        left = 0.0
-        for look, value in _parts(each):
-            label = named_once(axes, look.name)
-            thick = bars.thickness()
-            axes.barh(row, value, thick, left=left, label=label, **look_of(look))
-            left += value
-        beside(axes, ms(each.ms_per_message), left, row)
+        beside(axes, ms(each.ms_per_message), bars.bar(axes, row, *_parts(each)), row)
     bars.name_rows(axes, [each.case for each in runs])
     axes.set(xlim=(0, 1.22 * longest), xlabel="ms per message")
     canvas.legend(figure)
@@ -125,20 +120,17 @@ def answers(result: Commands) -> Picture:
 
 def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
     writes, parts = run.answer()
-    ends = [sum(writes[: number + 1]) for number in range(len(writes))]
-    thick, gap = bars.thickness(), 0.004 * widest
+    gap = 0.004 * widest
     begin = 0.0
     for size in parts:
         end = begin + size
-        for number, stop in enumerate(ends):
-            start = ends[number - 1] if number else 0
+        for number, (start, stop) in enumerate(pairwise(accumulate(writes, initial=0))):
             left, right = max(begin, float(start)), min(end, float(stop))
             if right > left:
                 look = _WRITES[min(number, len(_WRITES) - 1)]
                 left += gap if left == begin else 0.0
                 right -= gap if right == end else 0.0
-                label = named_once(axes, look.name)
-                axes.barh(row, right - left, thick, left=left, label=label, **look_of(look))
+                bars.bar(axes, row, (look, right - left), left=left)
         room = size / (1.3 * widest) * (300 if canvas.is_narrow() else 430)
         within(axes, str(size), begin + size / 2, row, room)
         begin = end
@@ -194,7 +186,7 @@ def deliveries(result: Deliveries) -> Picture:
     labels = ("ms from the broker's write, mean", "segments to the subscriber")
     for number, axes in enumerate(panels):
         for row, value in enumerate(values[number]):
-            axes.barh(row, value, bars.thickness(), **look_of(looks[number]))
+            bars.bar(axes, row, (looks[number], value))
             beside(axes, f"{value:.0f}", value, row)
         if number == 0 or canvas.is_narrow():
             bars.name_rows(axes, [each.case for each in runs], characters=16)

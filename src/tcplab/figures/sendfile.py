@@ -91,20 +91,12 @@ def file_methods(result: SendFiles) -> Picture:
     height = 2 * bars.narrow_height(len(variants), 60, 40)
     figure, [rates, work] = canvas.new_panels([1, 1], narrow_height=height)
     for y, each in enumerate(variants):
-        rates.barh(y, each.mb_per_s or 0, bars.thickness(), **look_of(_RATE))
-        beside(rates, f"{each.mb_per_s:,.0f}", each.mb_per_s or 0, y)
+        end = bars.bar(rates, y, (_RATE, each.mb_per_s or 0))
+        beside(rates, f"{each.mb_per_s:,.0f}", end, y)
         sender = each.cpu_s_per_gb or 0
         receiver = each.median("receiver_cpu_s_per_gb") or 0
-        for left, share, look in ((0.0, sender, _SENDER), (sender, receiver, _RECEIVER)):
-            work.barh(
-                y,
-                share,
-                bars.thickness(),
-                left=left,
-                **look_of(look),
-                label=None if y else look.name,
-            )
-        beside(work, f"{sender:.2f} + {receiver:.2f}", sender + receiver, y)
+        end = bars.bar(work, y, (_SENDER, sender), (_RECEIVER, receiver))
+        beside(work, f"{sender:.2f} + {receiver:.2f}", end, y)
     names = [each.plan.name for each in variants]
     bars.name_rows(rates, names, characters=20)
     if canvas.is_narrow():

@@ -42,10 +42,7 @@ def sequence(timeline: Timeline, first_message: int | None = None, messages: int
     figure = canvas.new_figure(narrow_height(packets + len(view.waits())))
     painter = _Painter(axes_of(figure), view)
     painter.paint()
-    times = [
-        painter.diagram.stretch(part.left, part.right, view.ms(part.start_ns), view.ms(part.end_ns))
-        for part in view.scale.parts
-    ]
+    times = [painter.diagram.stretch(*each) for each in view.stretches()]
     words = view.finding(), f"Sequence diagram. {view.alt()}"
     return Picture(figure, *words, view.table(), view.note(), view.parts(), tuple(times))
 

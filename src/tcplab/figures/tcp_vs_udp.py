@@ -201,7 +201,7 @@ def batching(result: Batching) -> Picture:
     for y, row in enumerate(rows):
         protocol = "tcp" if row["variant"].startswith("tcp") else "udp"
         rate, most = row["mb_per_s"], row["mb_per_s_max"]
-        axes.barh(y, rate, bars.thickness(), **look_of(_LOOKS[protocol]), zorder=2)
+        bars.bar(axes, y, (_LOOKS[protocol], rate))
         axes.plot([row["mb_per_s_min"], most], [y, y], color="black", lw=1.6, zorder=3)
         words = f"{rate:,.0f} MB/s, {row['times_plain']:.1f} ×,\n{row['calls']:,} calls"
         beside(axes, words, max(rate, most), y)

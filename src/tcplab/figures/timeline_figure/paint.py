@@ -75,16 +75,12 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     axes.axis("off")
     _Painter(axes, view, width, height).paint()
     times = [
-        (left + each.left * width, left + each.right * width, *map(view.ms, _ends_of(each)))
-        for each in view.scale.parts
+        (left + start * width, left + end * width, from_ms, to_ms)
+        for start, end, from_ms, to_ms in view.stretches()
     ]
     words, note = (view.finding(), view.alt()), view.note()
     unused = max((top * high) - height - (0 if is_narrow else canvas.WIDE.note), 0)
     return Picture(figure, *words, view.table(), note, view.parts(), tuple(times), "x", unused)
-
-
-def _ends_of(part: Any) -> tuple[int, int]:
-    return part.start_ns, part.end_ns
 
 
 def _lanes(view: View) -> list[_Lane]:

@@ -101,6 +101,11 @@ class View:
         """Since the first event in view."""
         return (time_ns - self.scale.start_ns) / 1e6
 
+    def stretches(self) -> list[tuple[float, float, float, float]]:
+        """The parts of the time axis: positions and times of both ends."""
+        parts = self.scale.parts
+        return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
+
     def arrival_ns(self, segment: Segment) -> int:
         """The time at the peer: seen there, or estimated as half a round trip later."""
         if segment.arrived_ns is not None:
