@@ -230,7 +230,7 @@ class Step:
 
 @pytest.mark.parametrize(
     "demo",
-    [each for each in demos.every() if not load(each.panel).live],
+    [each for each in demos.every() if not load(each.panel).lanes],
     ids=lambda it: it.name,
 )
 def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:

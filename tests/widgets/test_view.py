@@ -107,12 +107,12 @@ def test_refused_number_stays_and_is_not_run(typed: float) -> None:
 def test_prediction_that_is_no_number_is_refused(typed: str) -> None:
     panel = widgets.small_writes().predict(7)
     view = with_view(panel)
-    view.prediction._text.value = typed
+    view.prediction._box.value = typed
     assert view.prediction._refusal.value.startswith(f"“{typed}” must be a number")
     assert (panel.prediction, view.run.disabled) == (None, True)
-    view.prediction._text.value = "0.5"
+    view.prediction._box.value = "0.5"
     assert (panel.prediction, view.run.disabled) == (0.5, False)
-    view.prediction._text.value = ""
+    view.prediction._box.value = ""
     assert (panel.prediction, view.run.disabled) == (None, False)
 
 
@@ -124,16 +124,16 @@ def test_a_command_that_is_not_closed_stays_and_is_not_run() -> None:
     view = with_view(panel)
     field, before = view.fields["client"], panel.values["client"]
     assert isinstance(field, TextField)
-    field._text.value = "curl 'x"
+    field._box.value = "curl 'x"
     assert "closing quotation" in field._refusal.value
     assert (view.run.disabled, panel.values["client"]) == (True, before)
-    field._text.value = "curl -s 'x' "
+    field._box.value = "curl -s 'x' "
     assert (field._refusal.value, view.run.disabled) == ("", False)
     assert panel.values["client"] == "curl -s 'x'"
-    field._text.value = ""
+    field._box.value = ""
     assert field._refusal.value.startswith("no client: give a command")
     panel.set(client="wget x")
-    assert field._text.value == ""  # to be corrected
+    assert field._box.value == ""  # to be corrected
 
 
 def test_runs_are_named_by_what_differs() -> None:

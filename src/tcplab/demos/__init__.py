@@ -45,26 +45,20 @@ _KINDS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a tab
 class Option:
     """One answer that the room may vote for."""
 
-    #: With its unit.
-    label: str
-    #: In the unit of the panel's headline.
-    value: float
+    label: str  #: with its unit
+    value: float  #: in the unit of the panel's headline
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a demo."""
 
-    #: A few words for its button.
-    title: str
-    #: Question to the room.
-    ask: str
-    #: Of the panel, all of them.
-    settings: Mapping[str, Any]
+    title: str  #: a few words for its button
+    ask: str  #: question to the room
+    settings: Mapping[str, Any]  #: of the panel, all of them
     #: The answers in ascending order; none where the picture is the answer.
     options: tuple[Option, ...]
-    #: Said when the picture is there.
-    explain: str
+    explain: str  #: said when the picture is there
 
     def right(self, measured: float) -> Option | None:
         """The answer that agrees with a measurement; None where it lies between two.
@@ -84,13 +78,10 @@ class Step:
 class Demo:
     """The steps of a lecture's demonstration, with one panel."""
 
-    #: Of its file, and of its notebook in lessons/demos.
-    name: str
+    name: str  #: of its file, and of its notebook in lessons/demos
     title: str
-    #: Two digits.
-    lesson: str
-    #: Name of the panel.
-    panel: str
+    lesson: str  #: two digits
+    panel: str  #: name of the panel
     steps: tuple[Step, ...]
 
 

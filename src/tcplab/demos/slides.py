@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from tcplab.demos import Demo, Step
 from tcplab.demos.terminal import measured
+from tcplab.figures.canvas import WIDE, drawing, new_figure
+from tcplab.figures.picture import PNG_WIDTH
 from tcplab.tables import digits
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
@@ -72,18 +74,11 @@ def _notes(
 
 def _question(demo: Demo, step: Step) -> bytes:
     """The slide before the answer, as PNG."""
-    from tcplab.figures.canvas import WIDE, drawing, new_figure
-    from tcplab.figures.picture import PNG_WIDTH
-
     with drawing(WIDE):
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")
         lines = textwrap.wrap(step.ask, _CHARACTERS)
-        look: dict[str, Any] = {
-            "fontsize": 21,
-            "fontweight": "bold",
-            "linespacing": 1.3,
-        }
+        look: dict[str, Any] = {"fontsize": 21, "fontweight": "bold", "linespacing": 1.3}
         figure.text(0.05, 0.84, "\n".join(lines), va="top", **look)
         top = 0.78 - _LINE * len(lines)
         for number, option in enumerate(step.options):

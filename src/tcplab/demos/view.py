@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.tables import digits
 from tcplab.widgets import chart, course
+from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.view import PanelView, group
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 #: A run of this length goes on until somebody stops it, who moves the sliders meanwhile.
 GOES_ON_S: Final = 60
-#: What such a run takes at its start: to move these does nothing.
-AT_START: Final = ("seconds", "congestion")
 
 
 class DemoView(PanelView):

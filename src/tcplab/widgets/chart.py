@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tcplab.figures import Picture, bars, canvas, style
+from tcplab.figures.picture import drawn
+from tcplab.tables import Table
 from tcplab.widgets import plot
 from tcplab.widgets.spec import KEPT_RUNS
-
-if TYPE_CHECKING:
-    from tcplab.figures import Picture
-    from tcplab.tables import Table
 
 #: Points of the model's line.
 POINTS: Final = 91
@@ -98,8 +97,6 @@ def picture(
     data: Mapping[str, Any], points: Sequence[tuple[float, float]], title: str, table: Table
 ) -> Picture:
     """The model's lines of a :func:`chart` and a run's points, for a demo and a file."""
-    from tcplab.figures import Picture, bars, canvas, style
-    from tcplab.figures.picture import drawn
 
     @drawn
     def draw() -> Picture:

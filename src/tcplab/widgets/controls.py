@@ -22,15 +22,11 @@ MOST_CHARACTERS: Final = 2000
 class Choice:
     """One of a few values, in a drop-down list."""
 
-    #: Of the setting.
-    name: str
-    #: Text beside it, which a screen reader says too.
-    label: str
-    #: Value -> text in the list.
-    options: Mapping[str, str]
+    name: str  #: of the setting
+    label: str  #: text beside it, which a screen reader says too
+    options: Mapping[str, str]  #: value -> text in the list
     default: str
-    #: Tooltip.
-    help: str = ""
+    help: str = ""  #: tooltip
 
     @classmethod
     def of(
@@ -77,12 +73,9 @@ class Number:
     default: float
     low: float
     high: float
-    #: Of the box and of a linear slider; whole for whole numbers.
-    step: float = 1
-    #: Empty for a count.
-    unit: str = ""
-    #: "log" for a slider of equal ratios.
-    scale: Literal["linear", "log"] = "linear"
+    step: float = 1  #: of the box and of a linear slider; whole for whole numbers
+    unit: str = ""  #: empty for a count
+    scale: Literal["linear", "log"] = "linear"  #: "log" for a slider of equal ratios
     help: str = ""
 
     @classmethod
@@ -155,8 +148,7 @@ class Text:
     label: str
     default: str
     help: str = ""
-    #: Says what is wrong with a line: raises ParameterError.
-    examine: Callable[[str], object] = str
+    examine: Callable[[str], object] = str  #: says what is wrong with a line: raises ParameterError
 
     def check(self, value: Any) -> str:
         """The value without spaces around it.

@@ -6,16 +6,16 @@ A row has the writes, the segments that leave, the ACKs and the reply, and the w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tcplab.figures.timeline_figure import choose_message
 from tcplab.models import Call, NetworkPath, simulate
+from tcplab.models.steps import Step
 from tcplab.tables import digits
+from tcplab.timeline import Timeline
+from tcplab.timeline.steps import recorded_steps
 from tcplab.widgets import plot
 from tcplab.widgets.spec import KEPT_RUNS
-
-if TYPE_CHECKING:
-    from tcplab.models.steps import Step
-    from tcplab.timeline import Timeline
 
 #: Shorter ones are the time of a system call.
 LEAST_WAIT_MS: Final = 0.01
@@ -59,9 +59,6 @@ def simulated_course(calls: Sequence[Call], path: NetworkPath) -> list[Event]:
 
 def recorded_course(timeline: Timeline) -> list[Event]:
     """The events of a recorded message, a typical one: that of :func:`tcplab.figures.timeline`."""
-    from tcplab.figures.timeline_figure.view import choose_message
-    from tcplab.timeline.steps import recorded_steps
-
     return course(recorded_steps(timeline, choose_message(timeline, 1)))
 
 

@@ -13,7 +13,7 @@ from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
 #: Called with a value that was set, or with None when there is only something refused.
-Changed = Callable[[Any], None]
+Changed = Callable[[Any], object]
 
 
 class ChoiceField:
@@ -26,10 +26,7 @@ class ChoiceField:
 
         options = [(text, value) for value, text in control.options.items()]
         self.widget = w.Dropdown(
-            options=options,
-            value=control.default,
-            description=control.label,
-            tooltip=control.help,
+            options=options, value=control.default, description=control.label, tooltip=control.help
         ).add_class("tcplab-field")
         self.widget.observe(lambda change: changed(change["new"]), "value")
 
@@ -38,7 +35,54 @@ class ChoiceField:
         self.widget.value = value
 
 
-class NumberField:
+class _TypedField:
+    """A box in which somebody types, and what is wrong with a value that is not allowed.
+
+    Args:
+        box: its widget.
+        read: the value of what was typed; raises ValueError.
+        changed: see Changed.
+        name: of the setting, which what is wrong need not repeat.
+    """
+
+    def __init__(self, box: Any, read: Callable[[Any], Any], changed: Changed, name: str) -> None:
+        import ipywidgets as w
+
+        self._box, self._read, self._changed, self._name = box, read, changed, name
+        self._value: Any = None
+        self._refusal = w.HTML().add_class("tcplab-bad")
+        self.widget = w.Box([box, self._refusal]).add_class("tcplab-field")
+        box.observe(self._typed, "value")
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the box holds something that is not allowed."""
+        return bool(self._refusal.value)
+
+    def show(self, value: Any) -> None:
+        """Takes over the panel's value; a refused one stays to be corrected."""
+        self._value = value
+        if not self.is_refused:
+            self._fill()
+
+    def _fill(self) -> None:
+        if self._box.value.strip() != self._value:
+            self._box.value = self._value
+
+    def _typed(self, change: Any) -> None:
+        was_refused = self.is_refused
+        try:
+            value = self._read(change["new"])
+        except ValueError as error:
+            self._refusal.value = escape(str(error).removeprefix(f"{self._name}="))
+            self._changed(None)
+            return
+        self._refusal.value = ""
+        if was_refused or value != self._value:
+            self._changed(value)
+
+
+class NumberField(_TypedField):
     """A box with its label, and a slider that follows it.
 
     The box takes any number, and says what is wrong with one that it does not allow: an ipywidgets
@@ -48,53 +92,30 @@ class NumberField:
     def __init__(self, control: Number, changed: Changed) -> None:
         import ipywidgets as w
 
-        self._control, self._changed = control, changed
-        self._value: float = control.default
-        self._stops = control.stops()
         unit = f" ({control.unit})" if control.unit else ""
-        self._box = w.FloatText(
+        box = w.FloatText(
             value=control.default,
             step=1 if control.step == 1 else None,
             description=control.label + unit,
             tooltip=control.help,
             continuous_update=True,
         )
+        super().__init__(box, control.check, changed, control.name)
+        self._value, self._stops = control.default, control.stops()
         said = [f"{each:,g} {control.unit}" for each in self._stops]
         self._slider = w.SelectionSlider(options=said, index=self._nearest())
-        self._refusal = w.HTML().add_class("tcplab-bad")
-        parts = [self._box, self._slider, self._refusal]
-        self.widget = w.Box(parts).add_class("tcplab-field").add_class("tcplab-number")
-        self._box.observe(self._typed, "value")
+        self.widget.children = [box, self._slider, self._refusal]
+        self.widget.add_class("tcplab-number")
         self._slider.observe(self._moved, "index")
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether the box holds a number that is not allowed."""
-        return bool(self._refusal.value)
-
-    def show(self, value: float) -> None:
-        """Takes over the panel's value; a refused number stays to be corrected."""
-        self._value = value
-        if not self.is_refused:
-            self._box.value = value
-            self._slider.index = self._nearest()
+    def _fill(self) -> None:
+        self._box.value = self._value
+        self._slider.index = self._nearest()
 
     def _nearest(self) -> int:
         index = bisect_left(self._stops, self._value)
         around = range(max(index - 1, 0), min(index + 1, len(self._stops)))
         return min(around, key=lambda each: abs(self._stops[each] - self._value))
-
-    def _typed(self, change: Any) -> None:
-        was_refused = self.is_refused
-        try:
-            value = self._control.check(change["new"])
-        except ValueError as error:
-            self._refusal.value = escape(str(error).removeprefix(f"{self._control.name}="))
-            self._changed(None)
-            return
-        self._refusal.value = ""
-        if was_refused or value != self._value:
-            self._changed(value)
 
     def _moved(self, change: Any) -> None:
         if change["new"] != self._nearest():
@@ -102,34 +123,7 @@ class NumberField:
             self._changed(self._stops[change["new"]])
 
 
-class _LineField:
-    """A line that somebody types, and what is wrong with one that is not allowed."""
-
-    def __init__(self, text: Any, read: Callable[[str], Any], changed: Changed) -> None:
-        import ipywidgets as w
-
-        self._text, self._read, self._changed = text, read, changed
-        self._refusal = w.HTML().add_class("tcplab-bad")
-        self.widget = w.Box([self._text, self._refusal]).add_class("tcplab-field")
-        self._text.observe(self._typed, "value")
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the line is not allowed."""
-        return bool(self._refusal.value)
-
-    def _typed(self, change: Any) -> None:
-        try:
-            value = self._read(change["new"])
-        except ValueError as error:
-            self._refusal.value = escape(str(error))
-            self._changed(None)
-            return
-        self._refusal.value = ""
-        self._changed(value)
-
-
-class TextField(_LineField):
+class TextField(_TypedField):
     """A line of text."""
 
     def __init__(self, control: Text, changed: Changed) -> None:
@@ -142,27 +136,21 @@ class TextField(_LineField):
             rows=3,
             continuous_update=True,
         )
-        super().__init__(text, control.check, changed)
-
-    def show(self, value: str) -> None:
-        """Takes over the panel's value; a refused line stays to be corrected."""
-        if not self.is_refused and self._text.value.strip() != value:
-            self._text.value = value
+        super().__init__(text, control.check, changed, control.name)
 
 
-class PredictionField(_LineField):
+class PredictionField(_TypedField):
     """A number, or nothing for no prediction."""
 
     def __init__(self, label: str, changed: Changed) -> None:
         import ipywidgets as w
 
         text = w.Text(description=label, placeholder="skip", continuous_update=True)
-        super().__init__(text, _prediction, changed)
+        super().__init__(text, _prediction, changed, "prediction")
 
-    def show(self, value: float | None) -> None:
-        """Takes over the panel's prediction."""
-        if not self.is_refused and value != _prediction(self._text.value):
-            self._text.value = "" if value is None else f"{value:g}"
+    def _fill(self) -> None:
+        if self._value != _prediction(self._box.value):
+            self._box.value = "" if self._value is None else f"{self._value:g}"
 
 
 Field = ChoiceField | NumberField | TextField

@@ -87,7 +87,7 @@ class Panel:
             ParameterError: a setting is out of range, or there is none of this name.
         """
         self.values = checked(self.spec.controls, {**self.values, **values})
-        if self.spec.live and self.phase == "running" and self._worker is not None:
+        if self.spec.lanes and self.phase == "running" and self._worker is not None:
             self._worker.send({"set": self.values})
         self.refresh()
         return self
@@ -138,7 +138,7 @@ class Panel:
                 return self
             self._set("stopping", "Stopping …", None)
             worker = self._worker
-            if self.spec.live:
+            if self.spec.lanes:
                 worker.send({"stop": True})
                 threading.Thread(target=self._enforce_stop, args=[worker], daemon=True).start()
                 return self

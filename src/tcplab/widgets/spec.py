@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tcplab.checks import choice
 from tcplab.widgets.controls import Control
@@ -44,29 +44,21 @@ Values = Mapping[str, Any]
 class Shown:
     """The result of a run, as plain data that fits in a line of JSON."""
 
-    #: The settings in a few words, for the comparison of runs.
-    label: str
+    label: str  #: the settings in a few words, for the comparison of runs
     #: The number that stands for the run, in the unit of the prediction; None where not seen.
     headline: float | None
     #: The picture as HTML, without its script; empty where the browser draws all there is.
     figure: str
-    #: Text of the picture; empty with it.
-    alt: str
-    #: The numbers, as HTML.
-    table: str
-    #: The same for a terminal of 80 columns.
-    text: str
+    alt: str  #: text of the picture; empty with it
+    table: str  #: the numbers, as HTML
+    text: str  #: the same for a terminal of 80 columns
     provenance: Mapping[str, Any]
-    #: Over the axes of the panel's chart.
-    points: Sequence[Sequence[float]] = ()
+    points: Sequence[Sequence[float]] = ()  #: over the axes of the panel's chart
     #: Of the panel's course of a message (tcplab.widgets.course).
     events: Sequence[Sequence[Any]] = ()
-    #: Of the stepper.
-    steps: Mapping[str, Any] = field(default_factory=dict)
-    #: Warnings, one line each.
-    notes: Sequence[str] = ()
-    #: For a PNG file of it; not plain data.
-    picture: Picture | None = None
+    steps: Mapping[str, Any] = field(default_factory=dict)  #: of the stepper
+    notes: Sequence[str] = ()  #: warnings, one line each
+    picture: Picture | None = None  #: for a PNG file of it; not plain data
 
     @classmethod
     def of(
@@ -95,8 +87,7 @@ class Job(Protocol):
     values: Values
     #: A picture is needed; False where the browser draws a chart or a stepper of its own.
     wants_picture: bool
-    #: The user wants a live run to end and show what it has.
-    stop_asked: bool
+    stop_asked: bool  #: the user wants a live run to end and show what it has
 
     def stage(self, message: str, share: float | None = None) -> None:
         """Reports the work at hand, and the share of the whole that is done, 0 to 1, if known."""
@@ -135,13 +126,10 @@ class Measurement(Protocol):
 class Call:
     """One call of an experiment's `measure`, to be made and to be shown as code."""
 
-    #: Of the experiment.
-    module: ModuleType
+    module: ModuleType  #: of the experiment
     arguments: Mapping[str, Any]
-    #: Lines of code that show the result, which is called `result` there.
-    shows: Sequence[str]
-    #: Lines between the imports and the call.
-    before: Sequence[str] = ()
+    shows: Sequence[str]  #: lines of code that show the result, which is called `result` there
+    before: Sequence[str] = ()  #: lines between the imports and the call
     #: Arguments whose text in the code is not their repr.
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -173,10 +161,8 @@ class Call:
 class ExperimentRun:
     """The measurement of nearly all panels: one call of an experiment."""
 
-    #: From the settings to the call.
-    call: Callable[[Values], Call]
-    #: From its result to what is shown.
-    show: Callable[[Any, Job], Shown]
+    call: Callable[[Values], Call]  #: from the settings to the call
+    show: Callable[[Any, Job], Shown]  #: from its result to what is shown
     #: From the settings to the parameters of the laboratory whose packets are recorded; None where
     #: the experiment makes its own and nothing can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
@@ -207,47 +193,35 @@ class ExperimentRun:
 class Lane:
     """One strip of a strip chart."""
 
-    #: Of the readings that are handed to Job.sample.
-    key: str
-    #: With the unit.
-    label: str
-    #: The least that the axis reaches up to.
-    top: float
+    key: str  #: of the readings that are handed to Job.sample
+    label: str  #: with the unit
+    top: float  #: the least that the axis reaches up to
 
 
 @dataclass(frozen=True, slots=True)
 class PanelSpec:
     """A panel as data."""
 
-    #: Heading of the panel, and its name for screen readers.
-    title: str
-    #: One sentence below it.
-    summary: str
-    #: From top to bottom.
-    controls: Sequence[Control]
-    #: The predicted quantity, without the unit.
-    predicts: str
-    #: Of the prediction and of the headline.
-    unit: str
-    #: Made by Run.
-    measurement: Measurement
+    title: str  #: heading of the panel, and its name for screen readers
+    summary: str  #: one sentence below it
+    controls: Sequence[Control]  #: from top to bottom
+    predicts: str  #: the predicted quantity, without the unit
+    unit: str  #: of the prediction and of the headline
+    measurement: Measurement  #: made by Run
     #: From the settings to what is shown before anything is measured: {"chart": axes and curves},
     #: {"course": a message on an axis of time}, {"steps": the stepper's events} or {"levels": of
     #: the lanes of a strip chart}.
     model: Callable[[Values], dict[str, Any]]
     #: The model's number in the unit of the headline.
     forecast: Callable[[Values], float | None] | None = None
-    #: The controls act on the run while it lasts, and Stop shows what was measured.
-    live: bool = False
-    #: Of the strip chart of a live panel.
+    #: Of the strip chart of a live panel: its controls act on the run while it lasts, and Stop
+    #: shows what was measured. None for any other panel.
     lanes: Sequence[Lane] = ()
-    figure: Literal["chart", "strip", "stepper"] = "chart"
     #: The figure of a run is shown below the chart; else the chart has all that there is to see.
     pictured: bool = True
     #: Settings of the run that stands in a notebook executed without a browser.
     headless: Values = field(default_factory=dict)
-    #: Given by :func:`load`.
-    name: str = ""
+    name: str = ""  #: given by :func:`load`
 
 
 @functools.cache

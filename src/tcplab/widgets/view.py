@@ -59,7 +59,7 @@ class PanelView:
             each.name: make_field(each, partial(self._set, each)) for each in spec.controls
         }
         label = f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})"
-        self.prediction = PredictionField(label, self._predict)
+        self.prediction = PredictionField(label, panel.predict)
         self.run = w.Button(description="Run", button_style="primary")
         self.stop = w.Button(description="Stop", disabled=True)
         self.progress = w.FloatProgress(max=1.0)
@@ -126,9 +126,9 @@ class PanelView:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
     def _frame(self) -> Any:
-        plot = [] if self.panel.spec.figure == "stepper" else [self.chart]
+        plot = [] if "steps" in self.panel.model() else [self.chart]
         frame = group("frame", self.picture, *plot, self.page)
-        has_both = self.panel.spec.pictured and self.panel.spec.figure == "chart"
+        has_both = self.panel.spec.pictured and not self.panel.spec.lanes
         return frame.add_class("tcplab-pictured") if has_both else frame
 
     # ---- what the panel has ----
@@ -176,7 +176,7 @@ class PanelView:
         self.save_picture.layout.display = None if now and "png" in now else "none"
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
         self._draw(self._data(model, names, prediction))
-        if spec.figure == "strip" and self.panel.phase in BUSY:
+        if spec.lanes and self.panel.phase in BUSY:
             self._pictured, self.picture.value = None, ""
         elif number != self._pictured or not runs:
             self._show_run(now)
@@ -248,20 +248,12 @@ class PanelView:
 
     def _set(self, control: Any, value: Any) -> None:
         panel = self.panel
-        if value is None:
+        if value is None or value == panel.values[control.name]:
             panel.refresh()
-        elif value != panel.values[control.name]:
-            if panel.spec.live and panel.phase == "running":
-                self.strip.mark(control.say(value))
-            panel.set(**{control.name: value})
-        else:
-            panel.refresh()
-
-    def _predict(self, value: float | None) -> None:
-        if value != self.panel.prediction:
-            self.panel.predict(value)
-        else:
-            self.panel.refresh()
+            return
+        if panel.spec.lanes and panel.phase == "running":
+            self.strip.mark(control.say(value))
+        panel.set(**{control.name: value})
 
     def _start(self, _button: Any) -> None:
         self._chosen = None

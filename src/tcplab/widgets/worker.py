@@ -35,8 +35,12 @@ from tcplab.errors import CaptureError, LabError, TcplabError
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import mode
 from tcplab.experiments.progress import Rounds
+from tcplab.figures import Picture
+from tcplab.figures.canvas import new_figure
+from tcplab.figures.picture import drawn
 from tcplab.lab import Lab
 from tcplab.lab.interfaces import import_early
+from tcplab.tables import Table
 from tcplab.widgets.controls import checked
 from tcplab.widgets.spec import Job, PanelSpec, Shown, Values, load
 
@@ -170,11 +174,6 @@ class _Owner:
 
 def _warm_up() -> None:
     """Draws once, so that the first run is as quick as the next."""
-    from tcplab.figures import Picture
-    from tcplab.figures.canvas import new_figure
-    from tcplab.figures.picture import drawn
-    from tcplab.tables import Table
-
     import_early()
     table = Table.of(["warm"], [[1]])
 

@@ -62,10 +62,7 @@ def _chart(values: Values) -> dict[str, Any]:
         y_high=1.15 * top,
         y_low=_model_mbit(LOW_BYTES, values) / 2,
         label="the model: window / RTT, at most the wire",
-        marks={
-            f"enough: {knee:,} bytes": knee,
-            "your buffer": values["request_bytes"],
-        },
+        marks={f"enough: {knee:,} bytes": knee, "your buffer": values["request_bytes"]},
         alt=(
             f"Throughput against {option}. The model rises in proportion to the buffer up to"
             f" {top:.3g} Mbit/s, which it reaches at {knee:,} bytes."
@@ -123,12 +120,7 @@ PANEL = PanelSpec(
     controls=(
         Choice.of(_PARAMETERS["side"], "Which buffer", SIDES),
         Number.of(
-            _PARAMETERS["requests"],
-            "Buffer",
-            65_536,
-            name="request_bytes",
-            scale="log",
-            **_LIMITS,
+            _PARAMETERS["requests"], "Buffer", 65_536, name="request_bytes", scale="log", **_LIMITS
         ),
         Number.of(_PARAMETERS["rtts_ms"], "RTT", 20.0, name="rtt_ms", high=200, scale="log"),
         Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", low=5, high=500, scale="log"),

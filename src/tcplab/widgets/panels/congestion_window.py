@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import short_transfer, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import transfer_flights, transfer_ms
@@ -47,8 +48,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     mine, timeline = job.values, result.timeline()
     job.explained([timeline])
     mbit = mine["data_bytes"] * 8e-3 / short_transfer.until_acknowledged_ms(result.segments)
@@ -73,9 +72,7 @@ PANEL = PanelSpec(
     predicts="Rate until the last ACK",
     unit="Mbit/s",
     measurement=ExperimentRun(
-        _call,
-        _show,
-        lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"]),
+        _call, _show, lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"])
     ),
     model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["data_bytes"], values),

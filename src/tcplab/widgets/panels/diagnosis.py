@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import diagnosis
 from tcplab.experiments.declaration import declared
 from tcplab.widgets.chart import chart
@@ -49,8 +50,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     values = job.values
     quantity, taken, needed = result.excess
     excess = f"{quantity} {taken:.3g} instead of {needed:.3g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import mtu, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import goodput_mbyte_s
@@ -54,8 +55,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     mine = job.values["mtu_bytes"]
     goodput = {each.mtu_bytes: statistics.median(each.goodput_mb_per_s) for each in result.wire}
     return Shown.of(

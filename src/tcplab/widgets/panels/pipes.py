@@ -7,6 +7,7 @@ from typing import Any, Final
 from tcplab.errors import LabError
 from tcplab.experiments import pipes, table
 from tcplab.experiments.declaration import declared
+from tcplab.figures.pipes import copy_path, count_copies
 from tcplab.tables import Table
 from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
@@ -73,8 +74,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab.figures.pipes import copy_path, count_copies
-
     mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
     for chain in (mine, reference):
         if not chain.runs:

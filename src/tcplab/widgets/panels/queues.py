@@ -72,8 +72,6 @@ PANEL = PanelSpec(
     measurement=LiveTransfer(_link, _words, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
     model=lambda values: {"levels": _levels(values)},
     forecast=_rtt_ms,
-    live=True,
     lanes=LANES,
-    figure="strip",
     headless={"seconds": 2.0},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import any_command
 from tcplab.experiments.any_command import client_words, server_words
 from tcplab.experiments.declaration import declared
@@ -27,8 +28,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     [run] = result.variants
     found = run.explanation
     verdict = found.verdict

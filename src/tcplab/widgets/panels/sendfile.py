@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import sendfile, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import NetworkPath, copies_per_byte, message_calls
@@ -29,8 +30,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     part, times = job.values["part"], None
     if part != "header":
         times = _headline(result)

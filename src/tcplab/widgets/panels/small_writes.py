@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import small_writes, table
 from tcplab.experiments.declaration import declared
 from tcplab.models import NetworkPath, Peer, message_cost
@@ -41,8 +42,6 @@ def _call(values: Values) -> Call:
 
 def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
     """The timeline of the one variant, and the table of its times."""
-    from tcplab import figures
-
     timeline = result[variant].timeline()
     job.explained([timeline])
     return Shown.of(

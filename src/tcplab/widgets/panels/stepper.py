@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tcplab import figures
 from tcplab.models.steps import MESSAGES, Step
 from tcplab.tables import Table
+from tcplab.timeline.steps import agreement, matches, recorded_steps
 from tcplab.widgets.panels.small_writes import controls, model_steps, small_writes_call
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -28,9 +30,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-    from tcplab.timeline.steps import agreement, matches, recorded_steps
-
     variant = job.values["variant"]
     timeline = result[variant].timeline()
     job.explained([timeline])
@@ -71,6 +70,5 @@ PANEL = PanelSpec(
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
     model=lambda values: {"steps": _plain(model_steps(values))},
     forecast=lambda values: max(step.time_ms for step in model_steps(values)),
-    figure="stepper",
     pictured=False,
 )

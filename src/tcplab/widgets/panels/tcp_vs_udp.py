@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import tcp_vs_udp
 from tcplab.experiments.declaration import declared
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
@@ -32,8 +33,6 @@ def _call(values: Values) -> Call:
 
 
 def _show(result: Any, job: Job) -> Shown:
-    from tcplab import figures
-
     server, size = job.values["server"], job.values["write_bytes"]
     tcp, udp = result[server, "tcp", size], result[server, "udp", size]
     times = udp.mb_per_s / tcp.mb_per_s

@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
+from tcplab.figures import Picture, canvas, style
+from tcplab.figures.picture import drawn
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.tables import Table
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
-
-if TYPE_CHECKING:
-    from tcplab.figures import Picture
 
 #: Between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
@@ -49,6 +48,9 @@ class _Reading:
     def lanes(self) -> dict[str, float]:
         return {lane.key: getattr(self, lane.key) for lane in LANES}
 
+
+#: Settings that a transfer takes at its start: to move them later does nothing.
+AT_START: Final = ("seconds", "congestion")
 
 #: The readings between two changes of the settings.
 _Stretch = Sequence[_Reading]
@@ -183,9 +185,6 @@ def _short(value: float) -> str:
 
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
-    from tcplab.figures import Picture, canvas, style
-    from tcplab.figures.picture import drawn
-
     readings = list(chain.from_iterable(stretches))
     rates = [each.throughput_mbit for each in readings]
     waits = [each.rtt_ms for each in readings]
@@ -252,8 +251,6 @@ PANEL = PanelSpec(
     measurement=LiveTransfer(_wire, _settings),
     model=lambda values: {"levels": _levels(values)},
     forecast=_forecast,
-    live=True,
     lanes=LANES,
-    figure="strip",
     headless={"seconds": 3.0},
 )
