@@ -117,7 +117,9 @@ def test_last_three_runs_are_kept(panel: Panel) -> None:
     numbers = [run["number"] for run in panel.runs]
     assert len(numbers) == KEPT_RUNS
     assert numbers == sorted(numbers)
-    assert len(panel._captures) == KEPT_RUNS
+    assert all(panel.capture(number) for number in numbers)
+    with pytest.raises(ValueError, match="has no capture"):
+        panel.capture(numbers[0] - 1)
 
 
 def test_second_start_during_a_run_does_nothing(panel: Panel) -> None:

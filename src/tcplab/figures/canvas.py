@@ -107,13 +107,9 @@ def new_panels(
     height: float = WIDE.height,
     stacked: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with axes beside each other, in a narrow drawing one below the other.
+    """A figure with axes beside each other, in a narrow drawing or `stacked` one below the other.
 
-    Args:
-        shares: of the width, or of the height of those that are stacked.
-        narrow_height: see new_figure.
-        height: see new_figure.
-        stacked: one below the other in a wide drawing too.
+    They share the width, or the height of those that are stacked. Heights are those of new_figure.
     """
     figure = new_figure(narrow_height, height)
     low, high = body(figure)

@@ -84,13 +84,9 @@ def in_flight(
 ) -> Picture:
     """The data sent and not yet acknowledged, below the windows that bound it.
 
-    The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it.
-    Arguments and errors are those of :func:`time_sequence`.
-
-    Args:
-        timeline: see there.
-        between_ms: see there.
-        bdp_bytes: the bytes that fill the path, rate × RTT: a line, on an axis that is logarithmic.
+    The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it;
+    `bdp_bytes`, the bytes that fill the path (rate × RTT), as a line, on a logarithmic axis. Other
+    arguments and errors are those of :func:`time_sequence`.
     """
     curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)

@@ -86,15 +86,12 @@ class Picture:
 
     def markup(self) -> str:
         """The same without the script, for a page that has it (see figure_element)."""
-        below = WIDE.note + self.unused
-        here = self._svg(), self.parts, self.times, self.axis
-        wide = page.Drawing(*here, "w", WIDE.title, below)
-        drawings = [wide]
-        if self.narrow is not None:
-            narrow = self.narrow()
-            here = narrow._svg(), narrow.parts, narrow.times, narrow.axis
-            drawings.insert(0, page.Drawing(*here, "n"))
+        drawings = [] if self.narrow is None else [self.narrow()._drawing("n")]
+        drawings.append(self._drawing("w", WIDE.title, WIDE.note + self.unused))
         return page.markup(drawings, self.title, self.alt, self._notes())
+
+    def _drawing(self, *cut: Any) -> page.Drawing:
+        return page.Drawing(self._svg(), self.parts, self.times, self.axis, *cut)
 
     def _svg(self) -> str:
         """The drawing for a page, which writes title and note itself."""

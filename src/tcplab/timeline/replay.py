@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from tcplab.models import Reason
@@ -94,7 +95,6 @@ class Replay:
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
         self._first_sent: tuple[list[int], list[int]] = ([], [])  # offsets, times; in order
-        self._write_at = 0  # index of the first write that is not sent as a whole
         self._duplicate_acks, self._with_sack = 0, False
         self._acked_ns: tuple[list[int], list[int]] = ([], [])  # una, since when; in order
         self.writes: list[Write] = []
@@ -352,30 +352,18 @@ class Replay:
 
     def _carried(self, packet: Packet) -> list[Write]:
         """The writes with a byte in the segment."""
-        i = self._write_at
-        while i > 0 and self.writes[i - 1].end > packet.offset:  # sent again
-            i -= 1
-        while i < len(self.writes) and self.writes[i].end <= packet.offset:
-            i += 1
-        self._write_at = max(self._write_at, i)
-        carried = []
-        while i < len(self.writes) and self.writes[i].offset < packet.end:
-            carried.append(self.writes[i])
-            i += 1
-        return carried
+        first = bisect.bisect_right(self.writes, packet.offset, key=lambda each: each.end)
+        last = bisect.bisect_left(self.writes, packet.end, key=lambda each: each.offset)
+        return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
         """The holds between the write of its first byte and its departure."""
         carried = self._carried(packet)
         if not carried:
             return [hold] if hold else []
-        found = []
-        for each in reversed(self.holds):
-            if each.end_ns <= carried[0].time_ns:
-                break
-            if each.reason not in (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION):
-                found.append(each)
-        return found[::-1]
+        late = takewhile(lambda each: each.end_ns > carried[0].time_ns, reversed(self.holds))
+        others = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
+        return [each for each in late if each.reason not in others][::-1]
 
     def _retransmission(self, moment: Moment, packet: Packet) -> None:
         offsets, times = self._first_sent

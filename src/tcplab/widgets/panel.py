@@ -67,7 +67,6 @@ class Panel:
         self.progress: float | None = None
         self.runs: list[dict[str, Any]] = []
         self._number = 0
-        self._captures: dict[int, bytes] = {}
         self._worker: Worker | None = None
         self._view: PanelView | None = None
         self.lock = threading.RLock()
@@ -167,9 +166,10 @@ class Panel:
             ParameterError: none were recorded, or the run is too long ago.
         """
         number = self._number if number is None else number
-        if number not in self._captures:
-            raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
-        return self._captures[number]
+        for run in self.runs:
+            if run["number"] == number and run["capture"]:
+                return bytes(run["capture"])
+        raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
 
     def png(self) -> bytes:
         """The picture of the last run, a PNG file of 1280 x 720.
@@ -180,7 +180,7 @@ class Panel:
         end_s = time.monotonic() + DRAWING_S
         while time.monotonic() < end_s:
             if self.runs and "png" in self.runs[-1]:
-                return base64.b64decode(self.runs[-1]["png"])
+                return bytes(self.runs[-1]["png"])
             time.sleep(0.05)
         raise ParameterError("the last run has no picture")
 
@@ -220,7 +220,7 @@ class Panel:
         elif "result" in message:
             self._keep(message)
         elif "png" in message:
-            self.runs[-1]["png"] = message["png"]
+            self.runs[-1]["png"] = base64.b64decode(message["png"])
             self.refresh()
         elif "error" in message:
             self._end("failed", message["error"])
@@ -249,7 +249,7 @@ class Panel:
         picture_s = time.perf_counter() - self._started_s
         seconds = {**message["seconds"], "picture": picture_s}
         seconds["overhead"] = picture_s - seconds["experiment"]
-        saved = message["capture_bytes"] > 0
+        worker = self._worker
         values = self._asked["values"]
         run = {
             **message["result"],
@@ -258,11 +258,8 @@ class Panel:
             "forecast": _model(self.spec.name, tuple(values.items()))["forecast"],
             "code": self.spec.measurement.code(values),
             "seconds": seconds,
-            "capture": saved,
+            "capture": worker.capture() if worker and message["capture_bytes"] else b"",
         }
-        if saved and self._worker is not None:
-            self._captures[self._number] = self._worker.capture()
-        self._captures.pop(self._number - KEPT_RUNS, None)
         self.runs = [*self.runs, run][-KEPT_RUNS:]
         notes = [f"Note: {note}." for note in message["result"]["notes"]]
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))

@@ -7,7 +7,6 @@ each panel. It and ``panel.css`` need neither a build nor the network.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -81,8 +80,8 @@ class PanelView:
         self.refresh()
         self.run.on_click(self._start)
         self.stop.on_click(lambda _button: panel.stop())
-        self.save.on_click(self._save)
-        self.save_picture.on_click(self._save_picture)
+        self.save.on_click(partial(self._save, "capture", "pcapng"))
+        self.save_picture.on_click(partial(self._save, "png", "png"))
         self.choice.observe(self._choose, "index")
         self.page.on_msg(self._on_message)
 
@@ -259,15 +258,10 @@ class PanelView:
         self._chosen = None
         self.panel.start()
 
-    def _save(self, _button: Any) -> None:
-        if now := self.shown:
-            name = f"{self.panel.spec.name}-{now['number']}.pcapng"
-            self.page.send({"save": name}, buffers=[self.panel.capture(now["number"])])
-
-    def _save_picture(self, _button: Any) -> None:
-        if (now := self.shown) and "png" in now:
-            name = f"{self.panel.spec.name}-{now['number']}.png"
-            self.page.send({"save": name}, buffers=[base64.b64decode(now["png"])])
+    def _save(self, what: str, ending: str, _button: Any) -> None:
+        if (now := self.shown) and now.get(what):
+            name = f"{self.panel.spec.name}-{now['number']}.{ending}"
+            self.page.send({"save": name}, buffers=[now[what]])
 
     def _choose(self, change: Any) -> None:
         with self.panel.lock:

@@ -57,7 +57,6 @@ class TcplabFigure extends HTMLElement {
     }
     this.times = JSON.parse(this.svg.dataset.times ?? "[]");
     this.button.hidden = !this.times.length;
-    this.below.hidden = !groups.length;
     this.below.style.display = groups.length ? "" : "none";
   }
 

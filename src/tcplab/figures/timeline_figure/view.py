@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -142,17 +143,11 @@ class View:
     def write_groups(self) -> list[list[Write]]:
         """Writes that follow each other with no other event of the application between."""
         marks = [mark.time_ns for mark in self.marks()]
-        groups: list[list[Write]] = []
-        before = None
-        for write in self.timeline.writes:
-            between = before is not None and bisect.bisect_left(
-                marks, before.time_ns
-            ) < bisect.bisect_right(marks, write.time_ns)
-            if before is None or between or write.message != before.message:
-                groups.append([])
-            groups[-1].append(write)
-            before = write
-        return groups
+
+        def place(write: Write) -> tuple[int, int]:
+            return write.message, bisect.bisect_right(marks, write.time_ns)
+
+        return [list(group) for _place, group in itertools.groupby(self.timeline.writes, place)]
 
     def longest(self) -> Hold | None:
         """The longest wait that the sender is not to blame for itself."""

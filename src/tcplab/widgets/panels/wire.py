@@ -6,7 +6,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Final
@@ -78,7 +77,11 @@ class LiveTransfer:
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
-        with _laboratory(job, self.link(job.values), self.sysctls) as lab:
+        with job.lab(**self.link(job.values), sysctls=self.sysctls) as lab:
+            if lab is None:
+                asked = os.environ.get("TCPLAB_MODE")
+                why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
+                raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
                 for reading in _watch(lab, transfer, job, self.link):
@@ -110,16 +113,6 @@ class LiveTransfer:
             "for sample in result.samples[::5]:\n"
             "    print(sample['sample_s'], sample['snd_cwnd'], sample['rtt_us'])\n"
         )
-
-
-@contextmanager
-def _laboratory(job: Job, link: dict[str, Any], sysctls: Mapping[str, str]) -> Iterator[Lab]:
-    with job.lab(**link, **({"sysctls": sysctls} if sysctls else {})) as lab:
-        if lab is None:
-            asked = os.environ.get("TCPLAB_MODE")
-            why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
-            raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
-        yield lab
 
 
 def _wire(values: Values) -> dict[str, Any]:
