@@ -10,9 +10,11 @@ from tests.nonempty import each
 
 from tcplab.widgets import chart, course
 from tcplab.widgets.plot import Axis, percent
+from tcplab.widgets.spec import Lane
 from tcplab.widgets.strip import LONG_S, Strip
 
-LANES = [{"key": "rate", "label": "Rate (Mbit/s)", "top": 10, "level": 50.0}]
+LANES = [Lane("rate", "Rate (Mbit/s)", 10)]
+LEVELS = {"rate": 50.0}
 
 
 def numbers(text: str) -> list[float]:
@@ -103,7 +105,7 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
         strip.add({"t": tenth / 10, "rate": float(tenth)})
         if tenth in (100, 300, 303):
             strip.mark(f"RTT {tenth} ms")
-    html = strip.html(LANES)
+    html = strip.html(LANES, LEVELS)
     page = parsed(html)
     (path,) = page.findall(".//path[@class='line lane0']")
     xs = numbers(path.get("d", ""))[::2]
@@ -121,7 +123,7 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
 
 
 def test_strip_without_a_reading_has_its_lanes_and_levels() -> None:
-    page = parsed(Strip().html(LANES))
+    page = parsed(Strip().html(LANES, LEVELS))
     assert page.findall(".//path") == []
     assert len(page.findall(".//line[@class='level']")) == 1
     assert "Rate (Mbit/s): –" in "".join(page.itertext())
@@ -131,6 +133,6 @@ def test_a_reading_and_a_move_of_a_slider_cost_a_few_kilobytes() -> None:
     strip = Strip()
     for tenth in range(1000):
         strip.add({"t": tenth / 10, **dict.fromkeys("abcd", tenth % 77)})
-    lanes = [{"key": name, "label": name, "top": 1, "level": None} for name in "abcd"]
-    sizes = [len(strip.html(lanes)), len(chart.html(a_chart()))]
+    lanes = [Lane(name, name, 1) for name in "abcd"]
+    sizes = [len(strip.html(lanes, {})), len(chart.html(a_chart()))]
     assert all(size < 20_000 for size in each(sizes))

@@ -170,7 +170,7 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
 def test_model_stands_in_the_figure_before_anything_is_measured(name: str) -> None:
     panel = Panel(load(name))
     first = with_view(panel).drawn
-    shown = first.get("rows") or first.get("lines") or first.get("lanes") or first["model"]
+    shown = first.get("rows") or first.get("lines") or first.get("levels") or first["model"]
     assert shown
     changed = {"rtt_ms": 7, "size_mb": 1, "mtu_bytes": 576, "write_bytes": 99}
     (setting,) = [key for key in changed if key in panel.values][:1]

@@ -14,7 +14,7 @@ from tcplab.figures.curves import steps
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import TITLE, Style, count, ms
 from tcplab.figures.timeline_figure import timeline
-from tcplab.segments import FROM_SERVER, SYN
+from tcplab.segments import FROM_SERVER
 from tcplab.tables import digits
 
 if TYPE_CHECKING:
@@ -185,20 +185,16 @@ def cause(case: Diagnosis) -> Picture:
 
 
 def _backup_in_flight(case: Diagnosis) -> Picture:
+    import numpy as np
+
     rows = case.segments
-    start = rows.first_time_ns
-    sent = acked = 1
-    in_flight: list[tuple[float, int]] = []
-    offered: list[tuple[float, int]] = []
-    for row in rows:
-        at_ms = (int(row["time_ns"]) - start) / 1e6
-        if row["direction"] == FROM_SERVER:
-            acked = max(acked, int(row["ack"]))
-            if not row["flags"] & SYN:  # its window is not scaled
-                offered.append((at_ms, int(row["window"])))
-        elif row["payload_bytes"]:
-            sent = max(sent, int(row["seq"]) + int(row["payload_bytes"]))
-        in_flight.append((at_ms, sent - acked))
+    at_ms = (rows["time_ns"] - rows.first_time_ns) / 1e6
+    sent = np.where(rows.from_client & rows.carries_data, rows["seq"] + rows["payload_bytes"], 1)
+    acked = np.where(rows.from_server, rows["ack"], 1)
+    flying = np.maximum.accumulate(sent) - np.maximum.accumulate(acked)
+    in_flight = list(zip(at_ms.tolist(), flying.tolist(), strict=True))
+    scaled = rows.from_server & ~rows.is_syn
+    offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
     window, holds = case.window_bytes, case.bdp_bytes or 0
     most = max(each for _at_ms, each in in_flight)
     title = f"backup, {case.rtt_ms:g} ms away: the wire holds {holds:,} bytes, "

@@ -113,16 +113,13 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
 
 
 def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
-    quiet = sum(not busy for _start, _end, busy in spans)
-    if not quiet:
-        return [1.0]
     # The root, so that a burst of 10 µs beside one of 300 µs still has room for its labels.
     weights = [math.sqrt(end - start) for start, end, _busy in spans]
     total = {
         flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)
         for flag in (True, False)
     }
-    share = {True: 1 - QUIET_SHARE, False: QUIET_SHARE}
+    share = {True: 1 - QUIET_SHARE if len(spans) > 1 else 1.0, False: QUIET_SHARE}
     return [
         share[busy] * weight / total[busy]
         for weight, (_start, _end, busy) in zip(weights, spans, strict=True)

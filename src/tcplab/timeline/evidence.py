@@ -47,18 +47,18 @@ class Packet:
     """A row of a SegmentArray as plain numbers; offsets count from the first byte of data."""
 
     index: int
+    offset: int
+    ack: int
+    gso_count: int
+    has_ack: bool
     packet: int
     time_ns: int
-    offset: int
     payload_bytes: int
-    ack: int
     window: int
     flags: int
-    gso_count: int
     wire_bytes: int
     sack_blocks: int
     is_retransmission: bool
-    has_ack: bool
 
     @property
     def end(self) -> int:
@@ -260,21 +260,10 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     chosen = np.flatnonzero(rows["direction"] == direction)
     some = rows[chosen]
     # Relative numbers begin with the SYN at 0, so that the first byte of data has number 1.
-    columns = (
-        chosen.tolist(),
-        some["packet"].tolist(),
-        some["time_ns"].tolist(),
-        np.maximum(some["seq"] - 1, 0).tolist(),
-        some["payload_bytes"].tolist(),
-        (some["ack"] - 1).tolist(),
-        some["window"].tolist(),
-        some["flags"].tolist(),
-        np.maximum(some["gso_count"], 1).tolist(),
-        some["wire_bytes"].tolist(),
-        some["sack_blocks"].tolist(),
-        some["is_retransmission"].tolist(),
-        some.has_ack.tolist(),
-    )
+    offsets = np.maximum(some["seq"] - 1, 0), some["ack"] - 1
+    made = chosen, *offsets, np.maximum(some["gso_count"], 1), some.has_ack
+    same = "packet time_ns payload_bytes window flags wire_bytes sack_blocks is_retransmission"
+    columns = [each.tolist() for each in (*made, *(some[name] for name in same.split()))]
     return [Packet(*values) for values in zip(*columns, strict=True)]
 
 

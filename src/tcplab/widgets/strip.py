@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from tcplab.tables import digits
 from tcplab.widgets import plot
+from tcplab.widgets.spec import Lane
 
 #: Seconds that are seen.
 LONG_S: Final = 20.0
@@ -36,33 +37,25 @@ class Strip:
             self._marks = [each for each in self._marks if now - each[0] > APART_S]
             self._marks.append((now, text))
 
-    def html(self, lanes: Sequence[Mapping[str, Any]]) -> str:
-        """The chart for the page.
-
-        Args:
-            lanes: of each its "key" in the readings, its "label", the least "top" of its axis and
-                the model's "level" or None.
-        """
+    def html(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> str:
+        """The chart for the page, with the model's levels by the keys of their lanes."""
         end = max(self._samples[-1]["t"] if self._samples else 0.0, LONG_S)
         time = plot.Axis(end - LONG_S, end)
         marks = [{"x": at, "label": text} for at, text in self._marks if at >= time.low]
         drawn = []
         for number, lane in enumerate(lanes):
-            values = [sample[lane["key"]] for sample in self._samples]
-            level = lane["level"] and {
-                "y": lane["level"],
-                "label": f"the model: {digits(lane['level'])}",
-            }
-            points = [(each["t"], value) for each, value in zip(self._samples, values, strict=True)]
+            points = [(each["t"], each[lane.key]) for each in self._samples]
+            values = [value for _t, value in points]
+            level = levels.get(lane.key)
             data = {
                 "x": time,
-                "y": plot.Axis(0, 1.05 * max(lane["top"], lane["level"] or 0, *values, 0)),
+                "y": plot.Axis(0, 1.05 * max(lane.top, level or 0, *values)),
                 "lines": [{"kind": f"lane{number}", "points": points}],
                 "marks": [{**each, "label": "" if number else each["label"]} for each in marks],
-                "level": level,
+                "level": level and {"y": level, "label": f"the model: {digits(level)}"},
             }
             now = digits(values[-1]) if values else "–"
-            drawn.append(f'<p class="y-label">{escape(lane["label"])}: {now}</p>')
+            drawn.append(f'<p class="y-label">{escape(lane.label)}: {now}</p>')
             drawn.append(plot.area(plot.upright(data)))
-        alt = f"Strip chart of {', '.join(lane['label'] for lane in lanes)}"
+        alt = f"Strip chart of {', '.join(lane.label for lane in lanes)}"
         return plot.framed("strip", alt, *drawn)

@@ -8,7 +8,6 @@ each panel. It and ``panel.css`` need neither a build nor the network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -94,7 +93,7 @@ class PanelView:
         """A reading for the strip chart."""
         with self.panel.lock:
             self.strip.add(sample)
-            self.chart.value = self.strip.html(self.drawn["lanes"])
+            self.chart.value = self.strip.html(self.panel.spec.lanes, self.drawn["levels"])
 
     # ---- layout ----
 
@@ -187,8 +186,8 @@ class PanelView:
     def _draw(self, data: dict[str, Any]) -> None:
         """Takes over the data of the figure."""
         self.drawn = data
-        if "lanes" in data:
-            self.chart.value = self.strip.html(data["lanes"])
+        if "levels" in data:
+            self.chart.value = self.strip.html(self.panel.spec.lanes, data["levels"])
         elif "rows" in data:
             self.chart.layout.min_height = f"{max(180, 100 + 60 * len(data['rows']))}px"
             self.chart.value = course.html(data)
@@ -211,12 +210,8 @@ class PanelView:
                 if spec.unit != "ms":
                     prediction = None
                 return course.with_runs(data, runs, names, prediction, spec.unit)
-            case {"levels": levels}:
-                return {
-                    "lanes": [
-                        {**asdict(each), "level": levels.get(each.key)} for each in spec.lanes
-                    ]
-                }
+            case {"levels": _}:
+                return model
         now = self.shown
         is_same = now and now["values"] == self.panel.values
         return now["steps"] if now and is_same else {"model": model["steps"]}

@@ -42,7 +42,6 @@ class TcplabFigure extends HTMLElement {
     const groups = [...this.svg.querySelectorAll(".part")];
     this.svg.setAttribute("role", groups.length ? "group" : "img");
     this.svg.setAttribute("aria-label", this.alt);
-    this.svg.setAttribute("width", "100%");
     for (const group of groups) {
       group.querySelector("title").remove(); // the words stand below
       for (const path of group.querySelectorAll(":scope > path")) group.append(Object.assign(path.cloneNode(), { classList: "hit" }));
