@@ -423,10 +423,7 @@ def test_holds_that_follow_each_other_for_one_reason_are_merged() -> None:
         Hold(31, 40, nagle, "after a gap"),
     ]
     merged = replace(timeline, holds=holds).merged_holds()
-    assert [(each.start_ns, each.end_ns) for each in merged] == [
-        (0, 20),
-        (0, 30),
-        (20, 30),
-        (31, 40),
+    assert [(each.start_ns, each.end_ns, each.merged) for each in merged] == [
+        *((0, 20, 2), (0, 30, 1), (20, 30, 1), (31, 40, 1))
     ]
     assert (merged[0].evidence, merged[0].waiting_bytes) == ("b", 5)

@@ -32,11 +32,7 @@ def wide_height(rows: int, row: float = 24) -> float:
 
 
 def name_rows(
-    axes: Axes,
-    names: Sequence[str],
-    *,
-    characters: int = 26,
-    lift: float | None = None,
+    axes: Axes, names: Sequence[str], *, characters: int = 26, lift: float | None = None
 ) -> None:
     """Names the rows 0, 1, ... from top to bottom: left of them, or above where that is narrow.
 

@@ -63,7 +63,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
     steps(axes, acks, color=style.GREEN, ls="--", label="acknowledged")
     highest = max(each.end for each in curves.drawn)
-    lowest = min([0, *(each.offset for each in timeline.segments[:1])])
+    lowest = 0
     if between_ms is not None:
         lowest = min([each.offset for each in curves.drawn] + [value for _time, value in acks])
     room = (_HEADROOM - 1) * (highest - lowest)
@@ -264,9 +264,7 @@ def _rate_finding(curves: _Curves) -> tuple[str, str]:
     return title, alt
 
 
-def _flight_finding(
-    curves: _Curves, flying: Points, bdp_bytes: float | None = None
-) -> tuple[str, str]:
+def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> tuple[str, str]:
     highest = max(value for _time, value in flying)
     # Of the second half, where the beginning is over: the longest at one value.
     settled = _settled(flying)

@@ -109,26 +109,20 @@ class _Inspector:
             missing = "packets: some of the bytes that it acknowledges are not in the capture"
             return replace(ack, reason=Reason.UNKNOWN, missing=missing)
         oldest = self._segments[i]
-        sent_ns = self._departures.get(key)
+        ack = replace(ack, sent_ns=self._departures.get(key))
         half_rtt = (self._e.rtt_ns or 0) // 2
-        left_ns = sent_ns if sent_ns is not None else ack.time_ns - half_rtt
+        left_ns = ack.time_ns - half_rtt if ack.sent_ns is None else ack.sent_ns
         delay_ns, known_by = self._delay(oldest, left_ns, half_rtt)
         if known_by is None:
-            ack = replace(ack, sent_ns=sent_ns)
             if delay_ns < DELAYED_NS:
                 return replace(ack, reason=Reason.SENT_AT_ONCE)
             missing = "a capture at the peer: it may have waited on the way"
             return replace(ack, reason=Reason.UNKNOWN, missing=missing)
         late = delay_ns >= DELAYED_NS
         if late and (doubt := self._doubt(oldest, delay_ns)):
-            return replace(ack, sent_ns=sent_ns, reason=Reason.UNKNOWN, missing=doubt)
-        return replace(
-            ack,
-            sent_ns=sent_ns,
-            delay_ms=delay_ns / 1e6,
-            reason=Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE,
-            evidence=known_by,
-        )
+            return replace(ack, reason=Reason.UNKNOWN, missing=doubt)
+        reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
+        return replace(ack, delay_ms=delay_ns / 1e6, reason=reason, evidence=known_by)
 
     def _was_sent_again(self, start: int, end: int) -> bool:
         return any(first < end and start < last for first, last in self._sent_again)

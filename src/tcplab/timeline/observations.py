@@ -65,11 +65,9 @@ class Observations:
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
         following = self.following
-        return (
-            following is not None
-            and following.name == "wrote"
-            and following.time_ns >= moment.time_ns
-        )
+        if following is None or following.name != "wrote":
+            return False
+        return following.time_ns >= moment.time_ns
 
     # ---- the peer ----
 

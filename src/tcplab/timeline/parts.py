@@ -23,7 +23,6 @@ class Write:
     time_ns: int  #: When the call began
     offset: int  #: Of its first byte in the stream; the first byte of the connection is 0
     bytes: int  #: How many
-    more: bool = False  #: With MSG_MORE
 
     @property
     def end(self) -> int:
@@ -55,6 +54,7 @@ class Hold:
     #: "kernel" (bytes waited in the sender's queue, or to be sent again), "application" (they were
     #: not handed over yet), or "wire" (they were in flight)
     where: str = "kernel"
+    merged: int = 1  #: Number of holds that this one stands for, see `Timeline.merged_holds`
 
     @property
     def duration_ms(self) -> float:

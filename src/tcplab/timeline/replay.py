@@ -245,7 +245,6 @@ class Replay:
             moment.time_ns,
             self.sender.written,
             size,
-            more,
         )
         self.writes.append(write)
         if self.sender.queued <= 0 and self._last_sent_ns is not None:

@@ -127,7 +127,8 @@ class Timeline:
                 at = len(result)
                 result.append(hold)
             else:
-                result[at] = replace(hold, start_ns=result[at].start_ns)
+                before = result[at]
+                result[at] = replace(hold, start_ns=before.start_ns, merged=before.merged + 1)
             open_at[hold.end_ns, hold.reason, hold.where] = at
         return result
 

@@ -17,7 +17,7 @@ from tcplab.figures.picture import drawn
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
-from tcplab.tables import Table
+from tcplab.tables import Table, digits
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 
@@ -172,18 +172,13 @@ def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
     return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
 
 
-def _short(value: float) -> str:
-    """Three digits of a number, or all before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     readings = list(chain.from_iterable(stretches))
     rates = [each.throughput_mbit for each in readings]
     waits = [each.rtt_ms for each in readings]
     finding = (
-        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {_short(min(waits))} to"
-        f" {_short(max(waits))} ms, a queue of at most"
+        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {digits(min(waits))} to"
+        f" {digits(max(waits))} ms, a queue of at most"
         f" {max(each.queue_packets for each in readings)} packets"
     )
     colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
