@@ -78,7 +78,7 @@ class Replay:
         writes: what the application wrote.
         marks: what else it did.
         segments: each with its reason.
-        holds: each stretch of waiting in the sender, in order of its start.
+        holds: each stretch of waiting in the sender.
         gaps: ranges of offsets that were sent, and are not in the capture.
     """
 
@@ -115,7 +115,6 @@ class Replay:
             else:
                 self._departure(moment, self._e.out[moment.number])
         self._end()
-        self.holds.sort(key=lambda hold: hold.start_ns)
         return self
 
     def _events(self) -> Iterator[Moment]:
