@@ -160,13 +160,17 @@ def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path
         take_arrival(owned, tmp_path / "t", expected)
 
 
+@pytest.mark.parametrize("assignment", ["tiny", "another"])
 def test_a_hard_link_to_the_instructors_files_is_not_followed(
-    course: Path, tiny: Tiny, tmp_path: Path
+    course: Path, tiny: Tiny, tmp_path: Path, assignment: str
 ) -> None:
     """Whoever owns it; one that a backup has left costs nobody anything."""
     folder = tiny.hand_in(course / "submitted" / "eve")
     (tmp_path / "backup").hardlink_to(folder / "total.c")
-    solution = course / "solutions" / "tiny" / "tiny.ipynb"
+    (course / "solutions" / "another").mkdir()
+    solution = course / "solutions" / assignment / "tiny.ipynb"
+    if assignment == "another":
+        solution.write_text("{}")
     before = solution.read_bytes()
     (folder / "tiny.ipynb").unlink()
     (folder / "tiny.ipynb").hardlink_to(solution)

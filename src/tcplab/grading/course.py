@@ -109,4 +109,4 @@ def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
     asked = source / "task.py"
     files = Task(asked, assignment).files if asked.is_file() else ()
-    return Expected(f"{assignment}.ipynb", tuple(files), released, source)
+    return Expected(f"{assignment}.ipynb", tuple(files), released, source.parent)

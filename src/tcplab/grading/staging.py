@@ -45,7 +45,7 @@ class Expected:
     notebook: str  #: its name, such as "ps5.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
     released: Path | None = None  #: the folder that was handed out
-    source: Path | None = None  #: the instructor's folder of it, with solutions and judge
+    sources: Path | None = None  #: the instructor's folder of all assignments, with the solutions
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ def _copy_all(
     found: Sequence[_Found], target: Path, staged: Staged, expected: Expected, owner: int | None
 ) -> None:
     taken, space, left_out = 0, MAX_FOLDER_BYTES, []
-    secret = _inodes(expected.source)
+    secret = _inodes(expected.sources)
     for each in found:
         if each.refusal is not None:
             staged.flags.append(each.refusal)
