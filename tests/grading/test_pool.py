@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -105,9 +106,11 @@ OWNER = """
 import sys
 from pathlib import Path
 from tcplab.grading import pool
-from tcplab.grading.pool import run_each, turn
+from tcplab.grading.pool import load_ahead, run_each, turn
+from tcplab.grading.steps import PRELOAD
 from tests.grading.test_pool import tasks, work
 
+load_ahead(PRELOAD)
 folder = Path(sys.argv[1])
 todo = tasks(folder, "sleep", "sleep")
 list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
@@ -115,7 +118,13 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 
 
 def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
-    environment = {**os.environ, "POOL_TEST": str(tmp_path)}
+    with tempfile.TemporaryDirectory() as temporary:  # short, for the server's socket is in it
+        _see_the_end_of_an_owner_that_is_killed(tmp_path, temporary)
+        assert list(Path(temporary).iterdir()) == []
+
+
+def _see_the_end_of_an_owner_that_is_killed(tmp_path: Path, temporary: str) -> None:
+    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": temporary}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
     deadline_s = time.monotonic() + 60
     tried = tmp_path / "tried"

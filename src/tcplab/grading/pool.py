@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -40,6 +40,8 @@ ATTEMPTS: Final = 2
 _WANTS_TURN: Final = b"wants a turn"
 _ENDS_TURN: Final = b"ends its turn"
 _GO: Final = b"go"
+#: Tells the server its owner's pid and the folder of its socket, which it removes when orphaned.
+SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 #: In a process of a pool that gives turns: the connection to its owner.
 _owner: Connection | None = None
 
@@ -66,7 +68,9 @@ def load_ahead(preload: Sequence[str]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
     with _without_interrupts():
+        os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
+        del os.environ[SOCKET_FOLDER]
 
 
 @contextmanager

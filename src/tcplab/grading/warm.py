@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+import shutil
 from contextlib import suppress
+from multiprocessing import util
 from typing import Final
 
 from tcplab.grading.course import import_jsonschema
+from tcplab.grading.pool import SOCKET_FOLDER
 
 #: In this order: plugins of mistune import each other in a circle otherwise.
 _MODULES: Final = (
@@ -43,4 +47,13 @@ def warm_up() -> None:
     gc.freeze()
 
 
+def remove_when_orphaned(folder: str, owner: int) -> None:
+    """Removes the folder of the server's socket, which its owner does unless it was killed."""
+    if os.getppid() != owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if told := os.environ.pop(SOCKET_FOLDER, ""):
+    pid, _, place = told.partition(" ")
+    util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)  # no child's
 warm_up()
