@@ -16,16 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import finish, record_connection
 
 ANSWER = "q4_cause"
-CAUSES = (
-    "body-waits-for-ack",
-    "closed-with-bytes-unread",
-    "many-small-writes",
-    "one-request-per-round-trip",
-    "program-thinks",
-)
+CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_scenes").CAUSES
 PORT = 80
 
 

@@ -16,17 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import finish, record_connection
 
 ANSWER = "q4_causes"
-CAUSES = (
-    "cork-not-pulled",
-    "receiver-does-not-read",
-    "segment-lost",
-    "small-writes-and-delayed-ack",
-    "tiny-segments",
-    "window-smaller-than-bdp",
-)
+CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
 REPLY = b"ok"
 MSS_BYTES = 1448
 
