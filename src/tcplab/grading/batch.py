@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.course import load_course
+from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, marks_by_hand
 from tcplab.grading.neutral import unfit_id
@@ -219,19 +219,12 @@ def prepare(
         load_ahead(PRELOAD)
     course = course.resolve()
     config, folders = load_course(course)
-    source = _source(folders, assignment)
+    source = source_folder(folders, assignment)
     if not (unsafe_no_sandbox or scheduler):
         _insist_on_a_sandbox()
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
     jobs = jobs or os.cpu_count() or 1
     return Work(assignment, course, config, folders, jobs, scheduler, unsafe_no_sandbox, source_key)
-
-
-def _source(folders: CourseDirectory, assignment: str) -> Path:
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
-    if not source.is_dir():
-        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
-    return source
 
 
 def _insist_on_a_sandbox() -> None:

@@ -14,6 +14,7 @@ written down twice; only the cause it takes from what made the capture (:func:`c
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,8 +29,6 @@ from tcplab.lab import Lab
 from tcplab.programs import Event, read_log
 
 if TYPE_CHECKING:
-    import socket
-
     from tcplab.segments import SegmentArray
 
 _HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
@@ -213,8 +212,6 @@ def send_messages(connection: socket.socket, messages: Sequence[str], log: CallL
             the log does not tell.
         log: of its calls.
     """
-    import socket
-
     for message in messages:
         for call in message.split():
             name, _, value = call.rpartition("=")
@@ -232,8 +229,6 @@ def send_messages(connection: socket.socket, messages: Sequence[str], log: CallL
 
 def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> None:
     """Its server: a reply to each message when all of it is there."""
-    import socket
-
     for message in messages:
         size = sum(int(call) for call in message.split() if call.isdecimal())
         connection.recv(size, socket.MSG_WAITALL)
@@ -255,8 +250,6 @@ def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> No
 
 def finish(connection: socket.socket) -> None:
     """Ends our direction, and waits for the end of the other."""
-    import socket
-
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(65536):
         pass

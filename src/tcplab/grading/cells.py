@@ -122,11 +122,11 @@ def _take_over(
         ran.answers, ran.files = received.answers, received.files
         return None
     started = received.started
-    where = "before the first cell" if started is None else f"in code cell {_nth(cells, started)}"
+    where = (
+        "before the first cell"
+        if started is None
+        else f"in code cell {[index for index, _ in cells].index(started) + 1}"
+    )
     ran.notes.append(f"The notebook's process {outcome.how_it_ended()} {where}.")
     ran.flags.append(f"process-ended: {outcome.stopped_by or outcome.signal or 'exit'} {where}")
     return started
-
-
-def _nth(cells: Cells, index: int) -> int:
-    return [each[0] for each in cells].index(index) + 1

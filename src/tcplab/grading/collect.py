@@ -23,7 +23,7 @@ from typing import Any, Final
 from tcplab.errors import ParameterError, StepError
 from tcplab.grading.apart import StepLimits, apart
 from tcplab.grading.batch import scratch_folder
-from tcplab.grading.course import load_course
+from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.neutral import one_line, unfit_id
 from tcplab.grading.staging import (
     BY_PRODUCTS,
@@ -102,9 +102,7 @@ def collect(
     """
     course = course.resolve()
     _, folders = load_course(course)
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
-    if not source.is_dir():
-        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
+    source_folder(folders, assignment)
     for download in downloads:
         if not download.exists():
             raise ParameterError(f"{download}: no such file or folder")

@@ -100,6 +100,18 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     return config, CourseDirectory(config=config)
 
 
+def source_folder(folders: CourseDirectory, assignment: str) -> Path:
+    """The instructor's folder of an assignment.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    source = Path(folders.format_path(folders.source_directory, ".", assignment))
+    if not source.is_dir():
+        raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
+    return source
+
+
 def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
     """The files of an assignment: the notebook, those of its task.py, what was handed out."""
     from tcplab.grading.assignment import Task

@@ -17,23 +17,20 @@ import re
 import stat
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
+from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import parse_utc
 
 from tcplab.errors import ParameterError, StepError
 from tcplab.grading.apart import apart
 from tcplab.grading.course import expected_files
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.staging import Expected, Staged, copy_files, put_in_place
-
-if TYPE_CHECKING:
-    from nbgrader.coursedir import CourseDirectory
+from tcplab.grading.staging import Expected, copy_files, put_in_place
 
 #: `nbgrader submit` gives everybody all rights to the folder when everything is in it; one that was
 #: made by hand is taken when nothing has happened to it for this long.
@@ -162,10 +159,10 @@ def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str
     Raises:
         StepError: there was nothing to be taken.
     """
-    staged: Staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
+    staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
         raise StepError("; ".join(["there is no file of its owner's in it", *staged.flags]))
-    return {"repairs": staged.repairs, "flags": staged.flags}
+    return asdict(staged)
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]
@@ -219,13 +216,3 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
         at = arrival.at.replace(tzinfo=None)
         is_newer = before is None or at > before
         return bool((self.update and is_newer) or (self.before_duedate and at != before))
-
-
-def release_page(config: Any, folders: CourseDirectory) -> None:
-    """Puts a student's feedback page where the student's `nbgrader fetch_feedback` finds it.
-
-    Args:
-        config: nbgrader's, for that student.
-        folders: nbgrader's directories, likewise.
-    """
-    ExchangeReleaseFeedback(coursedir=folders, config=config).start()

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from tcplab.checks import choice, whole
 from tcplab.errors import ParameterError
-from tcplab.grading.neutral import one_line, unfit_id
+from tcplab.grading.neutral import one_line, page_of, unfit_id
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import LabRun, Submission
@@ -199,15 +199,11 @@ class Board:
 
     def save(self, folder: Path) -> Path:
         """Writes leaderboard.html and leaderboard.json; the page's path."""
-        from jinja2 import Template
-
         folder.mkdir(parents=True, exist_ok=True)
         data = {"entries": self.rows(), "left_out": self.left_out}
         (folder / "leaderboard.json").write_text(json.dumps(data, indent=1) + "\n")
-        template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
-        template.globals["shown"] = one_line
         page = folder / "leaderboard.html"
-        page.write_text(template.render(rows=self.rows(), left_out=self.left_out, paths=PATHS))
+        page.write_text(page_of(_TEMPLATE, rows=self.rows(), left_out=self.left_out, paths=PATHS))
         return page
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 #: A formula of a spreadsheet begins with one of these; some take the wide ones, too.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
@@ -43,6 +44,15 @@ def _visible(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
+
+
+def page_of(template: Path, **values: Any) -> str:
+    """A page by a template of Jinja's, in which `shown` is one_line()."""
+    from jinja2 import Template
+
+    made = Template(template.read_text(), autoescape=True, keep_trailing_newline=True)
+    page: str = made.render(shown=one_line, **values)
+    return page
 
 
 def table_cell(text: object) -> str:

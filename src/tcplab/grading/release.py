@@ -16,6 +16,8 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
+#: In a cell of a solution: the lines that learners do not get.
+SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
 _REGION: Final = re.compile(
     r"^[ \t]*/\* BEGIN SOLUTION \*/\n(?P<solution>.*?)^[ \t]*/\* END SOLUTION \*/\n"
     r"(?:^[ \t]*/\* STUB\n(?P<stub>.*?)^[ \t]*\*/\n)?",

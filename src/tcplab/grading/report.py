@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.grading.items import Item, Marked, items
-from tcplab.grading.neutral import one_line, table_cell
+from tcplab.grading.neutral import page_of, table_cell
 
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
@@ -102,17 +102,14 @@ def write_report(
     Returns:
         The page's path.
     """
-    from jinja2 import Template
-
     listed, full = lines(config, assignment, root, failed, no_feedback or {})
     max_score = sum(full.values())
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
     scored = [line for line in listed if line.score is not None]
-    template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
-    template.globals["shown"] = one_line
-    page = template.render(
+    page = page_of(
+        _TEMPLATE,
         assignment=assignment,
         lines=listed,
         questions=questions,

@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -228,8 +228,7 @@ class _Grader:
 
 def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[str]]:
     """Copies a submission; returns "repairs" and "flags"."""
-    staged = stage(source, target, expected)
-    return {"repairs": staged.repairs, "flags": staged.flags}
+    return asdict(stage(source, target, expected))
 
 
 def make_feedback(task: Task, as_typed: bool = False) -> None:
@@ -257,9 +256,10 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
 
 def release(task: Task) -> None:
     """Puts the feedback page of a submission from the exchange there."""
-    from tcplab.grading.exchange import release_page
+    from nbgrader.exchange.default import ExchangeReleaseFeedback
 
-    release_page(*_configured(load_course(task.course)[0], task))
+    config, folders = _configured(load_course(task.course)[0], task)
+    ExchangeReleaseFeedback(coursedir=folders, config=config).start()
 
 
 # ---- nbgrader ------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ from tcplab.grading.cells import Cells, Ran
 from tcplab.grading.checks import score
 from tcplab.grading.drawing import solved
 from tcplab.grading.judging import Judge, parts_of
-from tcplab.grading.release import released_files, without_marks
+from tcplab.grading.ledger import write_whole
+from tcplab.grading.release import SOLUTION, released_files, without_marks
 from tcplab.grading.repair import repair
 from tcplab.grading.sandbox_runner import plain
 from tcplab.tables import Column, Table
@@ -44,7 +45,6 @@ ATTEMPTS_FILE: Final = "attempts.json"
 #: Attempts at a question after which its model answer is shown.
 ENOUGH: Final = 2
 _WIDTH: Final = 96
-_SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
 #: How a judge ends a message of what it could not judge; here there is no such person.
 _A_PERSON: Final = "; a person decides."
@@ -133,10 +133,7 @@ class Study:
             Column("attempts", "attempts", "d"),
             Column("message", "the judge says"),
         ]
-        rows = [
-            {each.key: getattr(one, each.key) for each in columns} | {"message": one.message}
-            for one in self.judged
-        ]
+        rows = [{each.key: getattr(one, each.key) for each in columns} for one in self.judged]
         parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
         parts += [f"<p>{escape(note)}</p>" for note in [*self.notes, self.hint] if note]
         for one in self.judged:
@@ -253,7 +250,7 @@ class _ProblemSet:
         self._released = released_files(self._source)
         handed_out = nbformat.from_dict(notebook)
         for cell in handed_out.cells:
-            cell.source = _SOLUTION.sub("", cell.source)
+            cell.source = SOLUTION.sub("", cell.source)
         path = self.exercise / f"{name}.ipynb"
         try:
             self.repaired = repair(path.read_bytes(), handed_out)
@@ -296,7 +293,9 @@ class _ProblemSet:
             shown = answers or (len(tries) >= enough and points != full)
             model = self._model(question, student) if shown else None
             judged.append(Judged(question, points, full, message, len(tries), model))
-        _save(self._course, stored)
+        # Whole or not at all: an interrupted run must not lose earlier attempts.
+        path = self._course / "exercises" / ATTEMPTS_FILE
+        write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = [*ran.notes, *_failed_cells(ran)]
         if blocked:
             notes.append(f"Judged without a sandbox: {blocked}")
@@ -353,7 +352,7 @@ class _ProblemSet:
         for cell in self._cells:
             own = cell.metadata.get("nbgrader", {})
             if own.get("solution") and cell.cell_type == "code":
-                found += _SOLUTION.findall(cell.source)
+                found += SOLUTION.findall(cell.source)
             elif own.get("grade"):
                 if own["grade_id"] == question:
                     break
@@ -413,14 +412,6 @@ def _failed_cells(ran: Ran) -> list[str]:
         for output in outputs
         if output["output_type"] == "error"
     ]
-
-
-def _save(course: Path, stored: Mapping[str, Any]) -> None:
-    # Whole or not at all: an interrupted run must not lose earlier attempts.
-    path = course / "exercises" / ATTEMPTS_FILE
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(stored, indent=1) + "\n")
-    draft.replace(path)
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> str:

@@ -13,22 +13,18 @@ Scores are those that the grader gives by itself; what a person marks is not amo
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import load_module
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, parts_of
-from tcplab.grading.release import released_files
+from tcplab.grading.release import SOLUTION, released_files
 from tcplab.grading.staging import Expected, stage
-
-_SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n.*?^### END SOLUTION(\n|\Z)", re.M | re.S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,7 @@ class Trial:
             raise ParameterError(f"mutant {name}: no answer cell {', '.join(sorted(lost))}")
         changed = []
         for index, source in self._cells:
-            given = _SOLUTION.sub("", source) if name == "untouched" else source
+            given = SOLUTION.sub("", source) if name == "untouched" else source
             given = mutant.answers.get(ids[index], given)
             more = mutant.then.get(ids[index], "")
             changed.append((index, f"{given}\n{more}" if more else given))
