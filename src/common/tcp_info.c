@@ -157,10 +157,12 @@ static int64_t send_buffer_used(int fd) {
 }
 
 static void print_sample(int64_t since_start_ns) {
-    static const char *const names[] = {
-        "snd_cwnd", "snd_ssthresh", "unacked",     "snd_wnd_bytes", "notsent_bytes",
-        "rtt_us",   "min_rtt_us",   "bytes_acked", "total_retrans", "delivery_rate_bytes_per_s",
-        "delivered", NULL};
+    static const char *const names[] = {"snd_cwnd",      "snd_ssthresh",
+                                        "unacked",       "snd_wnd_bytes",
+                                        "notsent_bytes", "rtt_us",
+                                        "min_rtt_us",    "bytes_acked",
+                                        "total_retrans", "delivery_rate_bytes_per_s",
+                                        "delivered",     NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
