@@ -4,7 +4,9 @@ The witnesses are not the wire's own:
 
 - *delay*: ICMP echo requests at a steady pace, answered by the server's kernel. The error is the
   round trip, from just before send(2) to the kernel's time stamp of the answer (SO_TIMESTAMPNS),
-  less the round trip that was asked for. It includes what the hosts' own stacks take.
+  less the round trip that was asked for. It includes what the hosts' own stacks take, and whatever
+  the machine takes from sender and wire. So the same requests go, in turn, through what delays
+  nothing: a veth pair, and a forwarder that only moves frames. Their error is the machine's.
 - *rate*: a TCP transfer recorded on the server's interface, its segments' bytes with all framing
   over the time between the first and the last; and the goodput that the receiving program saw,
   beside rate x 1448/1538 (the payload of a full segment, the bytes it takes on an Ethernet).
@@ -20,15 +22,18 @@ where this machine has them; what is missing is said.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import os
 import select
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,7 +42,7 @@ from unittest import mock
 
 from bench.goals import Goal, at_least, at_most, times_best
 from bench.report import Part
-from bench.rounds import Entrant, Measured, Rules, contest, say, summary, undisturbed
+from bench.rounds import Entrant, Measured, Rules, contest, say, summary
 
 from tcplab.capture import record
 from tcplab.errors import LabError
@@ -60,10 +65,9 @@ FRAME_OVERHEAD_BYTES: Final = 90  # preamble, Ethernet, FCS and gap 38; IPv4 20;
 WIRE: Final = "the wire"
 MANAGED: Final = "the wire, FQ-CoDel"
 WHOLE: Final = "the wire, offloads on"
-FORWARDERS: Final = {
-    "a forwarder by recv and send": "one",
-    "a forwarder by recvmmsg and sendmmsg": "many",
-}
+FORWARDER: Final = "a forwarder by recv and send"
+FORWARDERS: Final = {FORWARDER: "one", "a forwarder by recvmmsg and sendmmsg": "many"}
+BARE: Final = "a veth pair alone"
 #: Where the wire was to carry 5 Gbit/s, two sketches of it carried 3.3 and 4.7.
 FACTORS: Final = dict(zip(FORWARDERS, (5 / 3.3, 5 / 4.7), strict=True))
 DELAY_COLUMNS: Final = (
@@ -115,15 +119,13 @@ def measure(
     Raises:
         LabError: no laboratory can be made here.
     """
-    with Lab() as lab:
+    with Lab() as lab, _forwarder_labs() as forwarders:
         links: list[_Link] = [_Wire(lab), _ManagedWire(lab)]
         absent = _add_disciplines(lab, links)
-        delay = [
-            _delay_row(link, rtt_ms, pps, rules)
-            for rtt_ms, pps in delays
-            for link in links
-            if link.delays
-        ]
+        for forwarder in itertools.islice(forwarders.values(), 1):
+            pair = Pair(forwarder.client, forwarder.server)
+            links += [_Bare(FORWARDER, pair), _Bare(BARE, forwarder.direct())]
+        delay = [row for rtt_ms, pps in delays for row in _delay_rows(links, rtt_ms, pps, rules)]
         rate = [
             _rate_row(link, rate_mbit, 2.0 * rules.seconds, min(3, rules.rounds))
             for rate_mbit in rates_mbit
@@ -136,7 +138,8 @@ def measure(
     text = (
         "Forwarders know of no link (bench/forward.c); they and the wire take turns. Of two"
         " processors the sender of the echoes and the wire take one each: whatever else runs for a"
-        " moment, such as a thread of a kernel that cannot be preempted, shows in the p99."
+        " moment, and whatever the machine under a virtual one takes, shows in the p99, and in that"
+        " of a forwarder and of a veth pair too."
     )
     text += "".join(f"\n\nNot compared with {reason}." for reason in absent)
     tables = [
@@ -159,6 +162,7 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
     found = [
         at_most(what, "RTT error p50 at 10 000 packets/s, µs", 50, p50),
         at_most(what, "RTT error p99 at 10 000 packets/s, µs", 300, p99),
+        *_beyond_a_forwarder(what, fast, delay),
         at_most(what, "rate error up to 500 Mbit/s, %", 0.5, max(slow)),
         at_most(what, "goodput error, %", 1, max(goodput)),
     ]
@@ -176,6 +180,18 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
     return found
 
 
+def _beyond_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
+    """What the wire adds to the p99 that a forwarder has in the same rounds."""
+    theirs = {row["rtt_ms"]: row["p99s"] for row in delay if row["through"] == FORWARDER}
+    added = [
+        statistics.median(map(operator.sub, row["p99s"], theirs[row["rtt_ms"]]))
+        for row in ours
+        if row["rtt_ms"] in theirs
+    ]
+    entrant = "RTT error p99 at 10 000 packets/s, µs more than a forwarder's"
+    return [at_most(what, entrant, 300, max(added))] if added else []
+
+
 # ---- what is between the same two hosts: the wire, or a queueing discipline of the kernel ----
 
 
@@ -191,9 +207,13 @@ class _Link:
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         raise NotImplementedError
 
-    def late_us_p99(self) -> float | None:
-        """The link's own word on its lateness."""
-        return None
+    def delay_ms(self, rtt_ms: float) -> float:
+        """The round trip of a link that is set to rtt_ms."""
+        return rtt_ms
+
+    def late_us_p99(self) -> dict[str, float]:
+        """The link's own word on its lateness, where it has one."""
+        return {}
 
 
 class _Wire(_Link):
@@ -205,9 +225,9 @@ class _Wire(_Link):
         self._link.update(rtt_ms=rtt_ms, rate_mbit=rate_mbit, aqm="tail_drop")
         self._link.command("reset")
 
-    def late_us_p99(self) -> float:
+    def late_us_p99(self) -> dict[str, float]:
         late_ns = [counts["late_ns"]["p99"] for counts in self._link.counters().values()]
-        return float(max(late_ns)) / 1e3
+        return {"late_us_p99": max(late_ns) / 1e3}
 
 
 class _ManagedWire(_Wire):
@@ -220,6 +240,19 @@ class _ManagedWire(_Wire):
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         self._link.update(rtt_ms=rtt_ms, rate_mbit=rate_mbit or 1000, aqm="fq_codel")
         self._link.command("reset")
+
+
+class _Bare(_Link):
+    """A path without delay, whatever is asked for: its error is the machine's."""
+
+    def __init__(self, name: str, pair: Pair) -> None:
+        super().__init__(name, pair, shapes=False)
+
+    def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
+        pass
+
+    def delay_ms(self, _rtt_ms: float) -> float:
+        return 0.0
 
 
 class _QueueingDiscipline(_Link):
@@ -274,27 +307,34 @@ def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
 # ---- delay ----
 
 
-def _delay_row(link: _Link, rtt_ms: float, pps: int, rules: Rules) -> Row:
+def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -> list[Row]:
     """Medians of the percentiles: somebody else's turn on a processor spoils a round, not a row."""
-    samples = []
-    for _ in range(rules.rounds):
-        link.set(rtt_ms=rtt_ms)
-        samples.append(undisturbed(partial(_echo, link, rtt_ms, pps, rules.seconds), rules))
-    found = [sample.measured.more for sample in samples]
-    row = {"through": link.name, "rtt_ms": rtt_ms, "pps": pps, **summary(samples)}
-    row |= {"max": max(more["max"] for more in found), "lost": sum(more["lost"] for more in found)}
-    say(f"{link.name}: RTT {rtt_ms:g} ms, {pps} packets/s: p99 {row['p99']:.0f} µs", row["others"])
-    return row | {"late_us_p99": link.late_us_p99()}
+    entrants: dict[str, Entrant] = {
+        link.name: partial(_echo, link, rtt_ms, pps, rules.seconds) for link in links if link.delays
+    }
+    taken = contest(entrants, rules, f"RTT {rtt_ms:g} ms, {pps} packets/s, error p50 in µs")
+    rows: list[Row] = []
+    for name, samples in taken.items():
+        found = [sample.measured.more for sample in samples]
+        row = {"late_us_p99": None} | summary(samples)
+        row["max"] = max(more["max"] for more in found)
+        row["lost"] = sum(more["lost"] for more in found)
+        row["p99s"] = [more["p99"] for more in found]
+        rows.append({"through": name, "rtt_ms": rtt_ms, "pps": pps, **row})
+    return rows
 
 
 def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
     """The median error of one round, in µs."""
+    link.set(rtt_ms=rtt_ms)
     sent = max(10, round(pps * seconds))
-    errors = echo_errors_us(link.pair.client, link.pair.server.address, rtt_ms, pps, sent)
+    client, server = link.pair.client, link.pair.server
+    errors = echo_errors_us(client, server.address, link.delay_ms(rtt_ms), pps, sent)
     if not errors:
         raise LabError(f"through {link.name} not one of {sent} echo requests was answered")
     p50, p99 = (errors[min(len(errors) - 1, int(share * len(errors)))] for share in (0.5, 0.99))
-    return Measured(p50, more={"p99": p99, "max": errors[-1], "lost": sent - len(errors)})
+    more = {"p99": p99, "max": errors[-1], "lost": sent - len(errors)}
+    return Measured(p50, more=more | link.late_us_p99())
 
 
 def echo_errors_us(
@@ -420,15 +460,8 @@ def throughput(rules: Rules) -> list[Row]:
 
     Without a C compiler there are no forwarders.
     """
-    with contextlib.ExitStack() as stack:
-        labs = {WIRE: stack.enter_context(Lab()), WHOLE: stack.enter_context(Lab(offload=True))}
-        compiler = shutil.which("cc")
-        if compiler:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-")))
-            _programs_with_forwarder(directory, compiler)
-            for name, mode in FORWARDERS.items():
-                with mock.patch.dict(os.environ, TCPLAB_BIN=str(directory), FORWARD_MODE=mode):
-                    labs[name] = stack.enter_context(Lab())
+    with Lab() as wire, Lab(offload=True) as whole, _forwarder_labs() as forwarders:
+        labs = {WIRE: wire, WHOLE: whole, **forwarders}
         entrants: dict[str, Entrant] = {
             name: partial(transfer, lab, rules.seconds) for name, lab in labs.items()
         }
@@ -457,6 +490,21 @@ def transfer(lab: Lab, seconds: float) -> Measured:
 def _cpu_s(lab: Lab) -> float:
     """Processor time of the wire's process so far."""
     return float(lab.link.command("counters")["cpu_ns"]) / 1e9
+
+
+@contextlib.contextmanager
+def _forwarder_labs() -> Iterator[dict[str, Lab]]:
+    """Laboratories with a forwarder in the wire's place; none without a C compiler."""
+    compiler = shutil.which("cc")
+    with contextlib.ExitStack() as stack:
+        labs: dict[str, Lab] = {}
+        if compiler:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-")))
+            _programs_with_forwarder(directory, compiler)
+            for name, mode in FORWARDERS.items():
+                with mock.patch.dict(os.environ, TCPLAB_BIN=str(directory), FORWARD_MODE=mode):
+                    labs[name] = stack.enter_context(Lab())
+        yield labs
 
 
 def _programs_with_forwarder(directory: Path, compiler: str) -> None:
