@@ -181,7 +181,7 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
 
 
 def _beyond_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
-    """What the wire adds to the p99 that a forwarder has in the same rounds."""
+    """A limit to what the wire adds to the p99 of a forwarder in the same rounds."""
     theirs = {row["rtt_ms"]: row["p99s"] for row in delay if row["through"] == FORWARDER}
     added = [
         statistics.median(map(operator.sub, row["p99s"], theirs[row["rtt_ms"]]))
