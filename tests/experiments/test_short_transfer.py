@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.timeline.made_up import ack, capture, data, handshake
 
 from tcplab.experiments import short_transfer
 from tcplab.models import slow_start_flights
@@ -13,6 +14,16 @@ def test_window_doubles_each_round_trip() -> None:
     assert [each.model_segments for each in result.variants] == [10, 20, 20]
     assert sum(each.bytes for each in result.variants) == 72_400
     assert len(result.timeline().segments) == 50
+
+
+def test_stalled_sender_does_not_part_a_flight() -> None:
+    """Three segments, then six; the sender stops after two of the six, before an ACK of them."""
+    first = [data(each, 100 * each, 100) for each in range(3)]
+    later = [data(at, 100 * each, 100) for each, at in enumerate((40, 41, 60, 61, 62, 63), 3)]
+    acks = [ack(39.9, 200), ack(40.9, 300), ack(80, 500)]
+    rows = sorted([*handshake(), *first, *later, *acks], key=lambda row: row["time_ns"])
+    found = short_transfer.flights(capture(rows), rtt_ms=40)
+    assert [each.segments for each in found] == [3, 6]
 
 
 @pytest.mark.parametrize(

@@ -131,10 +131,20 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
 
 
 def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
-    """The client's data segments, parted where the sender paused for a quarter of the RTT."""
+    """The client's data segments, parted where the sender paused for an ACK.
+
+    That is for a quarter of the RTT, with an ACK of the flight's first segment before its end:
+    a machine that stops the sender for a while does not part a flight.
+    """
     data = segments.data("client")
     times = data["time_ns"].astype(np.int64)
-    parts = np.split(data, np.flatnonzero(np.diff(times) > _PAUSE_RTT * rtt_ms * 1e6) + 1)
+    replies = segments.sent_by("server")
+    acks = np.append(0, replies["ack"])[np.searchsorted(replies["time_ns"], data["time_ns"])]
+    starts = [0]
+    for pause in np.flatnonzero(np.diff(times) > _PAUSE_RTT * rtt_ms * 1e6):
+        if acks[pause + 1] > data["seq"][starts[-1]]:
+            starts.append(int(pause) + 1)
+    parts = np.split(data, starts[1:])
     expected = slow_start_flights(len(data))
     return [
         Flight(
