@@ -17,7 +17,7 @@
  *
  * The experiment, the command line and the numbers printed are those of "TCP_NODELAY and
  * TCP_CORK" in Red Hat Enterprise Linux for Real Time, chapter Sockets. Its 10 000 messages took
- * 400 129, 1 650 and 851 ms.
+ * 400 129 ms (default), 1 650 ms (no_delay) and 851 ms (cork).
  *
  * Example, with `tcp_nodelay_server 5001 50` in another terminal:
  *
