@@ -46,7 +46,7 @@ SUMMARY: Final = (
     " or one of the course's programs, or a capture"
 )
 
-_COMMAND: Final = "any command, given behind --; the word `command` may be left out"
+_COMMAND: Final = "any command, behind --; the word `command` may be left out except before --help"
 
 _MODES: Final[Mapping[SmallWritesMode, str]] = {
     "default": "small messages in 15 writes each, as they come",
@@ -122,13 +122,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_command(command: Any) -> None:
     command.usage = "tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."
     lab = command.add_argument_group("in a laboratory, client and server on two hosts")
-    lab.add_argument("--server", metavar="CMD", help="the server's command, as one word")
+    lab.add_argument("--server", metavar="CMD", help="the server's command, in quotes")
     lab.add_argument("--rtt-ms", type=float, metavar="MS", help="round-trip time (default 0)")
     lab.add_argument("--rate-mbit", type=float, metavar="R", help="rate in 10^6 bit/s")
     lab.add_argument("--loss-percent", type=float, metavar="P", help="packets that are dropped")
     here = command.add_argument_group("on this machine and its own network")
     here.add_argument("--here", action="store_true", help="no laboratory, no --server")
-    here.add_argument("--interface", metavar="NAME", help="to capture on (default: to the world)")
+    here.add_argument("--interface", metavar="NAME", help="to record on (default: to the world)")
     text = "end the command after this time, and explain what there is (default 60)"
     command.add_argument("--timeout-s", type=float, default=60.0, metavar="S", help=text)
     text = "save the capture, each reason as a comment that Wireshark shows with its packet"

@@ -75,7 +75,7 @@ class Capture:
 
     @property
     def drops(self) -> int | None:
-        """Packets of these that were lost; None when the file does not say."""
+        """Packets among those received that were lost; None when the file does not say."""
         return total(interface.drops for interface in self.interfaces)
 
     @property

@@ -16,7 +16,7 @@ run
 log, peer_log
     Files for the events of the client and of the server, see :func:`read_log`.
 quickack
-    When the server acknowledges: "on" as its kernel likes, "off" as late as it may, "always" at
+    When the server acknowledges: "on" as its kernel decides, "off" as late as it may, "always" at
     once.
 
 Every function raises :class:`~tcplab.errors.LabError` when a program fails; the message carries the

@@ -42,15 +42,16 @@ The client is the sender of the SYN. In a TCP connection whose SYN is missing it
 larger port number (ephemeral ports are large); with equal ports, and for UDP, who is seen to send
 first.
 
-A packet that is neither TCP nor UDP, a fragment but the first, one of whose headers the snaplen
-left too little and one behind a link header that is not read make no row; the array's `left_out`
-says how many there were of each. Read are Ethernet (with VLAN tags, LLC/SNAP, PPPoE), Linux's
-cooked headers, loopback, raw IP, PPPoE alone, NFLOG, and in all of them IP in IP: the row is that
-of the innermost IP packet.
+These packets make no row: those that are neither TCP nor UDP, fragments other than the first, those
+whose headers the snaplen cut, and those behind a link header that is not read. The array's
+`left_out` says how many there were of each. The link headers that are read: Ethernet (with VLAN
+tags, LLC/SNAP, PPPoE), Linux's cooked headers, loopback, raw IP, PPPoE alone, NFLOG; in all of them
+IP in IP is read too, and the row is that of the innermost IP packet.
 
-The columns agree with the fields of Wireshark of the same meaning, but for the two that judge.
-Wireshark's out-of-order is any segment less than a round-trip time behind the newest data, even if
-the same bytes passed before; tests/segments explains each difference.
+The columns agree with the fields of Wireshark of the same meaning, except the two that judge
+(is_retransmission, is_out_of_order). Wireshark's out-of-order is any segment less than a round-trip
+time behind the newest data, even if the same bytes passed before; tests/segments explains each
+difference.
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),
 RFC 791, RFC 8200, RFC 2675 (IP), RFC 2003, RFC 4213 (IP in IP), IEEE 802.1Q, RFC 1042 (SNAP),

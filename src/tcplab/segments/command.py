@@ -20,7 +20,7 @@ _LINE: Final = "{:>8} {:>14} {:>3} {:>6} {:>12} {:>12} {:>9}  {:<11} {}"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tcplab segments`."""
     parser.add_argument("file", metavar="FILE", help="the capture")
-    parser.add_argument("--connection", type=int, metavar="N", help="only this one, from 0")
+    parser.add_argument("--connection", type=int, metavar="N", help="only connection N, from 0")
     parser.add_argument(
         "--summary",
         action="store_true",
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="all columns, with their names")
-    form.add_argument("--json", action="store_true", help="one object")
+    form.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def print_segments(arguments: argparse.Namespace, out: TextIO) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tcplab.models import Reason
 
-#: Events of an application that had to wait for the peer before it could write on.
+#: Events of an application that had to wait for the peer before it could go on writing.
 ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
 
 
