@@ -49,7 +49,8 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
     Args:
         lines: a function of the lesson; it returns plain data, Sniffed, or scapy packets.
-        on_loopback: plain loopback shows the same, where packets may be captured on it.
+        on_loopback: whether plain loopback may take the laboratory's place, because it shows the
+            same; only where packets may be captured on it.
         **parameters: of Lab.
 
     Raises:
