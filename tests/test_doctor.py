@@ -8,6 +8,7 @@ import pytest
 
 from tcplab import doctor
 from tcplab.doctor import Lesson, lessons, mode_of, version_table
+from tcplab.experiments import any_command
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,6 +35,16 @@ def test_modes_of_lessons() -> None:
     assert mode_of(whole, None)[0] == mode_of(partly, None)[0] == "live"
     assert mode_of(whole, "blocked")[0] == "recorded"
     assert mode_of(partly, "blocked")[0] == "loopback"
+
+
+def test_programs_that_a_lesson_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {lesson.number: lesson for lesson in lessons()}
+    monkeypatch.setenv("PATH", "")
+    everything = "everything in it runs here"
+    assert mode_of(found["05"], None) == ("live", everything)
+    needs = Lesson("11", "a", "", ("no-such-server",))
+    assert mode_of(needs, None)[1] == f"{everything} but what needs no-such-server: not installed"
+    assert set(any_command.PACKAGES) == set(found["11"].programs)
 
 
 def test_the_versions_here_are_those_that_were_asked_for() -> None:

@@ -37,6 +37,8 @@ class Lesson:
     #: the part that runs on plain loopback, from the notebook's metadata ({"tcplab":
     #: {"on_loopback": "..."}}); empty when nothing does.
     on_loopback: str
+    #: commands of other packages that it runs, from the metadata, too ({"programs": [...]}).
+    programs: tuple[str, ...] = ()
 
 
 #: Beside the package in the course's folder; a wheel that was installed by itself has none.
@@ -51,8 +53,15 @@ def lessons() -> list[Lesson]:
     ):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
-        on_loopback = notebook["metadata"].get("tcplab", {}).get("on_loopback", "")
-        found.append(Lesson(path.stem.partition("-")[0], heading.rpartition(" · ")[2], on_loopback))
+        about = notebook["metadata"].get("tcplab", {})
+        found.append(
+            Lesson(
+                path.stem.partition("-")[0],
+                heading.rpartition(" · ")[2],
+                about.get("on_loopback", ""),
+                tuple(about.get("programs", ())),
+            )
+        )
     return found
 
 
@@ -78,7 +87,11 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
         blocked: the answer of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
-        return "live", "everything in it runs here"
+        # Where Debian puts servers, and an ordinary user's PATH does not lead.
+        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+        absent = [each for each in lesson.programs if shutil.which(each, path=path) is None]
+        without = f" but what needs {', '.join(absent)}: not installed" if absent else ""
+        return "live", f"everything in it runs here{without}"
     if lesson.on_loopback:
         return "loopback", f"live: {lesson.on_loopback}; the rest is shown from recordings"
     return "recorded", "all of it needs a laboratory: shown from recordings"
