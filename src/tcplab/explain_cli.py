@@ -127,7 +127,8 @@ def _add_command(command: Any) -> None:
     lab.add_argument("--rate-mbit", type=float, metavar="R", help="rate in 10^6 bit/s")
     lab.add_argument("--loss-percent", type=float, metavar="P", help="packets that are dropped")
     here = command.add_argument_group("on this machine and its own network")
-    here.add_argument("--here", action="store_true", help="no laboratory, no --server")
+    text = "record the command as it runs on this machine, without a laboratory or a --server"
+    here.add_argument("--here", action="store_true", help=text)
     here.add_argument("--interface", metavar="NAME", help="to record on (default: to the world)")
     text = "end the command after this time, and explain what there is (default 60)"
     command.add_argument("--timeout-s", type=float, default=60.0, metavar="S", help=text)
