@@ -3,7 +3,6 @@
 #include "event_log.h"
 
 #include "process.h"
-#include "result.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,11 @@
 /*
  * net.h - what every program of the course shares: sockets here, and with them
  *
- *     process.h         starting, failing, ending
+ *     process.h         starting, failing, ending; children, files, clocks
  *     command_line.h    options, arguments, --help
  *     socket_options.h  options of a socket, and what the kernel granted
  *     tcp_info.h        what the kernel knows of a connection
- *     result.h          clocks, costs, and the result as text or JSON
+ *     result.h          costs, and the result as text or JSON
  *     json.h            JSON, member by member
  *     event_log.h       what happened when (--log)
  *     cached_file.h     a file, and how much of it is in the page cache

@@ -158,6 +158,20 @@ void write_file(const char *path, const char *text) {
     close(fd);
 }
 
+/* ---- clocks ---- */
+
+int64_t clock_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void sleep_until_ns(int64_t monotonic_ns) {
+    struct timespec when = {monotonic_ns / 1000000000, monotonic_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
+        continue;
+}
+
 /* ---- ending ---- */
 
 void finish_output(FILE *out) {

@@ -1,5 +1,5 @@
 /*
- * process.h - how a program of the course starts, fails and ends.
+ * process.h - how a program of the course starts, fails and ends; children, files and clocks.
  *
  * Whatever goes wrong ends the program with one line on standard error: exit status 2 for a mistake
  * in the command line, 1 for anything that went wrong later.
@@ -8,8 +8,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 /*
  * For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, and a socket
@@ -58,6 +60,11 @@ bool write_all(int fd, const void *bytes, size_t length);
 
 /* Writes a whole file, as of /proc, in one write; made if it is not there. */
 void write_file(const char *path, const char *text);
+
+int64_t clock_ns(clockid_t clock);
+
+/* Sleeps until CLOCK_MONOTONIC says so. */
+void sleep_until_ns(int64_t monotonic_ns);
 
 /* Flushes the result; a closed or full output is a failure, not a silence. */
 void finish_output(FILE *out);

@@ -11,27 +11,6 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-/* ---- clocks and measurements ---- */
-
-int64_t clock_ns(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-void sleep_until_ns(int64_t monotonic_ns) {
-    struct timespec when = {monotonic_ns / 1000000000, monotonic_ns % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
-        continue;
-}
-
-struct usage usage_now(void) {
-    struct usage now;
-    getrusage(RUSAGE_SELF, &now.process);
-    now.wall_ns = clock_ns(CLOCK_MONOTONIC);
-    return now;
-}
-
 /* ---- samples ---- */
 
 static int compare_samples(const void *a, const void *b) {
@@ -46,6 +25,13 @@ static double percentile_us(const struct samples *samples, double share) {
 }
 
 /* ---- measuring ---- */
+
+struct usage usage_now(void) {
+    struct usage now;
+    getrusage(RUSAGE_SELF, &now.process);
+    now.wall_ns = clock_ns(CLOCK_MONOTONIC);
+    return now;
+}
 
 struct measurement start_measuring(int fd) {
     return (struct measurement){.granted = read_options(fd), .start = usage_now()};

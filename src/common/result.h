@@ -1,5 +1,5 @@
 /*
- * result.h - clocks, what a program has used, and its result: a table of fields, printed as lines
+ * result.h - what a program has used, and its result: a table of fields, printed as lines
  * "NAME VALUE" or, with --json, as one object.
  */
 #pragma once
@@ -12,12 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
-
-int64_t clock_ns(clockid_t clock);
-
-/* Sleeps until CLOCK_MONOTONIC says so. */
-void sleep_until_ns(int64_t monotonic_ns);
 
 /* What the process has used so far. */
 struct usage {

@@ -3,7 +3,6 @@
 #include "tcp_info.h"
 
 #include "process.h"
-#include "result.h"
 #include "socket_options.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 
 #include "architecture.h"
 #include "process.h"
-#include "result.h"
 
 #include <dirent.h>
 #include <errno.h>

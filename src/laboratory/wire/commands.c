@@ -6,7 +6,6 @@
 #include "pcapng.h"
 #include "process.h"
 #include "recording.h"
-#include "result.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include "frame.h"
 #include "process.h"
-#include "result.h"
 
 #include <errno.h>
 #include <linux/ethtool.h>
