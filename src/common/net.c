@@ -2,14 +2,11 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <linux/errqueue.h>
 #include <math.h>
 #include <netdb.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 /* ---- the deadline ---- */
 

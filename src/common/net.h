@@ -1,5 +1,5 @@
 /*
- * net.h - what every program of the course shares: sockets here, and with them
+ * net.h - what every program of the course shares: the usual headers of the system, sockets, and
  *
  *     process.h         starting, failing, ending; children, files, clocks
  *     command_line.h    options, arguments, --help
@@ -23,12 +23,12 @@
 #include "socket_options.h"
 #include "tcp_info.h"
 
+#include <errno.h>
 #include <netinet/in.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
-#include <sys/types.h>
+#include <unistd.h>
 
 /* ---- connecting and listening ---- */
 

@@ -23,23 +23,18 @@
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst (TPACKET_V3);
  * draft-ietf-opsawg-pcapng (the file); <linux/filter.h> (SKF_AD_PKTTYPE).
  */
-#define _GNU_SOURCE
 #include "net.h"
 #include "pcapng.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum {
     /* The kernel hands a block over when it is full or this old: packets wait no longer than this,

@@ -20,19 +20,15 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static volatile pid_t child_pid;
 static volatile sig_atomic_t orphaned;

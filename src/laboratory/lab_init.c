@@ -24,20 +24,15 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { MAX_HOSTS = 256, MAX_REQUEST = 64 * 1024, MAX_FDS = 3 };
 

@@ -17,7 +17,6 @@
  *
  * What must stay: every byte is read and added to the sum. The goal: the wire is the only limit.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 enum { BLOCK_BYTES = 16384 };

@@ -21,7 +21,6 @@
  * What must stay: the bytes of the stream, and that a request is sent when the answer to the one
  * before has come. The goal: each request leaves in one segment, at once.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };

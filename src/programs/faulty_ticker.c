@@ -21,7 +21,6 @@
  * What must stay: the bytes of the stream, and that no line waits for another. The goal: one
  * segment per line.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 static const char *port = "9000";

@@ -24,13 +24,10 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { BLOCK = 131072, WIDE_PIPE = 1 << 20 };
 

@@ -20,10 +20,7 @@
  *
  * A request is 8 bytes, a quote 32: the symbol, the price, blanks.
  */
-#define _GNU_SOURCE
 #include "net.h"
-
-#include <string.h>
 
 /* The same in quoteserver.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };

@@ -10,10 +10,7 @@
  *
  * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
  */
-#define _GNU_SOURCE
 #include "net.h"
-
-#include <string.h>
 
 /* The same in quoteclient.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };

@@ -11,12 +11,9 @@
  *
  * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <arpa/inet.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The same in recordsource.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, BATCH_HEADER = 4, MAX_BATCH = 1000 };

@@ -20,12 +20,10 @@
  *     record   | length (2 bytes) | number (4 bytes) | text ...      20 to 100 bytes in all
  *     batch    | 0 (2) | count (2) |  count records, each padded to 100 bytes
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 

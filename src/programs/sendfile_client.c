@@ -23,14 +23,10 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 /* sendfile(2): no call transfers more than this. */
 enum { MOST_AT_ONCE = 0x7ffff000, SOME = 131072, MAX_FDS = 256 };

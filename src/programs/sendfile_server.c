@@ -11,14 +11,10 @@
  * With -j N, N connections are taken and written to FILE.1 ... FILE.N at the same time. --most
  * BYTES is for senders that are not trusted: what sends more is given up.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { READ_BYTES = 131072, MAX_CONNECTIONS = 256 };
 

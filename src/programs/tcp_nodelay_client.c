@@ -27,10 +27,8 @@
  *     bytes_per_ms                0.695404
  *     ...
  */
-#define _GNU_SOURCE
 #include "net.h"
 
-#include <string.h>
 #include <sys/uio.h>
 
 enum mode { DEFAULT, NO_DELAY, CORK, MORE, WRITEV };

@@ -14,11 +14,7 @@
  *     off     as late as it may, like the stack of the MSDN article on small packets
  *     always  at once
  */
-#define _GNU_SOURCE
 #include "net.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static int64_t messages, writes = 15, write_bytes = 2, reply_bytes = 2;
 static int quickack = QUICKACK_ON;

@@ -18,11 +18,7 @@
  * (loopback, segmentation offload); where they are small it does not, because a connection
  * that is not read acknowledges every second segment: ten times as many ACKs.
  */
-#define _GNU_SOURCE
 #include "net.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 static const char *port = "9000";
 static int64_t rcvbuf_bytes = 32768, read_bytes, mss_bytes, lowat_bytes;

@@ -26,12 +26,9 @@
  *     tcp_info.busy_time_us       9000
  *     ...
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 
 static const char *port = "9000";

@@ -17,13 +17,10 @@
  * --gro the kernel may hand over many of them in one read (UDP_GRO in udp(7)). The source pays for
  * waking up a sink that sleeps: with --spin it polls first, which needs a CPU of its own.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <netinet/udp.h>
-#include <string.h>
 
 /* The same in udpsource.c. */
 struct header {

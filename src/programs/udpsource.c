@@ -22,15 +22,11 @@
  * --pace RATE spaces the datagrams out; --gso hands the kernel up to 64 at a time, which it cuts
  * apart as late as it can (UDP_SEGMENT in udp(7)): one trip through the stack instead of 64.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <math.h>
 #include <netinet/udp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 

@@ -28,15 +28,10 @@
  *
  * Sources: tcp(7); send(2); the idea, a test as a readable script of calls and times: packetdrill.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum { MAX_BYTES = 1 << 20, MAX_VECTOR = 64, MAX_CALLS = 4096, MAX_SCHEDULES = 1024 };
 

@@ -15,11 +15,8 @@
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 20 };
 

@@ -25,18 +25,14 @@
  *
  * Sources: seccomp_unotify(2), pidfd_getfd(2), the kernel's kernel/seccomp.c.
  */
-#define _GNU_SOURCE
 #include "filter.h"
 #include "net.h"
 #include "record.h"
 #include "target.h"
 
-#include <errno.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -44,7 +40,6 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* After so long without a call what is in our buffer goes to the file. */
 enum { FLUSH_MS = 50 };

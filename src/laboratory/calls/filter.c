@@ -1,5 +1,4 @@
 /* filter.c - see filter.h. */
-#define _GNU_SOURCE
 #include "filter.h"
 
 #include "architecture.h"

@@ -7,18 +7,14 @@
 #include "target.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/sockios.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum {
     LOG_BUFFER_BYTES = 1 << 20,
