@@ -1,13 +1,10 @@
 /* filter.c - see filter.h. */
 #include "filter.h"
 
-#include "architecture.h"
 #include "process.h"
+#include "seccomp_filter.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -64,57 +61,35 @@ bool is_native(unsigned architecture) {
     return architecture == THIS_ARCHITECTURE;
 }
 
-/* A seccomp filter is a program for a small machine that sees the call's number and arguments. */
-static struct sock_filter code[2 * CALLS + 16];
-static unsigned short code_length;
-
-static void emit(struct sock_filter instruction) {
-    code[code_length++] = instruction;
-}
-
-static void answer(unsigned what) {
-    emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
-}
-
-static void load(size_t offset) {
-    emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
-}
-
-static void notify_of(unsigned number) {
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
-    answer(SECCOMP_RET_USER_NOTIF);
-}
-
 /* 32-bit programs have other numbers: just enough of them to say that there is one. */
 static void write_filter(void) {
-    load(offsetof(struct seccomp_data, arch));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 6, 0));
+    filter_load(offsetof(struct seccomp_data, arch));
+    filter_skip(BPF_JEQ, THIS_ARCHITECTURE, 6, 0);
 #ifdef OTHER_ARCHITECTURE
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OTHER_ARCHITECTURE, 0, 4));
-    load(offsetof(struct seccomp_data, nr));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OTHER_SOCKETCALL, 1, 0));
-    notify_of(OTHER_SOCKET);
+    filter_skip(BPF_JEQ, OTHER_ARCHITECTURE, 0, 4);
+    filter_load(offsetof(struct seccomp_data, nr));
+    filter_skip(BPF_JEQ, OTHER_SOCKETCALL, 1, 0);
+    filter_answer_if_equal(OTHER_SOCKET, SECCOMP_RET_USER_NOTIF);
 #else
     for (int i = 0; i < 5; i++)
-        answer(SECCOMP_RET_ALLOW);
+        filter_answer(SECCOMP_RET_ALLOW);
 #endif
-    answer(SECCOMP_RET_ALLOW);
-    load(offsetof(struct seccomp_data, nr));
+    filter_answer(SECCOMP_RET_ALLOW);
+    filter_load(offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < CALLS; i++)
-        notify_of((unsigned)calls[i].number);
-    answer(SECCOMP_RET_ALLOW);
+        filter_answer_if_equal((unsigned)calls[i].number, SECCOMP_RET_USER_NOTIF);
+    filter_answer(SECCOMP_RET_ALLOW);
 }
 
 int install_filter(void) {
     write_filter();
-    struct sock_fprog program = {.len = code_length, .filter = code};
     unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         fail("PR_SET_NO_NEW_PRIVS");
     int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                          flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+                          flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &seccomp_filter);
     if (fd < 0 && errno == EINVAL)
-        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &seccomp_filter);
     if (fd < 0 && errno == EBUSY)
         fail_because("a filter that notifies is there already (are we recorded ourselves?)");
     if (fd < 0)

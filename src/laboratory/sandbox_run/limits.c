@@ -2,18 +2,14 @@
 #define _GNU_SOURCE
 #include "limits.h"
 
-#include "architecture.h"
 #include "process.h"
+#include "seccomp_filter.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -249,53 +245,32 @@ static const int refused_of_the_watch[] = {
     SYS_sched_setparam, SYS_sched_setattr,
 };
 
-/* A seccomp filter is a program for a small machine that sees the call's number and arguments. */
-static struct sock_filter code[256];
-static unsigned short code_length;
-
-static void emit(struct sock_filter instruction) {
-    code[code_length++] = instruction;
-}
-
-static void load(size_t offset) {
-    emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
-}
-
-static void answer(unsigned what) {
-    emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
-}
-
-static void answer_if_equal(unsigned value, unsigned what) {
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    answer(what);
-}
-
 static unsigned error(int number) {
     return SECCOMP_RET_ERRNO | (unsigned)number;
+}
+
+/* Answers a call by whether its argument passes a test. */
+static void answer_argument(int call, int argument, int test, unsigned value, bool passes,
+                            unsigned what) {
+    filter_skip(BPF_JEQ, (unsigned)call, 0, 4);
+    filter_load(offsetof(struct seccomp_data, args[argument]));
+    filter_skip(test, value, !passes, passes);
+    filter_answer(what);
+    filter_load(offsetof(struct seccomp_data, nr));
+}
+
+static void answer_all(const int *calls, size_t count, unsigned what) {
+    for (size_t i = 0; i < count; i++)
+        filter_answer_if_equal((unsigned)calls[i], what);
 }
 
 static void refuse_new_namespaces(void) {
     const unsigned kinds = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
                            CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-    for (size_t i = 0; i < COUNT(refused_without_lab); i++)
-        answer_if_equal((unsigned)refused_without_lab[i], error(EPERM));
+    answer_all(refused_without_lab, COUNT(refused_without_lab), error(EPERM));
     /* clone3 hides its flags behind a pointer; without it libraries use clone. */
-    answer_if_equal(SYS_clone3, error(ENOSYS));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));
-    load(offsetof(struct seccomp_data, args[0]));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kinds, 0, 1));
-    answer(error(EPERM));
-    load(offsetof(struct seccomp_data, nr));
-}
-
-static void refuse_to_touch_the_watch(void) {
-    for (size_t i = 0; i < COUNT(refused_of_the_watch); i++) {
-        emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-                                          (unsigned)refused_of_the_watch[i], 0, 4));
-        load(offsetof(struct seccomp_data, args[0]));
-        answer_if_equal(1, error(EPERM));
-        load(offsetof(struct seccomp_data, nr));
-    }
+    filter_answer_if_equal(SYS_clone3, error(ENOSYS));
+    answer_argument(SYS_clone, 0, BPF_JSET, kinds, true, error(EPERM));
 }
 
 /* A laboratory binds files and changes propagation; a tmpfs or a ramfs would be memory that nobody
@@ -303,48 +278,38 @@ static void refuse_to_touch_the_watch(void) {
 static void refuse_new_file_systems(void) {
     const unsigned of_old_ones =
         MS_BIND | MS_MOVE | MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE;
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 0, 4));
-    load(offsetof(struct seccomp_data, args[3]));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, of_old_ones, 1, 0));
-    answer(error(EPERM));
-    load(offsetof(struct seccomp_data, nr));
+    answer_argument(SYS_mount, 3, BPF_JSET, of_old_ones, false, error(EPERM));
 }
 
 /* What calls one of them ends by SIGSYS, so that it is seen. A program that is linked dynamically
    would not even start. */
 static void end_by_file_reads(void) {
-    for (size_t i = 0; i < COUNT(file_reads); i++)
-        answer_if_equal((unsigned)file_reads[i], SECCOMP_RET_KILL_PROCESS);
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4));
-    load(offsetof(struct seccomp_data, args[3]));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0));
-    answer(SECCOMP_RET_KILL_PROCESS);
-    load(offsetof(struct seccomp_data, nr));
+    answer_all(file_reads, COUNT(file_reads), SECCOMP_RET_KILL_PROCESS);
+    answer_argument(SYS_mmap, 3, BPF_JSET, MAP_ANONYMOUS, false, SECCOMP_RET_KILL_PROCESS);
 }
 
 /* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. */
 static void refuse_odd_sockets(void) {
     const unsigned usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
-    const unsigned char after = COUNT(usual) + 2; /* the comparisons, a load, the answer */
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, after));
-    load(offsetof(struct seccomp_data, args[0]));
+    /* Over the load, the comparisons and the answer. */
+    filter_skip(BPF_JEQ, SYS_socket, 0, COUNT(usual) + 2);
+    filter_load(offsetof(struct seccomp_data, args[0]));
     for (size_t i = 0; i < COUNT(usual); i++)
-        emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, usual[i],
-                                          (unsigned char)(COUNT(usual) - i), 0));
-    answer(error(EAFNOSUPPORT));
+        filter_skip(BPF_JEQ, usual[i], COUNT(usual) - i, 0);
+    filter_answer(error(EAFNOSUPPORT));
 }
 
 void refuse_system_calls(bool no_lab, bool no_file_reads) {
 #ifdef THIS_ARCHITECTURE
-    load(offsetof(struct seccomp_data, arch));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
-    answer(SECCOMP_RET_KILL_PROCESS); /* 32-bit calls have other numbers */
-    load(offsetof(struct seccomp_data, nr));
-    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1));
-    answer(error(ENOSYS)); /* x32 */
-    for (size_t i = 0; i < COUNT(refused_always); i++)
-        answer_if_equal((unsigned)refused_always[i], error(EPERM));
-    refuse_to_touch_the_watch();
+    filter_load(offsetof(struct seccomp_data, arch));
+    filter_skip(BPF_JEQ, THIS_ARCHITECTURE, 1, 0);
+    filter_answer(SECCOMP_RET_KILL_PROCESS); /* 32-bit calls have other numbers */
+    filter_load(offsetof(struct seccomp_data, nr));
+    filter_skip(BPF_JGE, 0x40000000, 0, 1);
+    filter_answer(error(ENOSYS)); /* x32 */
+    answer_all(refused_always, COUNT(refused_always), error(EPERM));
+    for (size_t i = 0; i < COUNT(refused_of_the_watch); i++)
+        answer_argument(refused_of_the_watch[i], 0, BPF_JEQ, 1, true, error(EPERM));
     if (no_lab)
         refuse_new_namespaces();
     else
@@ -352,9 +317,8 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
     if (no_file_reads)
         end_by_file_reads();
     refuse_odd_sockets();
-    answer(SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {.len = code_length, .filter = code};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+    filter_answer(SECCOMP_RET_ALLOW);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &seccomp_filter) < 0)
         fail("the seccomp filter");
 #else
     if (no_file_reads)
