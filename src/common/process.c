@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +113,13 @@ void execute(char **command) {
     const char *name = strerrorname_np(error);
     fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
     _exit(error == ENOENT ? 127 : 126);
+}
+
+int open_process(pid_t pid, const char *who) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        fail("pidfd_open of %s", who);
+    return fd;
 }
 
 int wait_for_child(pid_t child) {

@@ -40,6 +40,10 @@ _Noreturn void execute(char **command);
 /* calloc, or the end of the program. */
 void *allocate(size_t count, size_t size);
 
+/* A descriptor that can be read when the process has ended: PIDs may be reused, this never means
+   another one. `who` is for the message. */
+int open_process(pid_t pid, const char *who);
+
 /* Waits for the child's end; its status as in waitpid(2). */
 int wait_for_child(pid_t child);
 

@@ -15,12 +15,11 @@
  * Signals sent to lab_exec reach COMMAND. COMMAND leads a process group of its own, which ends with
  * it: when it exits, when OWNER_PID dies in any way, and when lab_exec is killed. The last needs a
  * third process, the guard between the two: a program that gets SIGKILL can do nothing more, but
- * the kernel tells its child (PR_SET_PDEATHSIG in prctl(2)).
+ * its child sees that it has ended (pidfd_open(2)).
  */
 #define _GNU_SOURCE
 #include "net.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -31,16 +30,10 @@
 #include <sys/wait.h>
 
 static volatile pid_t child_pid;
-static volatile sig_atomic_t orphaned;
 
 static void forward_signal(int signal_number) {
     if (child_pid > 0)
         kill(child_pid, signal_number);
-}
-
-static void note_orphaned(int signal_number) {
-    (void)signal_number;
-    orphaned = 1;
 }
 
 static void join(const char *name, const char *text, int kind) {
@@ -89,14 +82,6 @@ static int exit_with_status(int status) {
     return 128 + WTERMSIG(status);
 }
 
-/* PIDs may be reused; a descriptor for a process never means another one. */
-static int open_process(pid_t pid, const char *who) {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0)
-        fail("pidfd_open of %s", who);
-    return fd;
-}
-
 /* Called with all signals blocked, until the child's pid is known. */
 static void forward_signals_to(pid_t child) {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -109,27 +94,18 @@ static void forward_signals_to(pid_t child) {
 }
 
 /* Runs the command; kills what is left of it when it, its owner or lab_exec ends. */
-static _Noreturn void guard(char **command, int owner) {
-    /* SIGPWR tells that lab_exec is gone; it may only interrupt the ppoll below. */
-    struct sigaction action = {.sa_handler = note_orphaned};
-    sigaction(SIGPWR, &action, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGPWR);
-
+static _Noreturn void guard(char **command, int owner, int lab_exec) {
     pid_t child = fork();
     if (child < 0)
         fail("fork");
     if (child == 0)
         run_command(command);
     setpgid(child, child); /* in both, since either may be first */
-    sigset_t just_power, none;
-    sigemptyset(&none);
-    sigemptyset(&just_power);
-    sigaddset(&just_power, SIGPWR);
-    struct pollfd events[] = {{.fd = open_process(child, "the command"), .events = POLLIN},
-                              {.fd = owner, .events = POLLIN}};
+    struct pollfd ends[] = {{.fd = open_process(child, "the command"), .events = POLLIN},
+                            {.fd = owner, .events = POLLIN},
+                            {.fd = lab_exec, .events = POLLIN}};
     forward_signals_to(child);
-    sigprocmask(SIG_BLOCK, &just_power, NULL);
-    while (!orphaned && ppoll(events, 2, NULL, &none) < 0 && errno == EINTR)
+    while (poll(ends, 3, -1) < 0 && errno == EINTR)
         ;
     kill(-child, SIGKILL); /* before the wait: until then the group's number is not reused */
     _exit(exit_with_status(wait_for_child(child)));
@@ -158,6 +134,7 @@ int main(int argc, char **argv) {
         usage_error("usage: lab_exec [--net-admin] OWNER_PID [USER_FD MNT_FD PID_FD NET_FD UTS_FD]"
                     " -- COMMAND [ARGUMENT...]");
     int owner = open_process((pid_t)whole_number("OWNER_PID", args[0], 1, 1 << 22), "the owner");
+    int ourselves = open_process(getpid(), "lab_exec");
     char **command = args + (outside ? 2 : 7);
 
     if (!outside)
@@ -173,7 +150,7 @@ int main(int argc, char **argv) {
     if (child < 0)
         fail("fork");
     if (child == 0)
-        guard(command, owner);
+        guard(command, owner, ourselves);
     forward_signals_to(child);
     /* Not exit(): nothing is left to flush, and what a sanitizer does at exit needs a new task,
        which a PID namespace that has ended refuses for ever. */

@@ -31,7 +31,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { MAX_HOSTS = 256, MAX_REQUEST = 64 * 1024, MAX_FDS = 3 };
@@ -202,9 +201,7 @@ int main(int argc, char **argv) {
         fail("the control socket");
 
     /* Opened before the check, so that a recycled process id cannot be taken for the owner. */
-    int owner = (int)syscall(SYS_pidfd_open, owner_pid, 0);
-    if (owner < 0)
-        fail("pidfd_open of the owner");
+    int owner = open_process(owner_pid, "the owner");
     if (getppid() != owner_pid)
         exit(0);
 

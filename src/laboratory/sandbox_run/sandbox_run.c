@@ -251,7 +251,7 @@ static void report(int status, const char *stopped, const struct watch *seen) {
     (void)send(control, text, strlen(text), MSG_NOSIGNAL);
 }
 
-static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_root) {
+static _Noreturn void run_init(char **command, bool real_root) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!keep_network)
         raise_loopback();
@@ -259,9 +259,6 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
     write_file("/proc/self/oom_score_adj", "1000");
     if (sethostname("submission", 10) < 0)
         fail("sethostname");
-    root.uid = real_root ? NOBODY : uid;
-    root.gid = real_root ? NOBODY : gid;
-    root.proc_read_only = keep_network;
     make_root(&root);
 
     sigset_t children, none;
@@ -305,13 +302,14 @@ static _Noreturn void run_init(char **command, uid_t uid, gid_t gid, bool real_r
 int main(int argc, char **argv) {
     char **arguments = parse_command_line(argc, argv, &command_line), **command = arguments + 1;
     control = (int)whole_number("CONTROL_FD", arguments[0], 3, 1 << 20);
-    uid_t uid = geteuid();
-    gid_t gid = getegid();
-    bool real_root = uid == 0 && !keep_network;
+    bool real_root = geteuid() == 0 && !keep_network;
+    root.uid = real_root ? NOBODY : geteuid();
+    root.gid = real_root ? NOBODY : getegid();
+    root.proc_read_only = keep_network;
     if (fcntl(control, F_SETFD, FD_CLOEXEC) < 0)
         fail("CONTROL_FD");
     if (!real_root)
-        enter_user_namespace(uid, gid);
+        enter_user_namespace(root.uid, root.gid);
     int kinds = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     if (unshare(kinds | (keep_network ? 0 : CLONE_NEWNET)) < 0)
         fail("unshare of the namespaces");
@@ -320,7 +318,7 @@ int main(int argc, char **argv) {
     if (child < 0)
         fail("fork");
     if (child == 0)
-        run_init(command, uid, gid, real_root);
+        run_init(command, real_root);
     close(control);
     close_standard_streams();
     int status = wait_for_child(child);
