@@ -9,8 +9,8 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 
-/* What a filter calls this machine, undefined where it is not known; and the 32-bit programs that
-   the same kernel may run. */
+/* What a filter calls this machine, 0 where that is not known; and the 32-bit programs that the
+   same kernel may run. */
 #if defined(__x86_64__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
 #define OTHER_ARCHITECTURE AUDIT_ARCH_I386
@@ -23,6 +23,8 @@
 #define THIS_ARCHITECTURE AUDIT_ARCH_PPC64LE
 #elif defined(__s390x__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_S390X
+#else
+#define THIS_ARCHITECTURE 0
 #endif
 
 /* What is written so far. */

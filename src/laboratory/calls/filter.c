@@ -55,25 +55,17 @@ const struct watched_call *find_call(int number) {
     return NULL;
 }
 
-#ifdef THIS_ARCHITECTURE
-
-bool is_native(unsigned architecture) {
-    return architecture == THIS_ARCHITECTURE;
-}
-
 /* 32-bit programs have other numbers: just enough of them to say that there is one. */
 static void write_filter(void) {
     filter_load(offsetof(struct seccomp_data, arch));
-    filter_skip(BPF_JEQ, THIS_ARCHITECTURE, 6, 0);
 #ifdef OTHER_ARCHITECTURE
-    filter_skip(BPF_JEQ, OTHER_ARCHITECTURE, 0, 4);
+    filter_skip(BPF_JEQ, OTHER_ARCHITECTURE, 0, 5);
     filter_load(offsetof(struct seccomp_data, nr));
     filter_skip(BPF_JEQ, OTHER_SOCKETCALL, 1, 0);
     filter_answer_if_equal(OTHER_SOCKET, SECCOMP_RET_USER_NOTIF);
-#else
-    for (int i = 0; i < 5; i++)
-        filter_answer(SECCOMP_RET_ALLOW);
+    filter_answer(SECCOMP_RET_ALLOW);
 #endif
+    filter_skip(BPF_JEQ, THIS_ARCHITECTURE, 1, 0);
     filter_answer(SECCOMP_RET_ALLOW);
     filter_load(offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < CALLS; i++)
@@ -82,6 +74,8 @@ static void write_filter(void) {
 }
 
 int install_filter(void) {
+    if (!THIS_ARCHITECTURE)
+        fail_because("recording calls is not known on this architecture");
     write_filter();
     unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -96,16 +90,3 @@ int install_filter(void) {
         fail("the seccomp filter");
     return fd;
 }
-
-#else
-
-bool is_native(unsigned architecture) {
-    (void)architecture;
-    return false;
-}
-
-int install_filter(void) {
-    fail_because("recording calls is not known on this architecture");
-}
-
-#endif

@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 enum call_kind { WRITES, READS, ANSWERS, CONNECTS, LISTENS, SETS, SHUTS, CLOSES, EXECS, UNSEEN };
 /* Where a call says how many bytes: in a register, or in memory behind one. */
 enum call_size { NO_SIZE, REGISTER, VECTOR, MESSAGE, MESSAGES };
@@ -20,9 +18,6 @@ struct watched_call {
 
 /* The row of a system call's number, or NULL. */
 const struct watched_call *find_call(int number);
-
-/* Whether a number, of whatever architecture, is one that we understand. */
-bool is_native(unsigned architecture);
 
 /* For the calling task and all that it will start; returns the descriptor to listen at. */
 int install_filter(void);

@@ -4,6 +4,7 @@
 
 #include "filter.h"
 #include "net.h"
+#include "seccomp_filter.h"
 #include "target.h"
 
 #include <arpa/inet.h>
@@ -334,7 +335,7 @@ void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
     used = 0;
     if (logged >= most)
         return;
-    if (!is_native(notice->data.arch)) {
+    if (notice->data.arch != THIS_ARCHITECTURE) {
         line("unseen", pid, "32-bit");
         return;
     }
