@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* setsockopt and getsockopt for options that are an int; name is for the message. */
 void set_option(int fd, int level, int option, int64_t value, const char *name);

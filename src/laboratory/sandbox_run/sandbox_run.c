@@ -68,6 +68,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -151,13 +152,8 @@ static void become_nobody(void) {
 }
 
 static void drop_capabilities(void) {
-    struct {
-        uint32_t version;
-        int pid;
-    } header = {.version = 0x20080522};
-    struct {
-        uint32_t effective, permitted, inheritable;
-    } none[2] = {0};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {0};
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
         if (prctl(PR_CAPBSET_DROP, capability) < 0)
             fail("dropping capability %d", capability);
@@ -174,8 +170,7 @@ static void copy_given(void) {
         execl("/bin/cp", "cp", "-r", "/given/.", "/submission", (char *)NULL);
         fail("/bin/cp");
     }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+    if (child < 0 || wait_for_child(child) != 0)
         fail_because("the submission does not fit into its folder of %lld bytes",
                      (long long)root.folder_bytes);
 }

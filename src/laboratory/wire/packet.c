@@ -35,7 +35,7 @@ uint16_t fold(uint64_t sum) {
     return (uint16_t)sum;
 }
 
-void put_checksum(uint8_t *p, uint64_t sum) {
+static void put_checksum(uint8_t *p, uint64_t sum) {
     uint16_t checksum = (uint16_t)~fold(sum);
     memcpy(p, &checksum, sizeof checksum);
 }

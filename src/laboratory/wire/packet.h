@@ -25,11 +25,6 @@ static inline void put16(uint8_t *p, uint32_t value) {
     p[1] = (uint8_t)value;
 }
 
-static inline void put32(uint8_t *p, uint32_t value) {
-    put16(p, value >> 16);
-    put16(p + 2, value);
-}
-
 /* Numbers that look like chance, the same for the same x: the last step of splitmix64. */
 static inline uint64_t mix64(uint64_t x) {
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -42,8 +37,6 @@ uint64_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t length);
 
 /* The sum as it stands in a header, still to be complemented; in the machine's byte order. */
 uint16_t fold(uint64_t sum);
-
-void put_checksum(uint8_t *p, uint64_t sum);
 
 enum { TCP_FIN = 0x01, TCP_SYN = 0x02, TCP_RST = 0x04, TCP_PSH = 0x08, TCP_ACK = 0x10 };
 
