@@ -11,8 +11,6 @@ int open_regular_file(const char *path, int64_t *size);
 enum cache { CACHE_COLD, CACHE_WARM, CACHE_ASIS };
 extern const char *const cache_names[];
 
-/*
- * Drops the file from the page cache or reads it in, and returns the share of it
- * that is there (mincore(2)), 0 to 1; a failure if that isn't what was asked for.
- */
+/* Drops the file from the page cache or reads it in, and returns the share of it that is there
+   (mincore(2)), 0 to 1; a failure if that isn't what was asked for. */
 double prepare_cache(int file, const char *path, int cache);

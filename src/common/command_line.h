@@ -6,12 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * One option: "-s, --size B  bytes in a write (1 to 1048576; 2)". Exactly one of
- * the pointers says what kind it is and where it goes; what is there at first is
- * the default, and appears in the help. A table has room for MAX_OPTIONS, and ends
- * with the first that is empty.
- */
+/* One option: "-s, --size B  bytes in a write (1 to 1048576; 2)". Exactly one of the pointers says
+   what kind it is and where it goes; what is there at first is the default, and appears in the
+   help. A table has room for MAX_OPTIONS, and ends with the first that is empty. */
 enum { MAX_OPTIONS = 24 };
 
 struct program_option {
@@ -54,10 +51,8 @@ extern struct common {
     const char *bind;       /* --bind ADDRESS of a listening program, or NULL for all */
 } common;
 
-/*
- * Every program starts here: signals and standard streams as process.h says, the options, the
- * file of --log, the CPU of --cpu. Returns the arguments that are left.
- */
+/* Every program starts here: signals and standard streams as process.h says, the options, the file
+   of --log, the CPU of --cpu. Returns the arguments that are left. */
 char **start_program(int argc, char **argv, const struct command *command);
 
 /* Sets the variables behind the options, and returns the arguments that are left. */

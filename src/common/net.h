@@ -32,17 +32,13 @@
 
 /* ---- connecting and listening ---- */
 
-/*
- * A SOCK_STREAM or SOCK_DGRAM socket connected to the first of the host's
- * addresses that answers. prepare (or NULL) is called on the socket before
- * connect(): buffer sizes and the MSS must be known when the SYN leaves.
- */
+/* A SOCK_STREAM or SOCK_DGRAM socket connected to the first of the host's addresses that answers.
+   prepare (or NULL) is called on the socket before connect(): buffer sizes and the MSS must be
+   known when the SYN leaves. */
 int connect_to(int type, const char *host, const char *port, void (*prepare)(int fd));
 
-/*
- * A socket bound to the port, and listening if it is SOCK_STREAM; IPv4 clients
- * reach it as well as IPv6 ones. prepare as above: accepted sockets inherit.
- */
+/* A socket bound to the port, and listening if it is SOCK_STREAM; IPv4 clients reach it as well as
+   IPv6 ones. prepare as above: accepted sockets inherit. */
 int listen_on(int type, const char *port, void (*prepare)(int fd));
 
 int local_port(int fd);
@@ -81,10 +77,8 @@ size_t receive_all(int fd, void *buffer, size_t size, int64_t *calls);
 /* Says "no more" and waits for the peer's end: afterwards it has read everything. */
 void finish_sending(int fd, const char *peer);
 
-/*
- * MSG_ZEROCOPY: for each send the kernel reports when it no longer needs the
- * memory, and whether it copied the data after all. Waits for more reports.
- */
+/* MSG_ZEROCOPY: for each send the kernel reports when it no longer needs the memory, and whether it
+   copied the data after all. Waits for more reports. */
 struct zerocopy {
     int64_t sends, done, copied, system_calls;
 };

@@ -33,10 +33,8 @@ struct pcapng_counts {
 
 size_t pcapng_statistics(uint8_t *to, const struct pcapng_counts *counts);
 
-/*
- * A packet: pcapng_packet() begins its block, pcapng_put() appends the captured bytes, in any
- * number of parts, then come the options, and pcapng_end() returns the block's length.
- */
+/* A packet: pcapng_packet() begins its block, pcapng_put() appends the captured bytes, in any
+   number of parts, then come the options, and pcapng_end() returns the block's length. */
 struct pcapng_block {
     uint8_t *start, *at;
 };

@@ -13,16 +13,12 @@
 #include <sys/types.h>
 #include <time.h>
 
-/*
- * For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, and a socket
- * never takes the number of a closed standard stream.
- */
+/* For start_program(): a peer that is gone becomes EPIPE instead of a silent SIGPIPE, and a socket
+   never takes the number of a closed standard stream. */
 void prepare_process(void);
 
-/*
- * For a program that ends when its standard input does: SIGINT, SIGTERM and SIGHUP end the input,
- * so that there is one way to end. A reader of its output that is gone becomes EPIPE.
- */
+/* For a program that ends when its standard input does: SIGINT, SIGTERM and SIGHUP end the input,
+   so that there is one way to end. A reader of its output that is gone becomes EPIPE. */
 void end_input_on_signals(void);
 
 /* "prog: what: EPIPE: Broken pipe", exit status 1. Reads errno. */
@@ -47,16 +43,12 @@ int open_process(pid_t pid, const char *who);
 /* Waits for the child's end; its status as in waitpid(2). */
 int wait_for_child(pid_t child);
 
-/*
- * Puts /dev/null in the place of the standard streams: they belong to the child that was
- * started, and a copy held here would hide that it closed its own.
- */
+/* Puts /dev/null in the place of the standard streams: they belong to the child that was started,
+   and a copy held here would hide that it closed its own. */
 void close_standard_streams(void);
 
-/*
- * A new user namespace, in which the caller keeps its uid and gid: files and `whoami` look the same
- * as outside.
- */
+/* A new user namespace, in which the caller keeps its uid and gid: files and `whoami` look the same
+   as outside. */
 void enter_user_namespace(uid_t uid, gid_t gid);
 
 /* Writes all of it; false with errno set if it can't. */

@@ -44,10 +44,8 @@ void stop_measuring(struct measurement *m, int fd);
 /* User and system time in between. */
 double cpu_s(const struct measurement *m);
 
-/*
- * One value of a result: exactly one of the pointers says what kind it is. A table has room for
- * MAX_FIELDS, and ends with the first that is empty.
- */
+/* One value of a result: exactly one of the pointers says what kind it is. A table has room for
+   MAX_FIELDS, and ends with the first that is empty. */
 enum { MAX_FIELDS = 24 };
 
 struct result_field {
@@ -65,10 +63,8 @@ struct result_field {
 /* A rate in 10^6 bytes per second. */
 #define MB_PER_S(variable) .rate_of = &(variable), .unit = 1e6
 
-/*
- * Prints what the program used, its fields, the socket's options and TCP_INFO, and writes the file
- * of --log.
- */
+/* Prints what the program used, its fields, the socket's options and TCP_INFO, and writes the file
+   of --log. */
 void print_result(FILE *out, const struct result_field *fields, const struct measurement *m);
 
 /* The beginning of it, for a program that has no socket. */

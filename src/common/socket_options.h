@@ -10,10 +10,8 @@
 void set_option(int fd, int level, int option, int64_t value, const char *name);
 int get_option(int fd, int level, int option, const char *name);
 
-/*
- * The congestion control of --congestion, if any: chosen before connect(), and again afterwards,
- * because a route with "congctl" overrides it.
- */
+/* The congestion control of --congestion, if any: chosen before connect(), and again afterwards,
+   because a route with "congctl" overrides it. */
 void choose_congestion(int fd);
 
 /* What the kernel granted, as opposed to what was asked for. */
@@ -27,11 +25,9 @@ struct socket_options {
 
 struct socket_options read_options(int fd);
 
-/*
- * When a receiver acknowledges: as its kernel likes, as late as it may, or at
- * once. The latter two last only until the kernel changes its mind, so they are
- * set anew after every read. Returns the number of system calls made: 0 or 1.
- */
+/* When a receiver acknowledges: as its kernel likes, as late as it may, or at once. The latter two
+   last only until the kernel changes its mind, so they are set anew after every read. Returns the
+   number of system calls made: 0 or 1. */
 enum quickack { QUICKACK_ON, QUICKACK_OFF, QUICKACK_ALWAYS };
 extern const char *const quickack_names[];
 int set_quickack(int fd, int when);

@@ -14,9 +14,7 @@ struct tcp_info read_tcp_info(int fd);
    and sizes are named with their unit. */
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info);
 
-/*
- * Prints a sample of TCP_INFO as a line of JSON now and every `interval_ms` until stop_sampler(),
- * from a thread of its own: also while the program waits in a write. 0 means never.
- */
+/* Prints a sample of TCP_INFO as a line of JSON now and every `interval_ms` until stop_sampler(),
+   from a thread of its own: also while the program waits in a write. 0 means never. */
 void start_sampler(int fd, double interval_ms);
 void stop_sampler(void);

@@ -115,11 +115,9 @@ static bool enter(int host) {
     return entered;
 }
 
-/*
- * The laboratory's own /etc/hosts, so that "client" and "server" are names inside it: a file that
- * is bound to its place and then has no name of its own. (A tmpfs would do, but a sandbox, whose
- * memory is counted, refuses it.)
- */
+/* The laboratory's own /etc/hosts, so that "client" and "server" are names inside it: a file that
+   is bound to its place and then has no name of its own. (A tmpfs would do, but a sandbox, whose
+   memory is counted, refuses it.) */
 static void set_hosts(const char *text) {
     char path[] = "/tmp/tcplab-hosts-XXXXXX";
     int fd = mkostemp(path, O_CLOEXEC);

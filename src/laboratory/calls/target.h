@@ -7,10 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/*
- * A copy of a task's descriptor, to be closed at once: while we hold it the socket stays open
- * whatever the task does. -1 with errno: EBADF, or EPERM where we may not look.
- */
+/* A copy of a task's descriptor, to be closed at once: while we hold it the socket stays open
+   whatever the task does. -1 with errno: EBADF, or EPERM where we may not look. */
 int borrow(pid_t task, int fd);
 
 /* Copies from a task's memory; as many bytes as there are, up to size. */

@@ -69,10 +69,8 @@ enum { USUAL_DESCRIPTORS = 16, SOCKET_BYTES = 2 * 212992 };
 
 static DIR *proc;
 
-/*
- * The text of /proc/PID/NAME, without the process's name, which ends with the last ')'; none when
- * the process has ended. False when it cannot be read for any other reason.
- */
+/* The text of /proc/PID/NAME, without the process's name, which ends with the last ')'; none when
+   the process has ended. False when it cannot be read for any other reason. */
 static bool read_text(const char *pid, const char *name, char *text, size_t size) {
     char path[300];
     snprintf(path, sizeof path, "%s/%s", pid, name);

@@ -36,9 +36,7 @@ bool watch_look(struct watch *seen);
 /* Looks, and names the limit that was passed: "watch" when it could not look. NULL if none was. */
 const char *limit_passed(struct watch *seen, const struct limits *limits);
 
-/*
- * Refuses, from now on and in all that is started, the calls that only a kernel's developer or
- * attacker needs; with no_lab also those that make namespaces and mounts. With no_file_reads a call
- * that brings bytes of a file into memory ends the process by SIGSYS. Source: seccomp(2).
- */
+/* Refuses, from now on and in all that is started, the calls that only a kernel's developer or
+   attacker needs; with no_lab also those that make namespaces and mounts. With no_file_reads a call
+   that brings bytes of a file into memory ends the process by SIGSYS. Source: seccomp(2). */
 void refuse_system_calls(bool no_lab, bool no_file_reads);

@@ -37,10 +37,8 @@ struct frame {
     uint8_t bytes[];
 };
 
-/*
- * What the sender left to "the network card": a checksum to fill in, a super-segment to cut up.
- * Socket option PACKET_VNET_HDR puts it before each frame, received or sent.
- */
+/* What the sender left to "the network card": a checksum to fill in, a super-segment to cut up.
+   Socket option PACKET_VNET_HDR puts it before each frame, received or sent. */
 static inline struct virtio_net_hdr *offload_of(const struct frame *frame) {
     return (struct virtio_net_hdr *)(frame->data - sizeof(struct virtio_net_hdr));
 }

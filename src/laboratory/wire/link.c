@@ -60,11 +60,9 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
     d->finish_ns = now + (set->rate_bps ? llrint(left_bits / (double)set->rate_bps) : 0);
 }
 
-/*
- * Uniform in [0, 1): splitmix64, addressed by number: the same for the same seed, direction, number
- * and purpose, whatever else happens. Eight elements belong to each frame, four of them to each
- * direction.
- */
+/* Uniform in [0, 1): splitmix64, addressed by number: the same for the same seed, direction, number
+   and purpose, whatever else happens. Eight elements belong to each frame, four of them to each
+   direction. */
 enum purpose { TO_BE_LOST = 1, TO_BE_IN_A_BURST, TO_BE_DROPPED_EARLY };
 
 static double chance(const struct direction *d, uint64_t number, enum purpose purpose) {
@@ -292,11 +290,9 @@ static void enqueue_fragments(struct direction *d, const struct frame *original,
     }
 }
 
-/*
- * Why the frame does not enter; STAYS if it does, as *fragments if it has to be cut up. What keeps
- * a link alive (ARP) is never lost by chance: when the hosts send it depends on their clocks, and
- * the same experiment should stay the same.
- */
+/* Why the frame does not enter; STAYS if it does, as *fragments if it has to be cut up. What keeps
+   a link alive (ARP) is never lost by chance: when the hosts send it depends on their clocks, and
+   the same experiment should stay the same. */
 static enum reason admit(struct direction *d, const struct frame *view, const struct headers *h,
                          unsigned struck, struct frame **fragments) {
     uint32_t mtu = (uint32_t)d->set.mtu;

@@ -75,10 +75,8 @@ extern struct side sides[2];
 /* Opens the interfaces that "a:b" names; the names are cut apart in place. */
 void link_open(char *names, bool offload);
 
-/*
- * Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does.
- * `port` is where it came from.
- */
+/* Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does.
+   `port` is where it came from. */
 bool link_enter(struct direction *d, struct frame *in_ring, const struct port *port, bool lend);
 
 /* Drops a frame that came cut short: it was `length` bytes long. */

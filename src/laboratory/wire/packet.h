@@ -69,10 +69,8 @@ bool mark_congestion(uint8_t *data, uint32_t length);
 /* The longest IP packet that the frame stands for: super-segments get cut up before the hop. */
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload);
 
-/*
- * A fragment has at least 8 bytes behind its header. A super-segment is TCP's or
- * UDP's own doing and is not fragmented, DF or not.
- */
+/* A fragment has at least 8 bytes behind its header. A super-segment is TCP's or UDP's own doing
+   and is not fragmented, DF or not. */
 bool may_fragment(const uint8_t *data, const struct headers *h,
                   const struct virtio_net_hdr *offload, uint32_t mtu);
 

@@ -68,10 +68,8 @@ struct side {
 extern struct port ports[MAX_PORTS];
 extern unsigned port_count;
 
-/*
- * Opens the ports that "c1,c2,c3" names; the names are cut apart in place. With `offload` they
- * carry super-segments whole.
- */
+/* Opens the ports that "c1,c2,c3" names; the names are cut apart in place. With `offload` they
+   carry super-segments whole. */
 void side_open(struct side *side, char *names, bool offload);
 
 /* An interface that went down or is gone ends the program. */

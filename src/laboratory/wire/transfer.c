@@ -98,18 +98,17 @@ unsigned take_arrivals(struct direction *d, int64_t now) {
 /*
  * How many TCP segments go to the kernel at once.
  *
- * Sent one by one, each frame runs the receiving host's whole TCP before the next
- * one leaves, on this CPU and with cold caches: that, not this program, limits how
- * much the wire carries. So consecutive segments of one connection that are due
- * together are sent as one super-segment, and the kernel, which may not hand a
- * super-segment to this interface (its TSO is off), cuts it up again on the way
- * out (Documentation/networking/segmentation-offloads.rst, GSO) and delivers the
+ * Sent one by one, each frame runs the receiving host's whole TCP before the next one leaves, on
+ * this CPU and with cold caches: that, not this program, limits how much the wire carries. So
+ * consecutive segments of one connection that are due together are sent as one super-segment, and
+ * the kernel, which may not hand a super-segment to this interface (its TSO is off), cuts it up
+ * again on the way out (Documentation/networking/segmentation-offloads.rst, GSO) and delivers the
  * frames in one go. On a 2-core machine that carries 1.7 times as much.
  *
- * It is done only where the kernel gives back every frame bit for bit: equal
- * headers, sequence numbers and IP identifications that follow each other, full
- * segments but for the last, and correct checksums, since the kernel makes new
- * ones. Every other frame goes on its own, just as it came.
+ * It is done only where the kernel gives back every frame bit for bit: equal headers, sequence
+ * numbers and IP identifications that follow each other, full segments but for the last, and
+ * correct checksums, since the kernel makes new ones. Every other frame goes on its own, just as it
+ * came.
  */
 /* Where things are in a plain segment: Ethernet 14, IPv4 20, TCP 20 and options. */
 enum {
@@ -181,10 +180,8 @@ static unsigned bundle_size(struct frame *const *frames, unsigned count) {
     return size > 1 && checksums_are_right(first) ? size : 1;
 }
 
-/*
- * The message for `size` frames: the first one's headers, adapted, and then the
- * payload of each. Returns the pieces used, size + 1.
- */
+/* The message for `size` frames: the first one's headers, adapted, and then the payload of each.
+   Returns the pieces used, size + 1. */
 static unsigned bundle_message(struct frame *const *frames, unsigned size,
                                uint8_t headers[BUNDLE_HEADERS], struct iovec *pieces) {
     uint16_t payload_at = frames[0]->payload_at;

@@ -196,10 +196,8 @@ static const struct command command = {
     .more_help = print_command_help,
 };
 
-/*
- * Ask for the processor in short slices: then the scheduler lets us in sooner when
- * others are at work (sched_setattr(2); since Linux 6.12, before it is ignored).
- */
+/* Ask for the processor in short slices: then the scheduler lets us in sooner when others are at
+   work (sched_setattr(2); since Linux 6.12, before it is ignored). */
 static void ask_for_short_slices(void) {
     struct {
         uint32_t size, policy;
