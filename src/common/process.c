@@ -115,6 +115,13 @@ void execute(char **command) {
     _exit(error == ENOENT ? 127 : 126);
 }
 
+pid_t fork_process(void) {
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    return child;
+}
+
 int open_process(pid_t pid, const char *who) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0)

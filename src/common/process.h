@@ -36,6 +36,9 @@ _Noreturn void execute(char **command);
 /* calloc, or the end of the program. */
 void *allocate(size_t count, size_t size);
 
+/* fork(2); 0 in the child. */
+pid_t fork_process(void);
+
 /* A descriptor that can be read when the process has ended: PIDs may be reused, this never means
    another one. `who` is for the message. */
 int open_process(pid_t pid, const char *who);

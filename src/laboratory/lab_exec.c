@@ -95,9 +95,7 @@ static void forward_signals_to(pid_t child) {
 
 /* Runs the command; kills what is left of it when it, its owner or lab_exec ends. */
 static _Noreturn void guard(char **command, int owner, int lab_exec) {
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
+    pid_t child = fork_process();
     if (child == 0)
         run_command(command);
     setpgid(child, child); /* in both, since either may be first */
@@ -146,9 +144,7 @@ int main(int argc, char **argv) {
 
     /* A PID namespace is entered by the children of the process that joined it. */
     block_signals(SIG_BLOCK);
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
+    pid_t child = fork_process();
     if (child == 0)
         guard(command, owner, ourselves);
     forward_signals_to(child);

@@ -207,9 +207,7 @@ int main(int argc, char **argv) {
     if (unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC) < 0)
         fail("unshare(CLONE_NEWPID | CLONE_NEWNS)");
 
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
+    pid_t child = fork_process();
     if (child == 0) {
         /* Whoever kills this program's outer half ends the laboratory too. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);

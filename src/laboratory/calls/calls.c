@@ -62,9 +62,7 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
         mmap(NULL, sizeof *number, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (number == MAP_FAILED)
         fail("mmap");
-    *child = fork();
-    if (*child < 0)
-        fail("fork");
+    *child = fork_process();
     if (*child == 0) {
         sigprocmask(SIG_SETMASK, usual, NULL);
         run_command(command, number);

@@ -42,16 +42,14 @@
  *
  * Why this and not bubblewrap, which was tried (0.8, as an ordinary user, alone and on a host of a
  * laboratory): bwrap makes the same namespaces and mounts, drops the same capabilities, and a
- * laboratory can be made in it. But it limits neither memory, processor time, processes, threads
- * nor namespaces (3000 threads, 1 GB, a memfd, System V segments, a tmpfs of 8 GB and 200 networks
- * passed); it refuses a system call only by a filter that another program
- * compiles (bpf, ptrace, perf_event_open, AF_VSOCK and prlimit of its own process 1 passed); and it
- * does not report what stopped COMMAND or what was left of it. The filter, the limits, the watch
- * and the report, which are most of this program, would stay, as a second program between bwrap and
- * COMMAND, and COMMAND could reach it. And where Ubuntu 24.04 restricts user
- * namespaces, its profile for bwrap (bwrap-userns-restrict) takes all capabilities from what runs
- * in it, so that no laboratory can be made there, which notebooks need. So bwrap would be one more
- * thing to install, for fewer lines in the part that is easiest to check.
+ * laboratory can be made in it. But it limits neither memory, processor time, threads nor
+ * namespaces (3000 threads, 1 GB, a memfd, System V segments, a tmpfs of 8 GB and 200 networks
+ * passed); it refuses a system call only by a filter that another program compiles (bpf, ptrace,
+ * AF_VSOCK and prlimit of its own process 1 passed); and it reports neither what stopped COMMAND
+ * nor what was left of it. So the filter, the limits, the watch and the report, most of this
+ * program, would stay, as a second one between bwrap and COMMAND, which could reach it. And where
+ * Ubuntu 24.04 restricts user namespaces, its profile for bwrap (bwrap-userns-restrict) takes all
+ * capabilities from what runs in it, so that no laboratory can be made there, which notebooks need.
  *
  * Here are the command line, the namespaces and process 1; the other files:
  *
@@ -268,9 +266,7 @@ static _Noreturn void run_init(char **command, bool real_root) {
     watch_start(&seen);
     if (pipe2(failed, O_CLOEXEC) < 0)
         fail("pipe");
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
+    pid_t child = fork_process();
     if (child == 0)
         run_command(command, real_root);
     close(failed[1]);
@@ -309,9 +305,7 @@ int main(int argc, char **argv) {
     if (unshare(kinds | (keep_network ? 0 : CLONE_NEWNET)) < 0)
         fail("unshare of the namespaces");
 
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
+    pid_t child = fork_process();
     if (child == 0)
         run_init(command, real_root);
     close(control);
