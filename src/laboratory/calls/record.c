@@ -337,22 +337,17 @@ void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
         return;
     if (notice->data.arch != THIS_ARCHITECTURE) {
         line("unseen", pid, "32-bit");
-        return;
-    }
-    if (call->kind == UNSEEN || call->kind == EXECS) {
-        if (call->kind == EXECS)
-            look_at_exec(notice);
-        else
-            line("unseen", pid, "io_uring");
-        return;
-    }
-    int fd = borrow(pid, (int)notice->data.args[call->fd]);
-    if (fd < 0) {
-        if (errno == EPERM || errno == EACCES)
+    } else if (call->kind == UNSEEN) {
+        line("unseen", pid, "io_uring");
+    } else if (call->kind == EXECS) {
+        look_at_exec(notice);
+    } else {
+        int fd = borrow(pid, (int)notice->data.args[call->fd]);
+        if (fd < 0 && (errno == EPERM || errno == EACCES))
             line("unseen", pid, "not-allowed");
-        return;
+        if (fd >= 0 && is_tcp(fd))
+            look_at_socket(call, fd, notice);
+        if (fd >= 0)
+            close(fd);
     }
-    if (is_tcp(fd))
-        look_at_socket(call, fd, notice);
-    close(fd);
 }
