@@ -184,11 +184,14 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
 
 /* ---- system calls ---- */
 
-static const int refused_always[] = {
-    SYS_kexec_load,
-    SYS_init_module,
-    SYS_finit_module,
-    SYS_delete_module,
+/* Of the machine's administrator. */
+static const int refused_of_the_machine[] = {
+    SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_swapon,
+    SYS_swapoff,    SYS_reboot,      SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime,
+    SYS_adjtimex,   SYS_acct,        SYS_quotactl,     SYS_syslog,
+};
+/* Of a kernel's developer, or attacker. */
+static const int refused_of_the_kernel[] = {
     SYS_bpf,
     SYS_perf_event_open,
     SYS_keyctl,
@@ -199,33 +202,18 @@ static const int refused_always[] = {
     SYS_io_uring_enter,
     SYS_io_uring_register,
     SYS_open_by_handle_at,
-    SYS_swapon,
-    SYS_swapoff,
-    SYS_reboot,
-    SYS_settimeofday,
-    SYS_clock_settime,
-    SYS_clock_adjtime,
-    SYS_adjtimex,
-    SYS_acct,
-    SYS_quotactl,
-    SYS_syslog,
-    SYS_ptrace,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_kcmp,
-    SYS_pidfd_getfd,
-    /* Memory that no process has: of descriptors, of System V, of file systems of one's own. */
-    SYS_memfd_create,
+};
+/* Of a debugger: they reach into other processes. */
+static const int refused_of_others[] = {
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_pidfd_getfd,
+};
+/* Memory that no process has: of descriptors, of System V, of file systems of one's own. */
+static const int refused_memory[] = {
+    SYS_memfd_create, SYS_shmget,   SYS_msgget,  SYS_semget,
+    SYS_fsopen,       SYS_fsconfig, SYS_fsmount, SYS_fspick,
 #ifdef SYS_memfd_secret
     SYS_memfd_secret,
 #endif
-    SYS_shmget,
-    SYS_msgget,
-    SYS_semget,
-    SYS_fsopen,
-    SYS_fsconfig,
-    SYS_fsmount,
-    SYS_fspick,
 };
 static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
@@ -308,7 +296,10 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
     filter_load(offsetof(struct seccomp_data, nr));
     filter_skip(BPF_JGE, 0x40000000, 0, 1);
     filter_answer(error(ENOSYS)); /* x32 */
-    answer_all(refused_always, COUNT(refused_always), error(EPERM));
+    answer_all(refused_of_the_machine, COUNT(refused_of_the_machine), error(EPERM));
+    answer_all(refused_of_the_kernel, COUNT(refused_of_the_kernel), error(EPERM));
+    answer_all(refused_of_others, COUNT(refused_of_others), error(EPERM));
+    answer_all(refused_memory, COUNT(refused_memory), error(EPERM));
     for (size_t i = 0; i < COUNT(refused_of_the_watch); i++)
         answer_argument(refused_of_the_watch[i], 0, BPF_JEQ, 1, true, error(EPERM));
     if (no_lab)
