@@ -206,10 +206,6 @@ static _Noreturn void run_command(char **command, bool real_root) {
 
 /* ---- process 1: the watch ---- */
 
-static void note_child(int signal_number) {
-    (void)signal_number;
-}
-
 /* Reaps children that ended; true when the command did. */
 static bool reap(pid_t command, int *status) {
     int each;
@@ -254,13 +250,10 @@ static _Noreturn void run_init(char **command, bool real_root) {
         fail("sethostname");
     make_root(&root);
 
-    sigset_t children, none;
-    sigemptyset(&none);
+    sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_BLOCK, &children, NULL);
-    struct sigaction action = {.sa_handler = note_child};
-    sigaction(SIGCHLD, &action, NULL);
 
     struct watch seen = {.start_ns = 0};
     watch_start(&seen);
@@ -278,7 +271,8 @@ static _Noreturn void run_init(char **command, bool real_root) {
     struct pollfd owner = {.fd = control, .events = POLLIN};
     const struct timespec pause = {.tv_nsec = WATCH_MS * 1000000L};
     while (!reap(child, &status) && !(stopped = limit_passed(&seen, &limits))) {
-        if (ppoll(&owner, 1, &pause, &none) > 0)
+        sigtimedwait(&children, NULL, &pause);
+        if (poll(&owner, 1, 0) > 0)
             exit(0); /* the owner is gone: the kernel kills everything in here */
     }
     char byte;
