@@ -174,16 +174,16 @@ static void print_sample(int64_t since_start_ns) {
 
 static void *take_samples(void *nothing) {
     int64_t due = sampler.start_ns + sampler.interval_ns;
-    struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
-    while (sem_clockwait(&sampler.stop, CLOCK_MONOTONIC, &until) < 0) {
+    for (;;) {
+        struct timespec until = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+        if (sem_clockwait(&sampler.stop, CLOCK_MONOTONIC, &until) == 0)
+            return nothing;
         if (errno == EINTR)
             continue;
         int64_t now = clock_ns(CLOCK_MONOTONIC);
         print_sample(now - sampler.start_ns);
         due = now + sampler.interval_ns;
-        until = (struct timespec){.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
     }
-    return nothing;
 }
 
 void start_sampler(int fd, double interval_ms) {
