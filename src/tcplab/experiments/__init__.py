@@ -6,16 +6,19 @@ numbers under the names of their columns, and the provenance without which they 
 
 from __future__ import annotations
 
-from tcplab.experiments.declaration import Between, every, experiment
+from tcplab.experiments.declaration import Between, PythonOnly, Spelled, declared, every, experiment
 from tcplab.experiments.on_lab import on_lab
 from tcplab.experiments.provenance import provenance
 from tcplab.experiments.result import Result, Variant, as_json, spread_columns, table
 
 __all__ = [
     "Between",
+    "PythonOnly",
     "Result",
+    "Spelled",
     "Variant",
     "as_json",
+    "declared",
     "every",
     "experiment",
     "on_lab",

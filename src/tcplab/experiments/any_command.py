@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
-from tcplab.experiments.declaration import PythonOnly
+from tcplab.experiments import Between, PythonOnly, Result, Variant, experiment, provenance
 from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests

@@ -19,7 +19,7 @@ from typing import (
 )
 
 from tcplab.errors import ParameterError
-from tcplab.experiments.declaration import Between
+from tcplab.experiments import Between
 from tcplab.experiments.mode import at_network
 from tcplab.experiments.result import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network

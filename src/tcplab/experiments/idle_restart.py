@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab

@@ -9,10 +9,8 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments.declaration import Between, Spelled, experiment
+from tcplab.experiments import Between, Result, Spelled, Variant, experiment, provenance
 from tcplab.experiments.progress import side_by_side
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.short_transfer import until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending, tcp_counters
 from tcplab.lab import Lab

@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
 
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import side_by_side
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
 from tcplab.tables import Column

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     OwnRtt,
@@ -23,8 +23,6 @@ from tcplab.experiments.exchange import (
     record_exchange,
 )
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result
 from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     OwnRtt,
@@ -21,8 +21,6 @@ from tcplab.experiments.exchange import (
     exchange_on_loopback,
     record_exchange,
 )
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result
 from tcplab.lab import Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program

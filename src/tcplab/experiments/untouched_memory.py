@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant, spread_columns
 from tcplab.lab import Network
 from tcplab.programs import tcp_source, writepattern_peer
 from tcplab.tables import Column

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments.declaration import Between, Spelled, experiment
+from tcplab.experiments import Between, Result, Spelled, Variant, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES, connection
 from tcplab.lab import Lab
 from tcplab.tables import Column

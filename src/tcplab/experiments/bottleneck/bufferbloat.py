@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.result import Result, Variant
 from tcplab.tables import Column
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]

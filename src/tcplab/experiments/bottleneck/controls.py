@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from tcplab.errors import LabError
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.result import Result, Variant
 from tcplab.lab import congestion_controls
 from tcplab.tables import Column
 

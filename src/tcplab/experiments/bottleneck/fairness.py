@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.result import Result, Variant
 from tcplab.models import jain_index
 from tcplab.tables import Column
 

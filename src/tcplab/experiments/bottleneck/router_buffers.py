@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, share_each
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
 from tcplab.tables import Column

@@ -23,8 +23,8 @@ import numpy as np
 
 from tcplab.capture import queue_events
 from tcplab.errors import LabError
+from tcplab.experiments import provenance
 from tcplab.experiments.progress import side_by_side
-from tcplab.experiments.provenance import provenance
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.buffers.common import steady_mbit
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk

@@ -12,11 +12,9 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import side_by_side
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import serialisation_ms

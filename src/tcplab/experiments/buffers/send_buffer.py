@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     Sample,
@@ -21,10 +22,7 @@ from tcplab.experiments.buffers.common import (
     send_window,
     steady_mbit,
 )
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tcplab.checks import whole
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant

@@ -12,9 +12,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.provenance import provenance
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions

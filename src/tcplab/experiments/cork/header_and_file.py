@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import run_lengths
-from tcplab.experiments.declaration import Between, experiment
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import HeaderOptions, send_file

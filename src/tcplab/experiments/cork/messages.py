@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.errors import ParameterError
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths, script_words
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import message_calls
 from tcplab.tables import Column

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tcplab.checks import choices
+from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
-from tcplab.experiments.declaration import Between, experiment
-from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
 from tcplab.tables import Column

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from tcplab.errors import ParameterError
-from tcplab.experiments.declaration import Between, experiment
+from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.diagnosis.cases import Backup, Diagnosis, Program, Requests, Ticker
-from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab, program_path
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, read_log, run_pair

@@ -6,9 +6,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tcplab.experiments import buffers, table
+from tcplab.experiments import buffers, declared, table
 from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
-from tcplab.experiments.declaration import declared
 from tcplab.models import (
     receive_buffer_grant,
     send_buffer_grant,

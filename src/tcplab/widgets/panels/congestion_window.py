@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import short_transfer, table
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, short_transfer, table
 from tcplab.models import transfer_flights, transfer_ms
 from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Number

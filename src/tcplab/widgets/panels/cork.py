@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab.experiments import cork
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import cork, declared
 from tcplab.models import NetworkPath, message_cost
 from tcplab.models.steps import message_steps
 from tcplab.widgets.controls import Choice, Number

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import diagnosis
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, diagnosis
 from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values

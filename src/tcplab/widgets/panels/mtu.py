@@ -6,8 +6,7 @@ import statistics
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import mtu, table
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, mtu, table
 from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Choice, Number

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.errors import LabError
-from tcplab.experiments import pipes, table
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, pipes, table
 from tcplab.figures.pipes import copy_path, count_copies
 from tcplab.tables import Table
 from tcplab.widgets.chart import chart

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import any_command
+from tcplab.experiments import any_command, declared
 from tcplab.experiments.any_command import client_words, server_words
-from tcplab.experiments.declaration import declared
 from tcplab.tables import Table
 from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Number, Text

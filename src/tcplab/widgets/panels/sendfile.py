@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import sendfile, table
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, sendfile, table
 from tcplab.models import NetworkPath, copies_per_byte, message_calls
 from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import small_writes, table
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, small_writes, table
 from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.models.steps import Step, message_steps
 from tcplab.widgets.controls import Choice, Number

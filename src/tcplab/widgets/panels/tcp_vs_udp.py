@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab import figures
-from tcplab.experiments import tcp_vs_udp
-from tcplab.experiments.declaration import declared
+from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.chart import chart, sampled
