@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, Variant, experiment, provenance
-from tcplab.experiments.progress import side_by_side
+from tcplab.experiments import Between, Result, Spelled, Variant, experiment
+from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
@@ -97,17 +95,14 @@ def measure(
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # says what is wrong with them
     cases = [(congestion, *path) for congestion in congestions for path in paths]
-    with ExitStack() as stack:
-        labs = [
-            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion=congestion))
-            for congestion, rtt_ms, _loss in cases
-        ]
-        runs = [
-            partial(_lossy, lab, *case, rate_mbit, duration_s)
-            for lab, case in zip(labs, cases, strict=True)
-        ]
-        variants, done = side_by_side("loss-rate", duration_s, runs)
-        return LossRates(variants, provenance(labs[0], **done), rate_mbit)
+    variants, origins = in_labs(
+        "loss-rate",
+        duration_s,
+        cases,
+        lambda case: {"congestion": case[0], "rtt_ms": case[1], "rate_mbit": rate_mbit},
+        lambda lab, case: _lossy(lab, *case, rate_mbit, duration_s),
+    )
+    return LossRates(variants, origins[0], rate_mbit)
 
 
 def _lossy(

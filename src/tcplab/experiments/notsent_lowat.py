@@ -17,14 +17,13 @@ import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
-from tcplab.experiments.progress import side_by_side
+from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
@@ -94,17 +93,14 @@ def measure(
         duration_s: of the transfers, which run side by side.
     """
     keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
-    with ExitStack() as stack:
-        labs = [
-            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, aqm=aqm))
-            for _option, rtt_ms in keys
-        ]
-        runs = [
-            partial(_aged, lab, option, limit_bytes, duration_s)
-            for lab, (option, _rtt) in zip(labs, keys, strict=True)
-        ]
-        variants, done = side_by_side("notsent-lowat", duration_s, runs)
-        return Ages(variants, provenance(labs[0], **done))
+    variants, origins = in_labs(
+        "notsent-lowat",
+        duration_s,
+        keys,
+        lambda key: {"rtt_ms": key[1], "rate_mbit": rate_mbit, "aqm": aqm},
+        lambda lab, key: _aged(lab, key[0], limit_bytes, duration_s),
+    )
+    return Ages(variants, origins[0])
 
 
 def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from itertools import repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from tcplab.experiments.provenance import provenance
+from tcplab.lab import Lab
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -144,19 +149,31 @@ def one_by_one(
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
 
 
-def side_by_side(
-    name: str, seconds: float, runs: Sequence[Callable[[], R]]
-) -> tuple[list[R], dict[str, Any]]:
-    """The results of runs that wait for their wires nearly all of the time, made at once.
+def in_labs(
+    name: str,
+    seconds: float,
+    cases: Sequence[K],
+    parameters: Callable[[K], Mapping[str, Any]],
+    measure: Callable[[Lab, K], R],
+) -> tuple[list[R], list[dict[str, Any]]]:
+    """Measures all cases at once, which wait for their wires nearly all of the time.
 
     Args:
         name: of the experiment; the seconds that have passed are shown.
         seconds: that it will take.
-        runs: to be called, each in a thread of its own.
+        cases: each has a laboratory and a thread of its own.
+        parameters: of a case's laboratory.
+        measure: the run of a case.
+
+    Returns:
+        The results in the order of the cases, and the provenance of each laboratory.
     """
-    with ThreadPoolExecutor(len(runs)) as threads:
-        running: list[Future[R]] = [threads.submit(run) for run in runs]
+    with ExitStack() as stack:
+        labs = [stack.enter_context(Lab(**parameters(case))) for case in cases]
+        threads = stack.enter_context(ThreadPoolExecutor(len(cases)))
+        running: list[Future[R]] = list(map(threads.submit, repeat(measure), labs, cases))
         with Rounds(int(seconds) + 1, f"{name}, seconds") as rounds:
             for _second in rounds:
                 wait(running, timeout=1)
-        return [each.result() for each in running], {"duration_s": seconds}
+        results = [each.result() for each in running]
+        return results, [provenance(lab, duration_s=seconds) for lab in labs]

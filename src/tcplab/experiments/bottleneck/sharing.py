@@ -16,15 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from tcplab.capture import queue_events
 from tcplab.errors import LabError
-from tcplab.experiments import provenance
-from tcplab.experiments.progress import side_by_side
+from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
@@ -180,18 +178,14 @@ def share_each(
     Returns:
         The runs, and the provenance of that whose wire was latest.
     """
-    with ExitStack() as stack:
-        labs = [
-            stack.enter_context(Lab(**link, congestion=congestions[0]))
-            for link, congestions in cases
-        ]
-        runs = [
-            partial(share, lab, congestions, duration_s, **options)
-            for lab, (_link, congestions) in zip(labs, cases, strict=True)
-        ]
-        shared, done = side_by_side(name, duration_s, runs)
-        origin = [provenance(lab, **done) for lab in labs]
-    return shared, max(origin, key=lambda each: float(each["wire_late_p99_ms"]))
+    shared, origins = in_labs(
+        name,
+        duration_s,
+        cases,
+        lambda case: {**case[0], "congestion": case[1][0]},
+        lambda lab, case: share(lab, case[1], duration_s, **options),
+    )
+    return shared, max(origins, key=lambda each: float(each["wire_late_p99_ms"]))
 
 
 # ---- transfers -----------------------------------------------------------------------------------

@@ -6,15 +6,13 @@ import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, experiment
 from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
-from tcplab.experiments.progress import side_by_side
+from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import serialisation_ms
@@ -91,17 +89,14 @@ def measure_queues(
     for packets, size in variants:
         whole("queue_packets", packets, 1, 100_000)
         whole("rcvbuf_bytes", size or 1, 1, MOST_BYTES, unit=" bytes")
-    with ExitStack() as stack:
-        labs = [
-            stack.enter_context(Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=packets))
-            for packets, _size in variants
-        ]
-        runs = [
-            partial(_queue, lab, *variant, rate_mbit, rtt_ms, duration_s)
-            for lab, variant in zip(labs, variants, strict=True)
-        ]
-        queues, done = side_by_side("queue-lengths", duration_s, runs)
-        return Queues(queues, provenance(labs[0], **done), rate_mbit, rtt_ms)
+    queues, origins = in_labs(
+        "queue-lengths",
+        duration_s,
+        variants,
+        lambda case: {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "queue_packets": case[0]},
+        lambda lab, case: _queue(lab, *case, rate_mbit, rtt_ms, duration_s),
+    )
+    return Queues(queues, origins[0], rate_mbit, rtt_ms)
 
 
 def _queue(
