@@ -117,7 +117,7 @@ def record_exchange(
         known = inspect.signature(program).parameters
         logs = {name: Path(folder) / name for name in ("log", "peer_log") if name in known}
         arguments: Any = {**logs, **kwargs}
-        with _both_ends(network) as recorded:
+        with both_ends(network) as recorded:
             result = program(network, *args, **arguments)
         for name, path in logs.items():
             recorded[name] = read_log(path) if path.exists() else None
@@ -125,7 +125,7 @@ def record_exchange(
 
 
 @contextmanager
-def _both_ends(network: Network) -> Iterator[dict[str, Any]]:
+def both_ends(network: Network) -> Iterator[dict[str, Any]]:
     """Segments and drops, under the names of an Exchange's fields; complete after the statement."""
     recorded: dict[str, Any] = {}
     if not isinstance(network, Lab):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments.exchange import both_ends
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.short_transfer import until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending, tcp_counters
@@ -117,11 +118,7 @@ def _lossy(lab: Lab, lost: Lost, rate_mbit: float) -> Loss:
 
 def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
     """One write on a connection that stays open: a FIN behind the data would show the gap."""
-    with (
-        lab.client.capture() as near,
-        lab.server.capture() as far,
-        connection(lab) as (sender, receiver),
-    ):
+    with both_ends(lab) as recorded, connection(lab) as (sender, receiver):
         # All of it at once: the kernel's own buffer begins small.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
         with sampling(sender, interval_ms=lab.rtt_ms / 20) as samples:
@@ -130,14 +127,6 @@ def _one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
                 read_all(receiver, data_bytes)
             time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
         options = read_options(sender)
-    with near, far:
-        return Exchange(
-            None,
-            log=log,
-            segments=near.segments,
-            peer_segments=far.segments,
-            drops=(near.drops or 0) + (far.drops or 0),
-            options=options,
-            samples=samples,
-            rate_mbit=rate_mbit,
-        )
+    return Exchange(
+        None, log=log, options=options, samples=samples, rate_mbit=rate_mbit, **recorded
+    )

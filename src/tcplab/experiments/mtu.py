@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
+from tcplab.experiments.interfaces import MAX_PACKET_BYTES
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 #: interface, and Linux's.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
 WIRE_MTUS: Final = (576, 1500, 9000)
-_MAX_PACKET_BYTES: Final = 65_535
 _JUMBO: Final = 9000
 
 #: A packet as loopback carries it: no Ethernet around it.
@@ -70,7 +70,7 @@ class LoopbackMtu(Variant):
     @property
     def derived_mss_bytes(self) -> int:
         """MTU - 20 - 20 - 12."""
-        return full_segment_bytes(min(self.mtu_bytes, _MAX_PACKET_BYTES))
+        return full_segment_bytes(min(self.mtu_bytes, MAX_PACKET_BYTES))
 
     @property
     def largest_captured_bytes(self) -> int:
@@ -80,7 +80,7 @@ class LoopbackMtu(Variant):
     @property
     def header_percent(self) -> float:
         """IP, TCP and its options, of a full packet."""
-        packet_bytes = min(self.mtu_bytes, _MAX_PACKET_BYTES)
+        packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
     def row(self) -> dict[str, Any]:

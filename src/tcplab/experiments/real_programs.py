@@ -129,11 +129,7 @@ def nginx_conf(directives: str) -> str:
     return user + NGINX_CONF.replace("{directives}", " ".join(lines))
 
 
-def _lacking_nginx(**_: object) -> str:
-    return missing("nginx", "curl")
-
-
-@experiment("nginx-directives", lacking=_lacking_nginx)
+@experiment("nginx-directives", lacking=lambda **_: missing("nginx", "curl"))
 def measure_nginx(
     directives: Sequence[Directives] = (
         "none",
@@ -222,11 +218,7 @@ class Pipelines(Result[Pipelined]):
     )
 
 
-def _lacking_redis(**_: object) -> str:
-    return missing("redis-server", "redis-benchmark")
-
-
-@experiment("redis-pipelining", lacking=_lacking_redis)
+@experiment("redis-pipelining", lacking=lambda **_: missing("redis-server", "redis-benchmark"))
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000)] = 100,
@@ -324,11 +316,7 @@ class Deliveries(Result[Delivered]):
     )
 
 
-def _lacking_mosquitto(**_: object) -> str:
-    return missing("mosquitto", "mosquitto_pub")
-
-
-@experiment("mqtt-broker", lacking=_lacking_mosquitto)
+@experiment("mqtt-broker", lacking=lambda **_: missing("mosquitto", "mosquitto_pub"))
 def measure_mosquitto(
     readings: Annotated[int, Between(2, 1000)] = 50,
     pause_ms: Annotated[float, Between(1, 1000, "ms")] = 10.0,
@@ -391,11 +379,7 @@ func main() {
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
 
-def _lacking_go(**_: object) -> str:
-    return missing("go", "curl")
-
-
-@experiment("go-server", lacking=_lacking_go)
+@experiment("go-server", lacking=lambda **_: missing("go", "curl"))
 def measure_go(
     requests: Annotated[int, Between(2, 200)] = 6,
     rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,

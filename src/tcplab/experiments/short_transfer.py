@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
@@ -45,8 +45,6 @@ class ShortTransfer(Result[Flight]):
         Column("bytes", "data (bytes)", ",d"),
     )
 
-    variants: Sequence[Flight]
-    provenance: Mapping[str, Any]
     exchange: Exchange[None]  #: The segments at both hosts
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths, script_words
+from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
 from tcplab.tables import Column
@@ -25,13 +26,6 @@ SendMode = Literal[
 #: The last takes a fifth of a second per message, and is measured on request.
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
-#: Red Hat's figures: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
-#: 850.80 ms.
-PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
-    "default": 40.0129781250,
-    "no_delay": 0.1649771240,
-    "cork": 0.0850796448,
-}
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
