@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import sys
@@ -18,6 +19,15 @@ def digits(value: float, significant: int = 3) -> str:
     """A measured number with its leading digits only: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
+
+
+def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
+    """15 segments of 2 and one of 4 as "15 × 2 + 4"; of more parts than `most` the ends only."""
+    runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
+    words = [f"{many} × {size}" if many > 1 else str(size) for size, many in runs]
+    if most is not None and len(words) > most:
+        words = [*words[: most - 1], "…", words[-1]]
+    return " + ".join(words)
 
 
 def thin(text: str) -> str:

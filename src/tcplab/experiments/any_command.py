@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 import shutil
@@ -22,7 +21,7 @@ from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import CallLog
 from tcplab.segments import SegmentArray
-from tcplab.tables import Column
+from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Reason, Timeline
 
 #: Command -> the Debian package that brings it.
@@ -125,7 +124,9 @@ class Explained(Variant):
         facts: dict[str, Any] = {
             "explanation": found,
             "messages": messages,
-            "held_ms": sum(_held_ms(each) for some in senders.values() for each in some),
+            "held_ms": sum(
+                sum(each.waited_ms("kernel").values()) for some in senders.values() for each in some
+            ),
             "waited_ms": found.waited_ms,
             "ms_per_message": found.waited_ms / max(messages, 1),
             "nodelay_set": _options(found, "server").count(("nodelay", 1)),
@@ -135,7 +136,9 @@ class Explained(Variant):
         for side, some in senders.items():
             facts[f"{side}_writes"] = sum(len(each.writes) for each in some)
             facts[f"{side}_segments"] = sum(len(each.segments) for each in some)
-        facts["answer_writes"], facts["answer_segments"] = map(_sum, _typical(senders["server"]))
+        facts["answer_writes"], facts["answer_segments"] = (
+            run_lengths(sizes, _MOST_PARTS) for sizes in _typical(senders["server"])
+        )
         self._keep(facts)
 
     def _keep(self, facts: Mapping[str, Any]) -> None:
@@ -170,19 +173,6 @@ def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, .
             )
             shapes[tuple(writes), tuple(parts)] += 1
     return max(reversed(shapes), key=shapes.__getitem__) if shapes else ((), ())
-
-
-def _sum(sizes: Sequence[int]) -> str:
-    """Sizes as a sum: "242 + 6 × 1448 + 1312"; of very many the first and the last."""
-    runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
-    words = [f"{many} × {size}" if many > 1 else str(size) for size, many in runs]
-    if len(words) > _MOST_PARTS:
-        words = [*words[: _MOST_PARTS - 1], "…", words[-1]]
-    return " + ".join(words)
-
-
-def _held_ms(timeline: Timeline) -> float:
-    return sum(timeline.waited_ms("kernel").values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ from pathlib import Path as File
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
-from tcplab.experiments.cork.scripts import run_lengths
 from tcplab.experiments.exchange import segments_of
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import HeaderOptions, send_file
-from tcplab.tables import Column
+from tcplab.tables import Column, run_lengths
 
 HeaderMode = Literal["default", "no_delay", "cork", "msg_more", "read+send, cork"]
 HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)

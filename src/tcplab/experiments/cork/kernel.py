@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
-from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths
+from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.sockets import MSS_BYTES, tcp_counters
 from tcplab.lab import Lab
-from tcplab.tables import Column
+from tcplab.tables import Column, run_lengths
 
 # ---- autocorking ---------------------------------------------------------------------------------
 

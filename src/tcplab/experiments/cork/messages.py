@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
-from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, run_lengths, script_words
+from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
-from tcplab.tables import Column
+from tcplab.tables import Column, run_lengths
 
 if TYPE_CHECKING:
     from tcplab.timeline import Timeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,12 +101,3 @@ def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: Segm
     calls = sum(call["call"] != "shutdown" for call in result.calls)
     exchange = Exchange(result, result.log, mine, peer_segments=far, options=options, nodelay=False)
     return Played(calls, exchange)
-
-
-def run_lengths(sizes: Sequence[int]) -> str:
-    """15 segments of 2 and one of 4 as "15 × 2 + 4"."""
-    words = []
-    for size, group in itertools.groupby(sizes):
-        many = len(list(group))
-        words.append(f"{size}" if many == 1 else f"{many} × {size}")
-    return " + ".join(words)

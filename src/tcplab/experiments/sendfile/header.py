@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
@@ -11,7 +10,7 @@ from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import NAME, NOTE, Plan, SendFiles, Transfer
 from tcplab.lab import Lab
 from tcplab.programs import HeaderOptions
-from tcplab.tables import Column
+from tcplab.tables import Column, run_lengths
 
 HEADER_BYTES, FILE_BYTES, RTT_MS = 100, 10_000, 20.0
 _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
@@ -45,7 +44,7 @@ class WithHeader(SendFiles):
                 "runs": len(each.costs),
                 "ms": None if each.wall_s is None else each.wall_s * 1e3,
                 "system_calls": each.system_calls,
-                "segments": _runs_of_sizes(each.segments) or None,
+                "segments": run_lengths(each.segments) or None,
                 "header_alone": {None: None, True: "yes", False: "no"}[header_alone(each)],
                 "note": each.missing,
             }
@@ -70,9 +69,3 @@ def header_alone(transfer: Transfer) -> bool | None:
     if not transfer.segments:
         return None
     return transfer.segments[0] == transfer.plan.header.header_bytes
-
-
-def _runs_of_sizes(sizes: Sequence[int]) -> str:
-    """[100, 1448, 1448, 652] as "100 + 2 × 1448 + 652"."""
-    runs = [(len([*same]), size) for size, same in itertools.groupby(sizes)]
-    return " + ".join(f"{count} × {size}" if count > 1 else f"{size}" for count, size in runs)
