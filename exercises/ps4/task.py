@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -80,10 +80,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Both are numbers, and what is limited by a window is slower than the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
@@ -134,7 +130,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A number of bytes."""
-    most = _bounds(submission).payload_bytes
+    most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
     if isinstance(given, Verdict):
         return given

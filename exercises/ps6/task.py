@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
@@ -58,10 +58,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Three lists of sizes that carry all bytes, no segment above the MSS."""
     total = sum(submission.numbers["pieces_bytes"])
@@ -97,7 +93,7 @@ def check_q3(submission: Submission) -> Verdict:
 def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
     given = numbers_in(
-        submission.answers, ANSWERS["q4"], least=1, most=_bounds(submission).payload_bytes
+        submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
     if isinstance(given, Verdict):
         return given
@@ -106,7 +102,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    most = _bounds(submission).lasts_ms
+    most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -66,10 +66,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Two times, of which no repair is quicker than the wire."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
@@ -109,7 +105,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A count, and a time that the capture has room for."""
-    bounds, answers = _bounds(submission), submission.answers
+    bounds, answers = bounds_of(submission.capture), submission.answers
     count = numbers_in(answers, ["q5_answer_segments"], least=1, most=bounds.segments)
     if isinstance(count, Verdict):
         return count

@@ -13,7 +13,7 @@ from typing import Any
 
 from tcplab.errors import LabError
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -60,10 +60,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Both are rates, and the wire is not exceeded."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
@@ -102,7 +98,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 def check_q4(submission: Submission) -> Verdict:
     """A whole number."""
-    most = 10 * _bounds(submission).segments
+    most = 10 * bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
@@ -111,7 +107,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """Two whole numbers, and no more than datagrams."""
-    most = _bounds(submission).segments
+    most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
@@ -120,7 +116,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 def check_q6(submission: Submission) -> Verdict:
     """A count and one of the cures."""
-    most = _bounds(submission).segments
+    most = bounds_of(submission.capture).segments
     lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0, most=most)
     if isinstance(lost, Verdict):
         return lost

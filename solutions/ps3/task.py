@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -50,10 +50,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
-
-
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -105,7 +101,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A whole number."""
-    most = _bounds(submission).segments
+    most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
         return given

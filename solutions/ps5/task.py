@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
@@ -67,10 +67,6 @@ def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Both are times, and the cure does not make it slower."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms")
@@ -112,7 +108,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 def check_q4(submission: Submission) -> Verdict:
     """A whole number, and no more than there are segments."""
-    most = _bounds(submission).segments
+    most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
         return given
@@ -121,7 +117,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A time, and no longer than the capture."""
-    most = _bounds(submission).lasts_ms
+    most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given

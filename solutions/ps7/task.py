@@ -13,7 +13,7 @@ from typing import Any
 
 from tcplab.errors import LabError, SandboxError
 from tcplab.grading import Numbers, Verdict
-from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
@@ -69,10 +69,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
 
 
-def _bounds(submission: Submission) -> Bounds:
-    return bounds_of(submission.folder / submission.numbers["capture"])
-
-
 def check_q1(submission: Submission) -> Verdict:
     """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
@@ -110,7 +106,7 @@ def check_q3(submission: Submission) -> Verdict:
 def check_q4(submission: Submission) -> Verdict:
     """Two whole numbers."""
     given = numbers_in(
-        submission.answers, ANSWERS["q4"], least=1, most=_bounds(submission).payload_bytes
+        submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
     if isinstance(given, Verdict):
         return given
@@ -121,7 +117,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 def check_q5(submission: Submission) -> Verdict:
     """A time."""
-    most = _bounds(submission).lasts_ms
+    most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given

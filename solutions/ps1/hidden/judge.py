@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import Facts, facts_of, longest_pause
+from tcplab.grading.captures import facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.submission import Submission
 from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
@@ -145,13 +145,9 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, price), (0.5, spliced)])
 
 
-def _facts(submission: Submission) -> Facts:
-    return facts_of(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """Bytes of the file, each once."""
-    facts = _facts(submission)
+    facts = facts_of(submission.capture)
     once = facts.rows.data("client", retransmissions=False)["payload_bytes"]
     both_ways = facts.rows.data(retransmissions=False)["payload_bytes"]
     return count(
@@ -169,7 +165,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """The longest pause, and why."""
-    facts = _facts(submission)
+    facts = facts_of(submission.capture)
     stall = longest_pause(submission.answers["q5_stall_ms"], facts, name="q5_stall_ms")
     reason = choice(
         submission.answers["q5_reason"],
@@ -184,7 +180,7 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Bytes that the server sent after the end of the client's direction."""
-    rows = _facts(submission).rows
+    rows = facts_of(submission.capture).rows
     fin_ns = rows[rows.from_client & rows.is_fin].first_time_ns
     answered = rows.data("server")
     after_fin = answered[answered["time_ns"] > fin_ns]

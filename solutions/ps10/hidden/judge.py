@@ -160,14 +160,9 @@ def found_in(capture: Path) -> Found:
     return Found(most, longest_ns / 1e6, float(syn_ack - syn) / 1e6)
 
 
-def _capture(submission: Submission) -> Path:
-    path: Path = submission.folder / submission.numbers["capture"]
-    return path
-
-
 def q4(submission: Submission) -> Verdict:
     """Data segments, and the most that was in flight."""
-    facts, found = facts_of(_capture(submission)), found_in(_capture(submission))
+    facts, found = facts_of(submission.capture), found_in(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     flight = count(
         submission.answers["q4_in_flight_bytes"],
@@ -181,7 +176,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """The longest round trip, without the way."""
-    found = found_in(_capture(submission))
+    found = found_in(submission.capture)
     queue_ms = found.longest_ms - found.path_ms
     return number(
         submission.answers["q5_queue_ms"],
@@ -201,7 +196,7 @@ def q6(submission: Submission) -> Verdict:
     """The router's deed."""
     return choice(
         submission.answers["q6_reason"],
-        facts_of(_capture(submission)).cause,
+        facts_of(submission.capture).cause,
         task.REASONS,
         name="q6_reason",
         wrong="Was anything sent again? How long was the queue before? Does an ACK echo a mark?",

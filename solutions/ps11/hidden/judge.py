@@ -121,14 +121,9 @@ SIGNS = {
 }
 
 
-def _capture(submission: Submission) -> Path:
-    path: Path = submission.folder / submission.numbers["capture"]
-    return path
-
-
 def q4(submission: Submission) -> Verdict:
     """The cause."""
-    cause = facts_of(_capture(submission)).cause
+    cause = facts_of(submission.capture).cause
     return choice(
         submission.answers["q4_cause"], cause, task.CAUSES, name="q4_cause", wrong=SIGNS[cause]
     )
@@ -143,7 +138,7 @@ def _longest_pause(path: Path) -> float:
 
 def q5(submission: Submission) -> Verdict:
     """Data segments of the server, and the longest pause."""
-    path = _capture(submission)
+    path = submission.capture
     rows = facts_of(path).rows
     count = number(
         submission.answers["q5_answer_segments"],

@@ -127,7 +127,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
+def _found_in(path: Path) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
     packets = read_packets(path)
     data = packets.data.tobytes()
@@ -159,13 +159,9 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(submission: Submission) -> dict[str, Any]:
-    return _capture(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """Never reached the server's host."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     return count(
         submission.answers["q4_lost_on_the_way"],
         found["on_the_way"],
@@ -181,7 +177,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Came twice, came late."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     twice = count(
         submission.answers["q5_duplicated"],
         found["duplicated"],
@@ -206,7 +202,7 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Reached the host and not the program; and what would help."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     lost = count(
         submission.answers["q6_lost_in_the_buffer"],
         found["in_the_buffer"],

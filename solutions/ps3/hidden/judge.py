@@ -111,7 +111,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
+def _found_in(path: Path) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
     facts = facts_of(path)
     end = again = 0
@@ -130,13 +130,9 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(submission: Submission) -> dict[str, Any]:
-    return _capture(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """The smaller of the two announcements, less the time stamps."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     client = found["announced_by_client"]
     hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
     if client != found["announced"]:
@@ -155,7 +151,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Data segments of the client with bytes that had been sent before."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     hints = []
     if found["again"] != found["data_segments"]:
         hints = [Hint(found["data_segments"], "these are all of its data segments.")]
@@ -172,7 +168,7 @@ def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
         submission.answers["q6_reason"],
-        _found(submission)["reason"],
+        _found_in(submission.capture)["reason"],
         task.REASONS,
         name="q6_reason",
         wrong="Was anything unacknowledged in the pause? If so: did the same segment get through"

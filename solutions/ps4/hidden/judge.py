@@ -129,7 +129,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _capture(path: Path) -> dict[str, Any]:
+def _found_in(path: Path) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
     facts = facts_of(path)
     rows = facts.rows
@@ -152,13 +152,9 @@ def _capture(path: Path) -> dict[str, Any]:
     }
 
 
-def _found(submission: Submission) -> dict[str, Any]:
-    return _capture(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """The largest window that the server offered, in bytes."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     hints = []
     if found["unscaled"] != found["window_bytes"]:
         hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
@@ -175,7 +171,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """The most that was under way, as the client's interface saw it."""
-    found = _found(submission)
+    found = _found_in(submission.capture)
     hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
     return number(
         submission.answers["q5_in_flight_bytes"],
@@ -193,7 +189,7 @@ def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
         submission.answers["q6_reason"],
-        _found(submission)["reason"],
+        _found_in(submission.capture)["reason"],
         task.REASONS,
         name="q6_reason",
         wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import Facts, data_segments, facts_of, longest_pause
+from tcplab.grading.captures import data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, number
 from tcplab.grading.submission import Submission
 
@@ -112,27 +112,27 @@ def q3(submission: Submission) -> Verdict:
     )
 
 
-def _facts(submission: Submission) -> Facts:
-    return facts_of(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """Data segments from the client."""
     return data_segments(
-        submission.answers["q4_data_segments"], _facts(submission), name="q4_data_segments"
+        submission.answers["q4_data_segments"],
+        facts_of(submission.capture),
+        name="q4_data_segments",
     )
 
 
 def q5(submission: Submission) -> Verdict:
     """The longest pause between two data segments of the client."""
-    return longest_pause(submission.answers["q5_stall_ms"], _facts(submission), name="q5_stall_ms")
+    return longest_pause(
+        submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
+    )
 
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
         submission.answers["q6_reason"],
-        _facts(submission).cause,
+        facts_of(submission.capture).cause,
         task.REASONS,
         name="q6_reason",
         wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",

@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import Facts, calls_of, data_segments, facts_of, pauses_ms
+from tcplab.grading.captures import calls_of, data_segments, facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.submission import Submission
 from tcplab.models import segment_sizes
-from tcplab.programs import Event
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
 
@@ -131,14 +130,9 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, young), (0.5, old)])
 
 
-def _found(submission: Submission) -> tuple[Facts, list[Event]]:
-    path = submission.folder / submission.numbers["capture"]
-    return facts_of(path), calls_of(path)
-
-
 def q4(submission: Submission) -> Verdict:
     """Writes and segments, counted."""
-    facts, calls = _found(submission)
+    facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     names = [call.name for call in calls]
     writes = count(
         submission.answers["q4_writes"],
@@ -156,7 +150,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """From the first write of the last message to its last segment."""
-    facts, calls = _found(submission)
+    facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     before_last = [call.time_ns for call in calls if call.name == "read"][-2]
     first_write = next(c for c in calls if c.name == "write" and c.time_ns > before_last)
     waited_ms = (int(facts.data["time_ns"][-1]) - first_write.time_ns) / 1e6
@@ -179,7 +173,7 @@ def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
         submission.answers["q6_reason"],
-        _found(submission)[0].cause,
+        facts_of(submission.capture).cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import Facts, calls_of, data_segments, facts_of, longest_pause
+from tcplab.grading.captures import calls_of, data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
 from tcplab.grading.submission import Submission
 from tcplab.models import goodput_mbyte_s, segment_sizes
@@ -127,15 +127,11 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, first), (0.5, second)])
 
 
-def _facts(submission: Submission) -> Facts:
-    return facts_of(submission.folder / submission.numbers["capture"])
-
-
 def q4(submission: Submission) -> Verdict:
     """Data segments of the client, and how much of what they carry is the file."""
-    facts = _facts(submission)
+    facts = facts_of(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
-    calls = calls_of(submission.folder / submission.numbers["capture"])
+    calls = calls_of(submission.capture)
     payload, header = facts.payload_bytes, next(c.bytes for c in calls if c.name.startswith("send"))
     file = count(
         submission.answers["q4_file_bytes"],
@@ -152,14 +148,16 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """The longest pause between two data segments of the client."""
-    return longest_pause(submission.answers["q5_stall_ms"], _facts(submission), name="q5_stall_ms")
+    return longest_pause(
+        submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
+    )
 
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
     return choice(
         submission.answers["q6_reason"],
-        _facts(submission).cause,
+        facts_of(submission.capture).cause,
         task.REASONS,
         name="q6_reason",
         wrong="What came from the server right before the pause ended, and with which window?",

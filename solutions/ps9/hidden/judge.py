@@ -171,14 +171,9 @@ def found_in(capture: Path) -> Found:
     )
 
 
-def _capture(submission: Submission) -> Path:
-    path: Path = submission.folder / submission.numbers["capture"]
-    return path
-
-
 def q4(submission: Submission) -> Verdict:
     """Copies of the client, and what the server said about gaps."""
-    found, facts = found_in(_capture(submission)), facts_of(_capture(submission))
+    found, facts = found_in(submission.capture), facts_of(submission.capture)
     again = count(
         submission.answers["q4_again_segments"],
         found.copies,
@@ -204,7 +199,7 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """The longest wait of a segment for the copy that came through."""
-    found = found_in(_capture(submission))
+    found = found_in(submission.capture)
     hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
     if found.first_wait_ms < 0.99 * found.wait_ms:
         hints.append(Hint(found.first_wait_ms, "that copy was lost, too.", 0.5))
@@ -223,7 +218,7 @@ def q6(submission: Submission) -> Verdict:
     """The event that brought it back."""
     return choice(
         submission.answers["q6_reason"],
-        facts_of(_capture(submission)).cause,
+        facts_of(submission.capture).cause,
         task.REASONS,
         name="q6_reason",
         wrong="Had the client heard of a gap right before the last copy left? And was it the last"

@@ -125,6 +125,11 @@ class Submission:
         self._stack.close()
 
     @property
+    def capture(self) -> Path:
+        """The student's capture, where the numbers name one."""
+        return self.folder / str(self.numbers["capture"])
+
+    @property
     def is_late(self) -> bool:
         """Whether the time for judging is used up."""
         return time.monotonic() > self._deadline_s
