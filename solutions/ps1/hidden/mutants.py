@@ -2,14 +2,6 @@
 
 from tcplab.grading.trial import Mutant
 
-_OPENED = "\n".join(
-    [
-        "from tcplab.capture import open_capture",
-        'rows = open_capture(n["capture"]).segments',
-        'data = rows.data("client")',
-    ]
-)
-
 MUTANTS = {
     # All of q1 is lost: the second number is the same rate in the other unit.
     "the-wire-is-all-data": Mutant(
@@ -27,14 +19,7 @@ MUTANTS = {
             "q1_mib_per_s = q1_mb_per_s * 10**6 / 2**20"
         },
     ),
-    "a-mib-is-a-mb": Mutant(
-        17.2,
-        answers={
-            "q1-answer": 'size = n["mtu_bytes"]\n'
-            'q1_mb_per_s = n["rate_mbit"] / 8 * (size - 52) / (size + 38)\n'
-            "q1_mib_per_s = q1_mb_per_s"
-        },
-    ),
+    "a-mib-is-a-mb": Mutant(17.2, then={"q1-answer": "q1_mib_per_s = q1_mb_per_s"}),
     # So the text counts: half of q2.
     "dev-null-takes-a-copy": Mutant(
         17.0,
@@ -61,7 +46,7 @@ MUTANTS = {
         },
     ),
     "counts-headers-as-file": Mutant(
-        17.0, answers={"q4-answer": f'{_OPENED}\nq4_file_bytes = int(data["wire_bytes"].sum())'}
+        17.0, then={"q4-answer": 'q4_file_bytes = int(data["wire_bytes"].sum())'}
     ),
     "blames-the-wrong-one": Mutant(
         16.67,

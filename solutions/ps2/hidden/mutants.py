@@ -6,49 +6,33 @@ MUTANTS = {
     "forgets-ethernet": Mutant(
         17.5,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    'wire = n["rate_mbit"] / 8',
-                    'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 28)',
-                    "q1_tcp_mb_per_s = wire * 1448 / 1538",
-                ]
-            )
+            "q1-answer": 'wire = n["rate_mbit"] / 8\n'
+            'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 28)\n'
+            "q1_tcp_mb_per_s = wire * 1448 / 1538"
         },
     ),
     "a-packet-for-each-block-of-tcp": Mutant(
         17.5,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    'wire = n["rate_mbit"] / 8',
-                    'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 66)',
-                    'q1_tcp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 90)',
-                ]
-            )
+            "q1-answer": 'wire = n["rate_mbit"] / 8\n'
+            'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 66)\n'
+            'q1_tcp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 90)'
         },
     ),
     "the-kernel-grants-what-is-asked": Mutant(
         17.0,
         answers={
-            "q2-answer": "\n".join(
-                [
-                    'q2_kept = n["rcvbuf_bytes"] // n["kernel_bytes"]',
-                    'q2_ask_bytes = n["burst"] * n["kernel_bytes"]',
-                ]
-            )
+            "q2-answer": 'q2_kept = n["rcvbuf_bytes"] // n["kernel_bytes"]\n'
+            'q2_ask_bytes = n["burst"] * n["kernel_bytes"]'
         },
     ),
     # Two of three at their place: a third of the points.
     "a-call-takes-what-it-likes": Mutant(
         16.67,
         answers={
-            "q3-answer": "\n".join(
-                [
-                    'data_bytes = n["blocks"] * n["small_bytes"]',
-                    'full = n["loopback_mtu"] - 52',
-                    'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]',
-                ]
-            )
+            "q3-answer": 'data_bytes = n["blocks"] * n["small_bytes"]\n'
+            'full = n["loopback_mtu"] - 52\n'
+            'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]'
         },
     ),
     # What follows from these answers is right: q6 is another question.
@@ -63,26 +47,18 @@ MUTANTS = {
     "what-comes-twice-is-late": Mutant(
         17.0,
         then={
-            "q6-answer": "\n".join(
-                [
-                    "q5_reordered = sum(",
-                    "    number <= max(came[:i], default=-1) for i, number in enumerate(came)",
-                    ")",
-                ]
-            )
+            "q6-answer": "q5_reordered = sum(\n"
+            "    number <= max(came[:i], default=-1) for i, number in enumerate(came)\n"
+            ")"
         },
     ),
     # Two thirds of q6 are for the cure; half of the other for a known mistake.
     "all-is-lost-in-the-buffer": Mutant(
         16.33,
         then={
-            "q6-answer": "\n".join(
-                [
-                    "q6_lost_in_the_buffer = sent - read",
-                    'wrong = "slower-sender" if q6_cure != "slower-sender" else "sort-by-number"',
-                    "q6_cure = wrong",
-                ]
-            )
+            "q6-answer": "q6_lost_in_the_buffer = sent - read\n"
+            'wrong = "slower-sender" if q6_cure != "slower-sender" else "sort-by-number"\n'
+            "q6_cure = wrong"
         },
     ),
     "nobody-looks-at-checksums": Mutant(

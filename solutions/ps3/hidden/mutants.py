@@ -12,23 +12,15 @@ MUTANTS = {
     "maxseg-without-the-time-stamps": Mutant(
         17.5,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 52',
-                    'q1_data_bytes = 1500 - n["tunnel_bytes"] - 52',
-                ]
-            )
+            "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 52\n'
+            'q1_data_bytes = 1500 - n["tunnel_bytes"] - 52'
         },
     ),
     "no-time-stamps-at-all": Mutant(
         17.25,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 40',
-                    'q1_data_bytes = 1500 - n["tunnel_bytes"] - 40',
-                ]
-            )
+            "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 40\n'
+            'q1_data_bytes = 1500 - n["tunnel_bytes"] - 40'
         },
     ),
     "only-what-a-capture-shows": Mutant(
@@ -40,38 +32,12 @@ MUTANTS = {
     "sends-the-same-packets-again": Mutant(
         16.25,
         answers={
-            "q3-answer": "\n".join(
-                [
-                    'q3_again_bytes = n["flight_segments"] * n["wide_mtu_bytes"]',
-                    'q3_segments = n["flight_segments"]',
-                ]
-            )
+            "q3-answer": 'q3_again_bytes = n["flight_segments"] * n["wide_mtu_bytes"]\n'
+            'q3_segments = n["flight_segments"]'
         },
     ),
-    "the-mss-of-the-syn": Mutant(
-        17.0,
-        answers={
-            "q4-answer": "\n".join(
-                [
-                    "from tcplab.capture import open_capture",
-                    'rows = open_capture(n["capture"]).segments',
-                    "syns = rows[rows.is_syn]",
-                    'q4_full_bytes = int(min(syns["mss"]))',
-                ]
-            )
-        },
-    ),
-    "counts-all-data-segments": Mutant(
-        16.0,
-        answers={
-            "q5-answer": "\n".join(
-                [
-                    'data = rows.data("client")',
-                    "q5_again = len(data)",
-                ]
-            )
-        },
-    ),
+    "the-mss-of-the-syn": Mutant(17.0, then={"q4-answer": 'q4_full_bytes = int(min(syns["mss"]))'}),
+    "counts-all-data-segments": Mutant(16.0, then={"q5-answer": "q5_again = len(data)"}),
     "blames-the-wrong-one": Mutant(
         16.0,
         then={

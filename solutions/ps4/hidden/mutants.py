@@ -10,31 +10,14 @@ MUTANTS = {
     "bits-instead-of-bytes": Mutant(
         15.5,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]',
-                    'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000',
-                ]
-            ),
-            "q3-answer": "\n".join(
-                [
-                    'q3_window_percent = 100 * (65_535 << n["scale"]) / (2 * n["late_request"])',
-                    "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)",
-                ]
-            ),
+            "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
+            'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000'
+        },
+        then={
+            "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)"
         },
     ),
-    "two-windows-in-a-round-trip": Mutant(
-        15.5,
-        answers={
-            "q1-answer": "\n".join(
-                [
-                    'q1_bdp_bytes = n["rate_mbit"] * 125 * n["rtt_ms"]',
-                    'q1_mbit = 2 * n["window_bytes"] * 8 / n["rtt_ms"] / 1000',
-                ]
-            )
-        },
-    ),
+    "two-windows-in-a-round-trip": Mutant(15.5, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}),
     "everything-is-doubled": Mutant(
         15.25, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
     ),
@@ -45,26 +28,11 @@ MUTANTS = {
             'q2_granted = [max(min(2 * each, most), 2304) for each in n["requests"]]'
         },
     ),
-    "the-buffer-is-the-window": Mutant(
-        14.6,
-        answers={
-            "q3-answer": "\n".join(
-                [
-                    "q3_window_percent = 100",
-                    "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes)",
-                ]
-            )
-        },
-    ),
+    "the-buffer-is-the-window": Mutant(14.6, then={"q3-answer": "q3_window_percent = 100"}),
     "one-scale-too-few": Mutant(
         15.55,
-        answers={
-            "q3-answer": "\n".join(
-                [
-                    'q3_window_percent = 100 * (65_535 << n["scale"]) / (2 * n["late_request"])',
-                    "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)",
-                ]
-            )
+        then={
+            "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)"
         },
     ),
     "all-that-was-sent": Mutant(

@@ -39,17 +39,7 @@ MUTANTS = {
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},
     ),
     "counts-both-directions": Mutant(
-        17.0,
-        answers={
-            "q4-answer": "\n".join(
-                [
-                    "from tcplab.capture import open_capture",
-                    'rows = open_capture(n["capture"]).segments',
-                    'data = rows.data("client")',
-                    "q4_data_segments = len(rows.data())",
-                ]
-            )
-        },
+        17.0, then={"q4-answer": "q4_data_segments = len(rows.data())"}
     ),
     "blames-the-wrong-one": Mutant(
         16.0,

@@ -9,31 +9,13 @@ MUTANTS = {
     "a-cork-holds-all": Mutant(
         17.0, answers={"q8-answer": 'q8_left_bytes, q8_held_bytes = 0, n["corked_bytes"]'}
     ),
-    "header-is-held": Mutant(
-        17.33,
-        answers={
-            "q1-answer": "\n".join(
-                [
-                    "from tcplab.models import segment_sizes",
-                    "def flat(option):",
-                    '    flights = segment_sizes(n["pieces_bytes"], option)',
-                    "    return [size for flight in flights for size in flight]",
-                    'q1_nodelay_sizes, q1_cork_sizes = flat("no_delay"), flat("cork")',
-                    "q1_default_sizes = q1_cork_sizes",
-                ]
-            )
-        },
-    ),
+    "header-is-held": Mutant(17.33, then={"q1-answer": "q1_default_sizes = q1_cork_sizes"}),
     "a-cork-is-free": Mutant(
         17.1,
         answers={
-            "q2-answer": "\n".join(
-                [
-                    'q2_calls_cork = n["pieces"]',
-                    "q2_calls_writev = 1",
-                    'q2_saved_bytes = n["pieces"] * 66',
-                ]
-            )
+            "q2-answer": 'q2_calls_cork = n["pieces"]\n'
+            "q2_calls_writev = 1\n"
+            'q2_saved_bytes = n["pieces"] * 66'
         },
     ),
     "believes-the-manual": Mutant(16.0, answers={"q3-answer": "q3_young_ms = q3_old_ms = 200"}),
@@ -41,22 +23,7 @@ MUTANTS = {
         17.5, answers={"q3-answer": 'q3_young_ms = q3_old_ms = n["rtt_ms"] + 200'}
     ),
     "counts-both-directions": Mutant(
-        17.5,
-        answers={
-            "q4-answer": "\n".join(
-                [
-                    "from pathlib import Path",
-                    "from tcplab.capture import open_capture",
-                    'rows = open_capture(n["capture"]).segments',
-                    'data = rows.data("client")',
-                    'text = Path(n["capture"]).with_suffix(".log").read_text()',
-                    "lines = text.splitlines()[1:]",
-                    "calls = [(int(line.split()[0]), line.split()[1]) for line in lines]",
-                    'q4_writes = sum(call == "write" for _, call in calls)',
-                    "q4_data_segments = len(rows.data())",
-                ]
-            )
-        },
+        17.5, then={"q4-answer": "q4_data_segments = len(rows.data())"}
     ),
     "blames-the-wrong-one": Mutant(
         16.0,

@@ -10,66 +10,32 @@ MUTANTS = {
     "work-is-time": Mutant(
         17.35,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    "from tcplab.models import goodput_mbyte_s",
-                    'q1_slow_s = n["size_mb"] / goodput_mbyte_s(n["slow_mbit"])',
-                    'times = n["read_send_cpu_s_per_gb"] / n["sendfile_cpu_s_per_gb"]',
-                    "q1_slow_times, q1_fast_times = times, times",
-                ]
-            )
+            "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
+            'q1_slow_s = n["size_mb"] / goodput_mbyte_s(n["slow_mbit"])\n'
+            'times = n["read_send_cpu_s_per_gb"] / n["sendfile_cpu_s_per_gb"]\n'
+            "q1_slow_times, q1_fast_times = times, times"
         },
     ),
     "wire-without-headers": Mutant(
         17.55,
         answers={
-            "q1-answer": "\n".join(
-                [
-                    "from tcplab.models import goodput_mbyte_s",
-                    'q1_slow_s = n["size_mb"] * 8 / n["slow_mbit"]',
-                    "q1_slow_times = 1",
-                    'wire_s_per_gb = 1000 / goodput_mbyte_s(n["fast_mbit"])',
-                    'q1_fast_times = n["read_send_cpu_s_per_gb"] / wire_s_per_gb',
-                ]
-            )
+            "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
+            'q1_slow_s = n["size_mb"] * 8 / n["slow_mbit"]\n'
+            "q1_slow_times = 1\n"
+            'wire_s_per_gb = 1000 / goodput_mbyte_s(n["fast_mbit"])\n'
+            'q1_fast_times = n["read_send_cpu_s_per_gb"] / wire_s_per_gb'
         },
     ),
-    "one-call-for-everything": Mutant(
-        17.0,
-        answers={
-            "q2-answer": "\n".join(
-                [
-                    'q2_calls_read_send = 2 * -(-n["large_file_bytes"] // 4096)',
-                    "q2_calls_sendfile = 1",
-                ]
-            )
-        },
-    ),
+    "one-call-for-everything": Mutant(17.0, then={"q2-answer": "q2_calls_sendfile = 1"}),
     "no-difference-by-a-cork": Mutant(
         17.0,
         answers={
-            "q3-answer": "\n".join(
-                [
-                    'whole, rest = divmod(n["header_bytes"] + n["small_file_bytes"], 1448)',
-                    "q3_plain_sizes = q3_corked_sizes = [1448] * whole + [rest] * (rest > 0)",
-                ]
-            )
+            "q3-answer": 'whole, rest = divmod(n["header_bytes"] + n["small_file_bytes"], 1448)\n'
+            "q3_plain_sizes = q3_corked_sizes = [1448] * whole + [rest] * (rest > 0)"
         },
     ),
     "header-is-of-the-file": Mutant(
-        17.5,
-        answers={
-            "q4-answer": "\n".join(
-                [
-                    "from pathlib import Path",
-                    "from tcplab.capture import open_capture",
-                    'rows = open_capture(n["capture"]).segments',
-                    'data = rows.data("client")',
-                    "q4_data_segments = len(data)",
-                    'q4_file_bytes = int(data["payload_bytes"].sum())',
-                ]
-            )
-        },
+        17.5, then={"q4-answer": 'q4_file_bytes = int(data["payload_bytes"].sum())'}
     ),
     "blames-the-wrong-one": Mutant(
         16.0,

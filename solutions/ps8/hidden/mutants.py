@@ -2,19 +2,6 @@
 
 from tcplab.grading.trial import Mutant
 
-_CAPTURES = "\n".join(
-    [
-        "from tcplab.capture import open_capture",
-        'captures = [open_capture(name).segments for name in n["captures"]]',
-        "def longest_pause(rows):",
-        "    data = rows.carries_data.nonzero()[0]",
-        "    during = rows[data[0] : data[-1] + 1]",
-        '    pauses = during["time_ns"][1:] - during["time_ns"][:-1]',
-        "    return float(pauses.max()) / 1e6, during[pauses.argmax() + 1]",
-        "",
-    ]
-)
-
 NODELAY = """    int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 """
@@ -61,12 +48,8 @@ MUTANTS = {
     "takes-one-word-for-another": Mutant(
         15.0,
         then={
-            "q4-answer": "\n".join(
-                [
-                    'other = {"segment-lost": "tiny-segments"}',
-                    'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]',
-                ]
-            )
+            "q4-answer": 'other = {"segment-lost": "tiny-segments"}\n'
+            'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]'
         },
     ),
     "counts-all-packets": Mutant(

@@ -5,21 +5,9 @@ from tcplab.grading.trial import Mutant
 MUTANTS = {
     "no-window-of-the-receiver": Mutant(
         16.25,
-        answers={
-            "q1-answer": "\n".join(
-                [
-                    "def flights(segments, window):",
-                    "    found = []",
-                    "    while segments > 0:",
-                    "        found.append(min(window, segments))",
-                    "        segments -= found[-1]",
-                    "        window *= 2",
-                    "    return found",
-                    'page = flights(-(-n["page_bytes"] // 1448), 10)',
-                    "q1_last_segments = page[-1]",
-                    'q1_took_ms = len(page) * n["page_rtt_ms"]',
-                ]
-            )
+        then={
+            "q1-answer": 'page = flights(-(-n["page_bytes"] // 1448), 10)\n'
+            'q1_last_segments, q1_took_ms = page[-1], len(page) * n["page_rtt_ms"]'
         },
     ),
     "counts-all-flights": Mutant(
