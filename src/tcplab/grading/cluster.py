@@ -14,7 +14,6 @@ import multiprocessing
 import socket
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import END, End, Finished, load_ahead, run_each
+from tcplab.grading.pool import Coming, Finished, load_ahead, run_each
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -90,22 +89,15 @@ def run_each_at(
         LabError: no scheduler or no worker can be reached.
     """
     work = functools.partial(_work, function, preload, needs, deadline_s)
-    coming, ended = iter(tasks), False
-    again: deque[T] = deque()
+    coming = Coming(tasks)
     with _Cluster[T](address, work) as cluster:
-        while again or cluster.running or not ended:
-            room = cluster.room()
-            while room > 0 and (again or not ended):
-                following = again.popleft() if again else next(coming, END)
-                if following is None:
-                    break
-                if isinstance(following, End):
-                    ended = True
+        while cluster.running or not coming.is_over:
+            for _ in range(cluster.room()):
+                if (following := coming.take()) is None:
                     break
                 cluster.submit(following)
-                room -= 1
             finished, lost = cluster.wait(1.0)
-            again.extend(lost)
+            coming.again.extend(lost)
             yield from finished
 
 

@@ -46,13 +46,6 @@ SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 _owner: Connection | None = None
 
 
-class End:
-    """In the place of a task, when there are no more."""
-
-
-END: Final = End()
-
-
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T]):
     """A task that came to an end."""
@@ -112,7 +105,7 @@ def run_each(
         ahead: how many more have a process at a time.
     """
     context = multiprocessing.get_context("forkserver")
-    coming = _Coming(tasks)
+    coming = Coming(None if task is None else (task, ATTEMPTS) for task in tasks)
     running: dict[Any, _Slot[T]] = {}
     try:
         while running or not coming.is_over:
@@ -136,11 +129,11 @@ def run_each(
             slot.close()
 
 
-class _Coming(Generic[T]):
-    """The tasks that have no process, and how often each may have one; those that had one first."""
+class Coming(Generic[T]):
+    """The tasks that nobody works on; first those to be tried again."""
 
     def __init__(self, tasks: Iterable[T | None]) -> None:
-        self.again: deque[tuple[T, int]] = deque()
+        self.again: deque[T] = deque()
         self._tasks = iter(tasks)
         self._ended = False
 
@@ -149,15 +142,15 @@ class _Coming(Generic[T]):
         """Whether there are no more, now and later."""
         return self._ended and not self.again
 
-    def take(self) -> tuple[T, int] | None:
+    def take(self) -> T | None:
         """Takes the next; None when there is none at the moment."""
         if self.again:
             return self.again.popleft()
-        following = END if self._ended else next(self._tasks, END)
-        if isinstance(following, End):
+        try:
+            return next(self._tasks)
+        except StopIteration:
             self._ended = True
             return None
-        return None if following is None else (following, ATTEMPTS)
 
 
 @contextmanager
