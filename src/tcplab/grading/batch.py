@@ -8,7 +8,6 @@ commands work on the same folders before, between and after.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
-from tcplab.grading.ledger import NO_MARKS, marks_by_hand
+from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
 from tcplab.grading.neutral import unfit_id
 from tcplab.grading.pool import Finished, load_ahead, run_each
 from tcplab.grading.staging import content_key
@@ -98,8 +97,6 @@ def grade(
         ParameterError: no such assignment, course or student, or jobs is out of range.
         LabError: submissions cannot be sandboxed here.
     """
-    from tcplab.grading.report import write_report
-
     work = prepare(
         assignment,
         course=course,
@@ -117,9 +114,7 @@ def grade(
     ]
     with work.executor() as executor:
         _run(batch, executor, tasks)
-    batch.report = write_report(
-        work.config, assignment, work.course, batch.failed, batch.no_feedback
-    )
+    work.write_report(batch)
     return batch
 
 
@@ -162,8 +157,17 @@ class Work:
 
     def release(self) -> None:
         """Makes the learners' version and the gradebook's entry, where they are missing."""
-        with _alone_in(self.course):
+        # The first of two graders makes what the other then finds.
+        with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
+
+    def write_report(self, batch: Batch) -> None:
+        """Writes the report on all that has been graded."""
+        from tcplab.grading.report import write_report
+
+        batch.report = write_report(
+            self.config, self.assignment, self.course, batch.failed, batch.no_feedback
+        )
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
@@ -242,11 +246,7 @@ def _submissions(
 ) -> list[str]:
     """The students who handed in, or those of them that are asked for.
 
-    Args:
-        folders: nbgrader's directories.
-        assignment: its name.
-        students: only these; all unless given.
-        failed: takes those whose folders cannot be a submission, and why.
+    Those whose folders cannot be a submission, and why, go into `failed`.
     """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     everybody = []
@@ -267,19 +267,6 @@ def _submissions(
     if not everybody and not failed:
         raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
     return [student for student in everybody if not students or student in students]
-
-
-@contextmanager
-def _alone_in(course: Path) -> Iterator[None]:
-    """One process at a time: the first of two graders makes what the other then finds.
-
-    The lock is on a file, and that is open for writing, without which NFS gives none (flock(2)).
-    """
-    path = course / "reports" / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:

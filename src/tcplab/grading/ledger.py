@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,18 @@ def write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time, of all on this machine or on others; the lock ends with its process.
+
+    The file is open for writing, without which NFS gives none (flock(2)).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class Ledger:
     """The ledger of one assignment.
 
@@ -45,17 +57,9 @@ class Ledger:
         self._folders = folders
         self._assignment = assignment
 
-    @contextmanager
-    def alone(self, student: str) -> Iterator[None]:
-        """One grader at a time works for a student, of all on this machine or on others.
-
-        A lock of flock(2) ends with its process; Linux makes one of it that an NFS server knows.
-        """
-        path = self._reports / "locks" / student
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def alone(self, student: str) -> AbstractContextManager[None]:
+        """One grader at a time works for a student."""
+        return locked(self._reports / "locks" / student)
 
     def has_grade(self, student: str, key: str) -> bool:
         """Whether that submission was graded as it is."""

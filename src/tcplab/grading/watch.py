@@ -185,10 +185,5 @@ class _Watcher:
 
     def write_report(self) -> None:
         """Writes the report on all that has been graded."""
-        from tcplab.grading.report import write_report
-
-        batch, work = self.watched.batch, self._work
-        batch.report = write_report(
-            work.config, work.assignment, work.course, batch.failed, batch.no_feedback
-        )
+        self._work.write_report(self.watched.batch)
         self._is_report_due = False
