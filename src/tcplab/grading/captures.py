@@ -135,14 +135,7 @@ def pauses_ms(rows: SegmentArray) -> list[float]:
 def data_segments(
     value: object, facts: Facts, *, name: str, wrong: str = "From the client, and with payload."
 ) -> Verdict:
-    """Whether the client's data segments were counted, and only they.
-
-    Args:
-        value: the learner's answer, of any type.
-        facts: of the capture.
-        name: how the learner calls the answer.
-        wrong: what is said of a number that no known mistake gives.
-    """
+    """Whether the client's data segments were counted, and only they."""
     return count(
         value,
         facts.data_segments,
@@ -156,15 +149,8 @@ def data_segments(
     )
 
 
-def longest_pause(value: object, facts: Facts, *, name: str, hints: Sequence[Hint] = ()) -> Verdict:
-    """Whether the longest pause between two data segments of the client was found, in ms.
-
-    Args:
-        value: the learner's answer, of any type.
-        facts: of the capture.
-        name: how the learner calls the answer.
-        hints: more wrong answers than those that always occur.
-    """
+def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
+    """Whether the longest pause between two data segments of the client was found, in ms."""
     return number(
         value,
         facts.longest_pause_ms,
@@ -174,7 +160,6 @@ def longest_pause(value: object, facts: Facts, *, name: str, hints: Sequence[Hin
         hints=[
             Hint(facts.longest_pause_ms / 1e3, "this is in seconds.", 0.5),
             Hint(facts.first_to_last_ms, "this is from the first data segment to the last.", 0.5),
-            *hints,
         ],
         wrong="Take the client's data segments alone, and the largest difference between the times"
         " of two in a row.",

@@ -79,8 +79,8 @@ def receive(
         received.note("more lines than the runner sends")
         # The runner's last line may be behind them.
         lines = [*lines[:-1], lines[-1].rstrip(b"\n").rpartition(b"\n")[2]]
-    for line in lines:
-        match _parsed(line) if line else {}:
+    for line in filter(None, lines):
+        match _parsed(line):
             case {"start": int(index)} if _is_index(index, cells):
                 received.started = index
             case {"cell": int(index), "outputs": list(outputs)} if _is_index(index, cells):
@@ -93,9 +93,6 @@ def receive(
                 received.finished = True
                 received.answers = {name: _answer(answers.get(name), received) for name in names}
                 received.files = _files(sent, files, received)
-            case {}:
-                if line:
-                    received.note("a line that is not of the runner")
             case _:
                 received.note("a line that is not of the runner")
     return received

@@ -3,6 +3,7 @@
 Nothing here runs a learner's code, opens a file or looks at a clock. A check gets what came back
 from the sandbox (JSON) and what the laboratory saw (counts, sizes, order), and gives a share of the
 points together with one or two sentences that teach. A sentence never contains the answer.
+Everywhere `value` is what a learner answered, of any type, and `name` is how the learner calls it.
 """
 
 from __future__ import annotations
@@ -132,9 +133,7 @@ def number(
     """Full marks for a number near the expected one.
 
     Args:
-        value: the learner's answer, of any type.
         expected: the right one.
-        name: how the learner calls it.
         unit: asked for, such as "ms".
         within: relative tolerance, 0.02 for 2 %.
         hints: wrong answers that are known to occur, compared with the same tolerance.
@@ -180,9 +179,7 @@ def counts(
     The message gives the index of the first difference.
 
     Args:
-        value: the learner's answer, of any type.
         expected: the right list.
-        name: how the learner calls it.
         hints: wrong lists that are known to occur.
         wrong: added to the message for any other list.
         partial: give half of the share of the elements that are right. Not where everybody's lists
@@ -309,9 +306,7 @@ def list_in(
     """The answer if it is a list of that length; of any length but 0 unless given.
 
     Args:
-        value: the learner's answer, of any type.
         length: how many elements were asked for.
-        name: how the learner calls it.
         of: what is to be in it, for the message.
     """
     if blank := _not_answered(value, name):
@@ -350,9 +345,7 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
     """The same for the payloads of segments: none above the MSS, and together all that is sent.
 
     Args:
-        value: the learner's answer, of any type.
         total_bytes: that are sent.
-        name: how the learner calls it.
         most_bytes: that one segment holds.
     """
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
@@ -369,9 +362,7 @@ def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdi
     """Whether the answer is one of some words; case and outer spaces don't matter.
 
     Args:
-        value: the learner's answer, of any type.
         options: the words.
-        name: how the learner calls it.
         then: the message for any of them, right or wrong.
     """
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -59,19 +59,15 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
 class LabRun:
     """One run of the learner's program against the grader's.
 
-    Attributes:
-        outcome: how the learner's program ended, and what it printed.
-        peer: what the grader's program reports (its JSON), None when it failed.
-        peer_error: why it failed: often a consequence of what the learner's did.
-        client_segments, server_segments: what each host's interface saw: of TCP the connection
-            alone that the grader's program accepted, or made; all if it made several.
+    Of TCP the segments are those of the connection alone that the grader's program accepted, or
+    made; all if it made several.
     """
 
-    outcome: Outcome
-    peer: Mapping[str, Any] | None
-    peer_error: str | None
-    client_segments: SegmentArray
-    server_segments: SegmentArray
+    outcome: Outcome  #: how the learner's program ended, and what it printed
+    peer: Mapping[str, Any] | None  #: what the grader's program reports; None when it failed
+    peer_error: str | None  #: why it failed: often a consequence of what the learner's did
+    client_segments: SegmentArray  #: what the client's interface saw
+    server_segments: SegmentArray  #: what the server's interface saw
 
     @property
     def answered(self) -> bool:
