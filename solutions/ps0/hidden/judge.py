@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.checks import Hint, Verdict, count
+from tcplab.grading.checks import Hint, Verdict
 from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps0_for_the_judge")
@@ -17,10 +17,9 @@ HEADER_BYTES = 66
 def q1(submission: Submission) -> Verdict:
     """A frame as a capture shows it."""
     payload = submission.numbers["payload_bytes"]
-    return count(
-        submission.answers["q1_frame_bytes"],
+    return submission.check_count(
+        "q1_frame_bytes",
         payload + HEADER_BYTES,
-        name="q1_frame_bytes",
         hints=[
             Hint(payload + HEADER_BYTES - 12, "the time stamps option takes 12 bytes.", 0.5),
             Hint(payload + HEADER_BYTES - 14, "this is the IP packet; it is in a frame.", 0.5),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of, longest_pause
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
 
@@ -59,19 +59,17 @@ def q1(submission: Submission) -> Verdict:
         ),
         Hint(8 * right, "this is in Mbit/s; a byte has 8 bits.", 0.5),
     ]
-    in_mb = number(
-        submission.answers["q1_mb_per_s"],
+    in_mb = submission.check_number(
+        "q1_mb_per_s",
         right,
-        name="q1_mb_per_s",
         unit="MB/s",
         within=0.003,
         hints=hints,
         wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
     )
-    in_mib = number(
-        submission.answers["q1_mib_per_s"],
+    in_mib = submission.check_number(
+        "q1_mib_per_s",
         right * MIB_PER_MB,
-        name="q1_mib_per_s",
         unit="MiB/s",
         within=0.003,
         hints=[
@@ -90,10 +88,9 @@ def q2(submission: Submission) -> Verdict:
     right = [chain_cost(*STAGES[chain]).copies for chain in chains]
     to_null = [chain.endswith("/dev/null") for chain in chains]
     as_the_text = [copies + null for copies, null in zip(right, to_null, strict=True)]
-    return counts(
-        submission.answers["q2_copies"],
+    return submission.check_counts(
+        "q2_copies",
         right,
-        name="q2_copies",
         hints=[Hint(as_the_text, "so counts the text. What does /dev/null do with the data?", 0.5)],
         wrong="A read copies, a write copies; who writes to /dev/null, or splices, saves one.",
     )
@@ -115,10 +112,9 @@ def q3(submission: Submission) -> Verdict:
     ]
     copy_s = (slow - fast) / (copies[0] - copies[1])
     splice_s = fast - copy_s * (copies[1] - copies[2])
-    price = number(
-        submission.answers["q3_copy_s_per_gb"],
+    price = submission.check_number(
+        "q3_copy_s_per_gb",
         copy_s,
-        name="q3_copy_s_per_gb",
         unit="s/GB",
         hints=[
             Hint(slow - fast, "this is the price of all the copies that the one way saves.", 0.5),
@@ -127,10 +123,9 @@ def q3(submission: Submission) -> Verdict:
         ],
         wrong="By how many copies do the two ways differ, and by how much time?",
     )
-    spliced = number(
-        submission.answers["q3_splice_s_per_gb"],
+    spliced = submission.check_number(
+        "q3_splice_s_per_gb",
         splice_s,
-        name="q3_splice_s_per_gb",
         unit="s/GB",
         hints=[
             Hint(
@@ -150,10 +145,9 @@ def q4(submission: Submission) -> Verdict:
     facts = facts_of(submission.capture)
     once = facts.rows.data("client", retransmissions=False)["payload_bytes"]
     both_ways = facts.rows.data(retransmissions=False)["payload_bytes"]
-    return count(
-        submission.answers["q4_file_bytes"],
+    return submission.check_count(
+        "q4_file_bytes",
         int(once.sum()),
-        name="q4_file_bytes",
         hints=[
             Hint(facts.payload_bytes, "some bytes were sent more than once; count them once.", 0.5),
             Hint(int(facts.data["wire_bytes"].sum()), "headers are not part of the file.", 0.5),
@@ -167,11 +161,10 @@ def q5(submission: Submission) -> Verdict:
     """The longest pause, and why."""
     facts = facts_of(submission.capture)
     stall = longest_pause(submission.answers["q5_stall_ms"], facts, name="q5_stall_ms")
-    reason = choice(
-        submission.answers["q5_reason"],
+    reason = submission.check_choice(
+        "q5_reason",
         facts.cause,
         task.REASONS,
-        name="q5_reason",
         wrong="What came first after the pause: the same bytes again, new ones after an ACK that"
         " opened the window, or new ones that nothing had held back?",
     )
@@ -184,10 +177,9 @@ def q6(submission: Submission) -> Verdict:
     fin_ns = rows[rows.from_client & rows.is_fin].first_time_ns
     answered = rows.data("server")
     after_fin = answered[answered["time_ns"] > fin_ns]
-    return count(
-        submission.answers["q6_bytes_after_fin"],
+    return submission.check_count(
+        "q6_bytes_after_fin",
         int(after_fin["payload_bytes"].sum()),
-        name="q6_bytes_after_fin",
         hints=[
             Hint(
                 int(answered["payload_bytes"].sum()),
@@ -217,10 +209,9 @@ def q7(submission: Submission) -> Verdict:
 def q8(submission: Submission) -> Verdict:
     """A reset speaks for all that the refused segment counted, or answers its ACK."""
     seq, size, ack = (submission.numbers[name] for name in ("my_seq", "my_bytes", "my_ack"))
-    refused = number(
-        submission.answers["q8_refused_ack"],
+    refused = submission.check_number(
+        "q8_refused_ack",
         seq + 1 + size,
-        name="q8_refused_ack",
         within=0,
         hints=[
             Hint(seq + 1, "the SYN is not all that this segment counted.", 0.5),
@@ -229,10 +220,9 @@ def q8(submission: Submission) -> Verdict:
         ],
         wrong="A RST says up to where it refuses: what did your segment count?",
     )
-    stray = number(
-        submission.answers["q8_refused_seq"],
+    stray = submission.check_number(
+        "q8_refused_seq",
         ack,
-        name="q8_refused_seq",
         within=0,
         hints=[Hint(0, "so it is when the refused segment carries no ACK.")],
         wrong="A RST has to be believed: which number shows that it answers your segment?",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import data_segments, facts_of
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, jain_index, sawtooth_share, serialisation_ms
 from tcplab.segments import FROM_CLIENT
@@ -32,10 +32,9 @@ def q1(submission: Submission) -> Verdict:
     one_ms = serialisation_ms(MSS_BYTES, n["home_rate_mbit"])
     waits_ms = n["home_queue_packets"] * one_ms
     ping_ms = n["home_rtt_ms"] + waits_ms
-    ping = number(
-        submission.answers["q1_ping_ms"],
+    ping = submission.check_number(
+        "q1_ping_ms",
         ping_ms,
-        name="q1_ping_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -50,10 +49,9 @@ def q1(submission: Submission) -> Verdict:
         wrong="How long does the line take for all packets before it, and for the way?",
     )
     bdp = bdp_bytes(n["core_rate_mbit"], n["core_rtt_ms"]) / PACKET_BYTES
-    packets = number(
-        submission.answers["q1_buffer_packets"],
+    packets = submission.check_number(
+        "q1_buffer_packets",
         bdp / math.sqrt(n["core_flows"]),
-        name="q1_buffer_packets",
         within=0.02,
         hints=[
             Hint(bdp, "so it would be for one flow.", 0.25),
@@ -70,10 +68,9 @@ def q2(submission: Submission) -> Verdict:
     n = submission.numbers
     bdp = bdp_bytes(n["saw_rate_mbit"], n["saw_rtt_ms"]) / PACKET_BYTES
     part = n["saw_queue_packets"] / bdp
-    used = number(
-        submission.answers["q2_used_percent"],
+    used = submission.check_number(
+        "q2_used_percent",
         100 * sawtooth_share(part),
-        name="q2_used_percent",
         unit="percent",
         within=0.002,
         hints=[Hint(75, "so it would be without any buffer.")],
@@ -81,10 +78,9 @@ def q2(submission: Submission) -> Verdict:
     )
     rates = n["rates_mbit"]
     index = jain_index(rates)
-    jain = number(
-        submission.answers["q2_jain"],
+    jain = submission.check_number(
+        "q2_jain",
         index,
-        name="q2_jain",
         within=EXACT,
         hints=[
             Hint(min(rates) / max(rates), "this is the smallest over the largest."),
@@ -101,10 +97,9 @@ def q3(submission: Submission) -> Verdict:
     rate, half_ms = n["live_rate_mbit"], n["live_rtt_ms"] / 2
     held = n["live_unsent_bytes"] + n["live_in_flight_bytes"]
     until_ack_ms = held * 8 / (rate * 1000)
-    age = number(
-        submission.answers["q3_age_ms"],
+    age = submission.check_number(
+        "q3_age_ms",
         until_ack_ms - half_ms,
-        name="q3_age_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -116,10 +111,9 @@ def q3(submission: Submission) -> Verdict:
         wrong="What is held over the rate, and then not the way of the ACK.",
     )
     may = (n["live_goal_ms"] + half_ms) * rate * 125 - n["live_in_flight_bytes"]
-    limit = number(
-        submission.answers["q3_limit_bytes"],
+    limit = submission.check_number(
+        "q3_limit_bytes",
         may,
-        name="q3_limit_bytes",
         unit="bytes",
         within=EXACT,
         hints=[
@@ -164,10 +158,9 @@ def q4(submission: Submission) -> Verdict:
     """Data segments, and the most that was in flight."""
     facts, found = facts_of(submission.capture), found_in(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
-    flight = count(
-        submission.answers["q4_in_flight_bytes"],
+    flight = submission.check_count(
+        "q4_in_flight_bytes",
         found.in_flight_bytes,
-        name="q4_in_flight_bytes",
         hints=[Hint(facts.payload_bytes, "these are all bytes that were sent.")],
         wrong="At each segment that leaves: the end of the data sent, less the last ACK.",
     )
@@ -178,10 +171,9 @@ def q5(submission: Submission) -> Verdict:
     """The longest round trip, without the way."""
     found = found_in(submission.capture)
     queue_ms = found.longest_ms - found.path_ms
-    return number(
-        submission.answers["q5_queue_ms"],
+    return submission.check_number(
+        "q5_queue_ms",
         queue_ms,
-        name="q5_queue_ms",
         unit="ms",
         within=0.01,
         hints=[
@@ -194,11 +186,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """The router's deed."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        name="q6_reason",
         wrong="Was anything sent again? How long was the queue before? Does an ACK echo a mark?",
     )
 
@@ -223,10 +214,9 @@ def q8(submission: Submission) -> Verdict:
         right += [turn] if echoes else []
     marked = [turn for turn, (mark, _) in enumerate(submission.numbers["sent"], 1) if mark == "CE"]
     hints = [Hint(marked, "an ACK may be lost: one alone would be too few.", 0.25)]
-    return counts(
-        submission.answers["q8_echoes"],
+    return submission.check_counts(
+        "q8_echoes",
         right,
-        name="q8_echoes",
         partial=False,
         hints=hints if marked != right else [],
         wrong="A receiver echoes until the sender's CWR; what if that segment is marked itself?",

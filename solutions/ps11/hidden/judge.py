@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of, pauses_ms
-from tcplab.grading.checks import Hint, Verdict, choice, combine, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_the_judge")
@@ -23,10 +23,9 @@ def q1(submission: Submission) -> Verdict:
     n = submission.numbers
     requests, rtt_ms, delay_ms = n["requests"], n["rtt_ms"], n["ack_delay_ms"]
     now_ms = requests * 2 * rtt_ms + (requests - 1) * delay_ms
-    now = number(
-        submission.answers["q1_now_ms"],
+    now = submission.check_number(
+        "q1_now_ms",
         now_ms,
-        name="q1_now_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -38,10 +37,9 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="A request, headers, a late ACK, a body: what crosses the wire how often?",
     )
-    mended = number(
-        submission.answers["q1_mended_ms"],
+    mended = submission.check_number(
+        "q1_mended_ms",
         requests * rtt_ms,
-        name="q1_mended_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -57,19 +55,17 @@ def q2(submission: Submission) -> Verdict:
     """A round trip for each command, or for each batch."""
     n = submission.numbers
     commands, rtt_s = n["batch"] * n["batches"], n["redis_rtt_ms"] / 1000
-    alone = number(
-        submission.answers["q2_alone_s"],
+    alone = submission.check_number(
+        "q2_alone_s",
         commands * rtt_s,
-        name="q2_alone_s",
         unit="s",
         within=EXACT,
         hints=[Hint(commands * rtt_s * 1000, "this is in milliseconds.", 0.5)],
         wrong="How many round trips, one after the other?",
     )
-    together = number(
-        submission.answers["q2_pipelined_s"],
+    together = submission.check_number(
+        "q2_pipelined_s",
         n["batches"] * rtt_s,
-        name="q2_pipelined_s",
         unit="s",
         within=EXACT,
         hints=[
@@ -90,19 +86,17 @@ def _last(size: int) -> int:
 def q3(submission: Submission) -> Verdict:
     """The rest of the file alone, or of header and file together."""
     header, file = submission.numbers["header_bytes"], submission.numbers["file_bytes"]
-    plain = number(
-        submission.answers["q3_plain_last_bytes"],
+    plain = submission.check_number(
+        "q3_plain_last_bytes",
         _last(file),
-        name="q3_plain_last_bytes",
         unit="bytes",
         within=0,
         hints=[Hint(_last(header + file), "the header has left before the file.", 0.25)],
         wrong="Which bytes are in the segment of the header, and what is left of the file?",
     )
-    nopush = number(
-        submission.answers["q3_nopush_last_bytes"],
+    nopush = submission.check_number(
+        "q3_nopush_last_bytes",
         _last(header + file),
-        name="q3_nopush_last_bytes",
         unit="bytes",
         within=0,
         hints=[Hint(_last(file), "under the cork the header waits for the file.", 0.25)],
@@ -124,9 +118,7 @@ SIGNS = {
 def q4(submission: Submission) -> Verdict:
     """The cause."""
     cause = facts_of(submission.capture).cause
-    return choice(
-        submission.answers["q4_cause"], cause, task.CAUSES, name="q4_cause", wrong=SIGNS[cause]
-    )
+    return submission.check_choice("q4_cause", cause, task.CAUSES, wrong=SIGNS[cause])
 
 
 @lru_cache(maxsize=16)
@@ -140,10 +132,9 @@ def q5(submission: Submission) -> Verdict:
     """Data segments of the server, and the longest pause."""
     path = submission.capture
     rows = facts_of(path).rows
-    count = number(
-        submission.answers["q5_answer_segments"],
+    count = submission.check_number(
+        "q5_answer_segments",
         len(rows.data("server")),
-        name="q5_answer_segments",
         within=0,
         hints=[
             Hint(len(rows.data("client")), "these are the client's.", 0.25),
@@ -152,10 +143,9 @@ def q5(submission: Submission) -> Verdict:
         wrong="From the server, with payload.",
     )
     pause_ms = _longest_pause(path)
-    pause = number(
-        submission.answers["q5_pause_ms"],
+    pause = submission.check_number(
+        "q5_pause_ms",
         pause_ms,
-        name="q5_pause_ms",
         unit="ms",
         within=0.005,
         hints=[Hint(pause_ms / 1000, "this is in seconds.", 0.5)],
@@ -180,10 +170,9 @@ def q7(submission: Submission) -> Verdict:
 def q8(submission: Submission) -> Verdict:
     """The RST has the next number of its own stream, and acknowledges what had come."""
     reply, mine = submission.numbers["reply_bytes"], submission.numbers["my_bytes"]
-    seq = number(
-        submission.answers["q8_reset_seq"],
+    seq = submission.check_number(
+        "q8_reset_seq",
         reply + 1,
-        name="q8_reset_seq",
         within=0,
         hints=[
             Hint(reply, "the SYN counts, too.", 0.5),
@@ -192,10 +181,9 @@ def q8(submission: Submission) -> Verdict:
         ],
         wrong="Of its own stream: SYN, and what it has sent.",
     )
-    ack = number(
-        submission.answers["q8_reset_ack"],
+    ack = submission.check_number(
+        "q8_reset_ack",
         mine + 1,
-        name="q8_reset_ack",
         within=0,
         hints=[
             Hint(mine, "the SYN counts, too.", 0.5),

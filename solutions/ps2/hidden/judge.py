@@ -15,7 +15,7 @@ from typing import Any
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import cause_of
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import (
     Encapsulation,
@@ -41,10 +41,9 @@ def q1(submission: Submission) -> Verdict:
         around = Encapsulation("udp", link=link)
         return goodput_mbyte_s(rate, 1500, around, payload_bytes=size)
 
-    small = number(
-        submission.answers["q1_udp_mb_per_s"],
+    small = submission.check_number(
+        "q1_udp_mb_per_s",
         udp(),
-        name="q1_udp_mb_per_s",
         unit="MB/s",
         within=0.005,
         hints=[
@@ -54,10 +53,9 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
     )
-    full = number(
-        submission.answers["q1_tcp_mb_per_s"],
+    full = submission.check_number(
+        "q1_tcp_mb_per_s",
         goodput_mbyte_s(rate),
-        name="q1_tcp_mb_per_s",
         unit="MB/s",
         within=0.003,
         hints=[
@@ -83,19 +81,17 @@ def q2(submission: Submission) -> Verdict:
     asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
     granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30)
     burst = submission.numbers["burst"]
-    kept = number(
-        submission.answers["q2_kept"],
+    kept = submission.check_number(
+        "q2_kept",
         granted // each,
-        name="q2_kept",
         within=0.005,
         hints=[Hint(asked // each, "the kernel grants something else than what is asked.", 0.5)],
         wrong="How much is granted, and how much of it does one datagram take?",
     )
     least = burst * each * asked / granted
-    ask = number(
-        submission.answers["q2_ask_bytes"],
+    ask = submission.check_number(
+        "q2_ask_bytes",
         least,
-        name="q2_ask_bytes",
         unit="bytes",
         within=0.002,
         hints=[
@@ -116,10 +112,9 @@ def q3(submission: Submission) -> Verdict:
     right = [blocks, packet_count(blocks * size, mtu, around), -(-blocks // a_call)]
     bare = Encapsulation(timestamps=False, link="none")
     without_stamps = [right[0], packet_count(blocks * size, mtu, bare), right[2]]
-    return counts(
-        submission.answers["q3_trips"],
+    return submission.check_counts(
+        "q3_trips",
         right,
-        name="q3_trips",
         hints=[Hint(without_stamps, "TCP's headers are 12 bytes longer than that.", 0.75)],
         wrong="How many bytes does one trip carry: a block, the data of a full packet, or as many"
         " datagrams as a call may take?",
@@ -162,10 +157,9 @@ def _found_in(path: Path) -> dict[str, Any]:
 def q4(submission: Submission) -> Verdict:
     """Never reached the server's host."""
     found = _found_in(submission.capture)
-    return count(
-        submission.answers["q4_lost_on_the_way"],
+    return submission.check_count(
+        "q4_lost_on_the_way",
         found["on_the_way"],
-        name="q4_lost_on_the_way",
         hints=[
             Hint(found["in_all"], "some of these reached the host; where was it recorded?", 0.5),
             Hint(found["by_rows"], "one that came twice came; count each number once.", 0.5),
@@ -178,16 +172,14 @@ def q4(submission: Submission) -> Verdict:
 def q5(submission: Submission) -> Verdict:
     """Came twice, came late."""
     found = _found_in(submission.capture)
-    twice = count(
-        submission.answers["q5_duplicated"],
+    twice = submission.check_count(
+        "q5_duplicated",
         found["duplicated"],
-        name="q5_duplicated",
         wrong="How often did a number come that had come before?",
     )
-    late = count(
-        submission.answers["q5_reordered"],
+    late = submission.check_count(
+        "q5_reordered",
         found["reordered"],
-        name="q5_reordered",
         hints=[
             Hint(
                 found["backward_steps"],
@@ -203,18 +195,16 @@ def q5(submission: Submission) -> Verdict:
 def q6(submission: Submission) -> Verdict:
     """Reached the host and not the program; and what would help."""
     found = _found_in(submission.capture)
-    lost = count(
-        submission.answers["q6_lost_in_the_buffer"],
+    lost = submission.check_count(
+        "q6_lost_in_the_buffer",
         found["in_the_buffer"],
-        name="q6_lost_in_the_buffer",
         hints=[Hint(found["in_all"], "these are all; some never reached this host.", 0.5)],
         wrong="How many different ones came to the host, and how many did the program read?",
     )
-    cure = choice(
-        submission.answers["q6_cure"],
+    cure = submission.check_choice(
+        "q6_cure",
         found["cure"],
         task.CURES,
-        name="q6_cure",
         wrong="What went wrong with most of the datagrams: dropped in the middle, dropped here,"
         " or nothing but the order?",
     )
@@ -234,10 +224,9 @@ def q8(submission: Submission) -> Verdict:
     every = [number for number, _ in sent]
     kept = [number for number, checksum in sent if checksum != "wrong"]
     unsure = [number for number, checksum in sent if checksum == "right"]
-    return counts(
-        submission.answers["q8_read"],
+    return submission.check_counts(
+        "q8_read",
         kept,
-        name="q8_read",
         hints=[
             Hint(every, "does the kernel look at the checksum?", 0.25),
             Hint(unsure, "what does a checksum of 0 mean (RFC 768)? Try it.", 0.5),

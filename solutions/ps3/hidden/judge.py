@@ -13,7 +13,7 @@ from typing import Any
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import announced_mss_bytes, header_share, mss_bytes
 
@@ -29,10 +29,9 @@ def q1(submission: Submission) -> Verdict:
     """The MSS to announce and the data per packet, with a tunnel in the path."""
     mtu = ETHERNET_MTU - submission.numbers["tunnel_bytes"]
     announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
-    maxseg = count(
-        submission.answers["q1_maxseg_bytes"],
+    maxseg = submission.check_count(
+        "q1_maxseg_bytes",
         announced,
-        name="q1_maxseg_bytes",
         hints=[
             Hint(data, "it fits, but does not fill the path: what does an MSS leave out?", 0.5),
             Hint(mtu, "this is the path's MTU, and a segment has headers."),
@@ -40,10 +39,9 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="The packets that the tunnel takes, less the headers that an announced MSS counts.",
     )
-    carried = count(
-        submission.answers["q1_data_bytes"],
+    carried = submission.check_count(
+        "q1_data_bytes",
         data,
-        name="q1_data_bytes",
         hints=[Hint(announced, "the time stamps are in every segment.", 0.25)],
         wrong="The same packet, less all headers and options of a segment with data.",
     )
@@ -54,10 +52,9 @@ def q2(submission: Submission) -> Verdict:
     """The part of a busy wire that is data."""
     mtu = submission.numbers["mtu_bytes"]
     data = mss_bytes(mtu)
-    return number(
-        submission.answers["q2_data_percent"],
+    return submission.check_number(
+        "q2_data_percent",
         100 - 100 * header_share(data, mtu),
-        name="q2_data_percent",
         unit="percent",
         within=0.00015,
         hints=[
@@ -82,10 +79,9 @@ def q3(submission: Submission) -> Verdict:
     wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
     data = flight * mss_bytes(wide)
     expected = -(-data // mss_bytes(narrow))
-    again = count(
-        submission.answers["q3_again_bytes"],
+    again = submission.check_count(
+        "q3_again_bytes",
         data,
-        name="q3_again_bytes",
         hints=[
             Hint(flight * announced_mss_bytes(wide), "time stamps are in every segment.", 0.5),
             Hint(flight * wide, "headers are made anew; how much of it is data?", 0.25),
@@ -100,10 +96,9 @@ def q3(submission: Submission) -> Verdict:
     ):
         if (wrong := -(-data // each)) != expected:
             hints.append(Hint(wrong, why, share))
-    cut = count(
-        submission.answers["q3_segments"],
+    cut = submission.check_count(
+        "q3_segments",
         expected,
-        name="q3_segments",
         hints=hints,
         wrong="All that data, in segments that fill a packet of the narrow link.",
     )
@@ -140,10 +135,9 @@ def q4(submission: Submission) -> Verdict:
             Hint(client - TIMESTAMPS_OPTION, "this is what the client *receives* at most.", 0.25),
             Hint(client, "whose wish binds the client, its own or the server's?"),
         ]
-    return count(
-        submission.answers["q4_full_bytes"],
+    return submission.check_count(
+        "q4_full_bytes",
         found["full_bytes"],
-        name="q4_full_bytes",
         hints=hints,
         wrong="Look at the options of both SYNs, and at those of the segments after them.",
     )
@@ -155,10 +149,9 @@ def q5(submission: Submission) -> Verdict:
     hints = []
     if found["again"] != found["data_segments"]:
         hints = [Hint(found["data_segments"], "these are all of its data segments.")]
-    return count(
-        submission.answers["q5_again"],
+    return submission.check_count(
+        "q5_again",
         found["again"],
-        name="q5_again",
         hints=hints,
         wrong="Follow the client's sequence numbers: which of its data segments go back?",
     )
@@ -166,11 +159,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         _found_in(submission.capture)["reason"],
         task.REASONS,
-        name="q6_reason",
         wrong="Was anything unacknowledged in the pause? If so: did the same segment get through"
         " when it was sent again as it was, or only when it was cut smaller?",
     )
@@ -188,10 +180,9 @@ def q7(submission: Submission) -> Verdict:
 def q8(submission: Submission) -> Verdict:
     """The initial window of ten segments, each as long as the SYN has announced."""
     mss = submission.numbers["my_mss_bytes"]
-    return count(
-        submission.answers["q8_sent_bytes"],
+    return submission.check_count(
+        "q8_sent_bytes",
         10 * mss,
-        name="q8_sent_bytes",
         hints=[
             Hint(10 * (mss - TIMESTAMPS_OPTION), "your SYN offered no time stamps.", 0.5),
             Hint(mss, "this is one segment; a new connection may have more under way.", 0.5),

@@ -12,7 +12,7 @@ from typing import Any
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
 from tcplab.segments import FROM_CLIENT, FROM_SERVER
@@ -31,10 +31,9 @@ def q1(submission: Submission) -> Verdict:
     window = submission.numbers["window_bytes"]
     held = bdp_bytes(rate_mbit, rtt_ms)
     limit = window_limit_mbit(window, rtt_ms)
-    holds = number(
-        submission.answers["q1_bdp_bytes"],
+    holds = submission.check_number(
+        "q1_bdp_bytes",
         held,
-        name="q1_bdp_bytes",
         unit="bytes",
         within=EXACT,
         hints=[
@@ -45,10 +44,9 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="Rate × round-trip time: what enters the path until the first ACK is back.",
     )
-    reaches = number(
-        submission.answers["q1_mbit"],
+    reaches = submission.check_number(
+        "q1_mbit",
         limit,
-        name="q1_mbit",
         unit="Mbit/s",
         within=EXACT,
         hints=[
@@ -65,10 +63,9 @@ def q2(submission: Submission) -> Verdict:
     """Doubled, raised, cut."""
     requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
     granted = [receive_buffer_grant(each, most) for each in requests]
-    return counts(
-        submission.answers["q2_granted"],
+    return submission.check_counts(
+        "q2_granted",
         granted,
-        name="q2_granted",
         hints=[
             Hint([2 * each for each in requests], "not every request is granted as it is.", 0.25),
             Hint(
@@ -97,10 +94,9 @@ def q3(submission: Submission) -> Verdict:
         submission.numbers["late_request"], 2 * submission.numbers["late_request"]
     )
     percent = 100 * largest / granted
-    window = number(
-        submission.answers["q3_window_percent"],
+    window = submission.check_number(
+        "q3_window_percent",
         percent,
-        name="q3_window_percent",
         unit="percent",
         within=0.002,
         hints=[
@@ -115,10 +111,9 @@ def q3(submission: Submission) -> Verdict:
         ],
         wrong="How is the window told to the other side, and what multiplies it?",
     )
-    exponent = count(
-        submission.answers["q3_scale"],
+    exponent = submission.check_count(
+        "q3_scale",
         needed,
-        name="q3_scale",
         hints=[
             Hint(needed - 1, "with this one the largest window is still too small.", 0.25),
             Hint(needed + 1, "it is enough, but not the smallest that is.", 0.25),
@@ -158,10 +153,9 @@ def q4(submission: Submission) -> Verdict:
     hints = []
     if found["unscaled"] != found["window_bytes"]:
         hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
-    return number(
-        submission.answers["q4_window_bytes"],
+    return submission.check_number(
+        "q4_window_bytes",
         found["window_bytes"],
-        name="q4_window_bytes",
         unit="bytes",
         within=0.005,
         hints=hints,
@@ -173,10 +167,9 @@ def q5(submission: Submission) -> Verdict:
     """The most that was under way, as the client's interface saw it."""
     found = _found_in(submission.capture)
     hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
-    return number(
-        submission.answers["q5_in_flight_bytes"],
+    return submission.check_number(
+        "q5_in_flight_bytes",
         found["in_flight_bytes"],
-        name="q5_in_flight_bytes",
         unit="bytes",
         within=0.005,
         hints=hints,
@@ -187,11 +180,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         _found_in(submission.capture)["reason"],
         task.REASONS,
-        name="q6_reason",
         wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"
         " until then: as much as the receiver allowed, ten segments or more, or less than both?",
     )
@@ -208,10 +200,9 @@ def q8(submission: Submission) -> Verdict:
     """The receive window, scaled; and where it is large, the initial congestion window."""
     n = submission.numbers
     mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
-    small = number(
-        submission.answers["q8_small_field_bytes"],
+    small = submission.check_number(
+        "q8_small_field_bytes",
         field << scale,
-        name="q8_small_field_bytes",
         unit="bytes",
         within=0,
         hints=[
@@ -220,10 +211,9 @@ def q8(submission: Submission) -> Verdict:
         ],
         wrong="A receive window: the field, in units that the SYN has told.",
     )
-    large = number(
-        submission.answers["q8_large_field_bytes"],
+    large = submission.check_number(
+        "q8_large_field_bytes",
         10 * mss_bytes,
-        name="q8_large_field_bytes",
         unit="bytes",
         within=0,
         hints=[

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import data_segments, facts_of, longest_pause
-from tcplab.grading.checks import Hint, Verdict, choice, combine, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
@@ -25,10 +25,9 @@ EXACT = 0.002
 def q1(submission: Submission) -> Verdict:
     """Default: first write out, ACK delayed and back, the rest out, reply back. Cured: one RTT."""
     rtt_ms = submission.numbers["rtt_ms"]
-    slow = number(
-        submission.answers["q1_default_ms"],
+    slow = submission.check_number(
+        "q1_default_ms",
         2 * rtt_ms + DELAYED_ACK_MS,
-        name="q1_default_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -43,10 +42,9 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="Draw the sequence diagram: write, ACK, held bytes, reply.",
     )
-    fast = number(
-        submission.answers["q1_nodelay_ms"],
+    fast = submission.check_number(
+        "q1_nodelay_ms",
         rtt_ms,
-        name="q1_nodelay_ms",
         unit="ms",
         within=EXACT,
         hints=[Hint(rtt_ms / 2, "this is one way only; the reply has to come back.", 0.5)],
@@ -58,10 +56,9 @@ def q1(submission: Submission) -> Verdict:
 def q2(submission: Submission) -> Verdict:
     """Share of payload when each write is a segment."""
     size = submission.numbers["write_bytes"]
-    return number(
-        submission.answers["q2_payload_percent"],
+    return submission.check_number(
+        "q2_payload_percent",
         100 * size / (size + HEADER_BYTES),
-        name="q2_payload_percent",
         unit="percent",
         within=EXACT,
         hints=[
@@ -130,11 +127,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        name="q6_reason",
         wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",
     )
 
@@ -149,18 +145,16 @@ def q7(submission: Submission) -> Verdict:
 def q8(submission: Submission) -> Verdict:
     """The first small write leaves; the others wait together for its ACK."""
     first, second, third = submission.numbers["withheld"]
-    before = number(
-        submission.answers["q8_before_bytes"],
+    before = submission.check_number(
+        "q8_before_bytes",
         first,
-        name="q8_before_bytes",
         unit="bytes",
         hints=[Hint(first + second + third, "so it would be with TCP_NODELAY.")],
         wrong="A small segment waits while another small one is unacknowledged.",
     )
-    after = number(
-        submission.answers["q8_after_bytes"],
+    after = submission.check_number(
+        "q8_after_bytes",
         second + third,
-        name="q8_after_bytes",
         unit="bytes",
         hints=[Hint(second, "what was held leaves together, in one segment.", 0.5)],
         wrong="All that was held, in one segment.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import calls_of, data_segments, facts_of, pauses_ms
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import segment_sizes
 
@@ -31,10 +31,9 @@ def q1(submission: Submission) -> Verdict:
     """The segments of a message in three ways."""
     pieces = submission.numbers["pieces_bytes"]
     sizes = {option: _sizes(pieces, option) for option in ("default", "no_delay", "cork")}
-    default = counts(
-        submission.answers["q1_default_sizes"],
+    default = submission.check_counts(
+        "q1_default_sizes",
         sizes["default"],
-        name="q1_default_sizes",
         partial=False,
         hints=[
             Hint(sizes["no_delay"], "does the last small piece leave before any ACK is there?"),
@@ -42,18 +41,16 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="What is held until the header is acknowledged, and what joins it meanwhile?",
     )
-    nodelay = counts(
-        submission.answers["q1_nodelay_sizes"],
+    nodelay = submission.check_counts(
+        "q1_nodelay_sizes",
         sizes["no_delay"],
-        name="q1_nodelay_sizes",
         partial=False,
         hints=[Hint(sizes["default"], "here nothing waits, so nothing can be joined.")],
         wrong="Each write leaves at once. How is one cut that is longer than the MSS?",
     )
-    cork = counts(
-        submission.answers["q1_cork_sizes"],
+    cork = submission.check_counts(
+        "q1_cork_sizes",
         sizes["cork"],
-        name="q1_cork_sizes",
         partial=False,
         hints=[Hint(sizes["default"], "the cork holds the header, too, until a segment is full.")],
         wrong="Full segments leave, and the rest when the cork is pulled.",
@@ -65,27 +62,24 @@ def q2(submission: Submission) -> Verdict:
     """Calls, and the headers that a cork saves."""
     pieces, size = submission.numbers["pieces"], submission.numbers["piece_bytes"]
     saved = (pieces - 1) * HEADER_BYTES
-    calls = count(
-        submission.answers["q2_calls_cork"],
+    calls = submission.check_count(
+        "q2_calls_cork",
         pieces + 2,
-        name="q2_calls_cork",
         hints=[
             Hint(pieces, "to set the cork and to pull it are calls, too.", 0.5),
             Hint(pieces + 1, "the cork is set, and it is pulled.", 0.5),
         ],
         wrong="A call a piece, and what the cork takes.",
     )
-    one = count(
-        submission.answers["q2_calls_writev"],
+    one = submission.check_count(
+        "q2_calls_writev",
         1,
-        name="q2_calls_writev",
         hints=[Hint(pieces, "writev(2) takes all pieces, in a list.")],
         wrong="See writev(2).",
     )
-    less = count(
-        submission.answers["q2_saved_bytes"],
+    less = submission.check_count(
+        "q2_saved_bytes",
         saved,
-        name="q2_saved_bytes",
         hints=[
             Hint(pieces * HEADER_BYTES, "one segment is left, and has its headers.", 0.5),
             Hint((pieces - 1) * (HEADER_BYTES - 12), "the time stamps option is 12 bytes.", 0.5),
@@ -102,10 +96,9 @@ def q3(submission: Submission) -> Verdict:
     old_ms = rtt_ms + RTO_MIN_MS
     young_ms = max(3 * rtt_ms, old_ms)
     manual = Hint(RTO_MIN_MS, "this is tcp(7)'s ceiling; it holds where the round trip is short.")
-    young = number(
-        submission.answers["q3_young_ms"],
+    young = submission.check_number(
+        "q3_young_ms",
         young_ms,
-        name="q3_young_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -114,10 +107,9 @@ def q3(submission: Submission) -> Verdict:
         ],
         wrong="How does the first measurement set the retransmission timeout (RFC 6298)?",
     )
-    old = number(
-        submission.answers["q3_old_ms"],
+    old = submission.check_number(
+        "q3_old_ms",
         old_ms,
-        name="q3_old_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -134,10 +126,9 @@ def q4(submission: Submission) -> Verdict:
     """Writes and segments, counted."""
     facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     names = [call.name for call in calls]
-    writes = count(
-        submission.answers["q4_writes"],
+    writes = submission.check_count(
+        "q4_writes",
         names.count("write"),
-        name="q4_writes",
         hints=[
             Hint(len(calls), "these are all calls, corks and reads among them.", 0.5),
             Hint(names.count("read"), "these are the messages."),
@@ -155,10 +146,9 @@ def q5(submission: Submission) -> Verdict:
     first_write = next(c for c in calls if c.name == "write" and c.time_ns > before_last)
     waited_ms = (int(facts.data["time_ns"][-1]) - first_write.time_ns) / 1e6
     pause_ms = pauses_ms(facts.data)[-1]
-    return number(
-        submission.answers["q5_waited_ms"],
+    return submission.check_number(
+        "q5_waited_ms",
         waited_ms,
-        name="q5_waited_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -171,11 +161,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        name="q6_reason",
         wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",
     )
 
@@ -190,20 +179,18 @@ def q7(submission: Submission) -> Verdict:
 def q8(submission: Submission) -> Verdict:
     """Full segments leave, the rest is held."""
     written, mss = submission.numbers["corked_bytes"], submission.numbers["my_mss_bytes"]
-    left = count(
-        submission.answers["q8_left_bytes"],
+    left = submission.check_count(
+        "q8_left_bytes",
         written // mss * mss,
-        name="q8_left_bytes",
         hints=[
             Hint(0, "a cork holds no full segment; how long is one to your client?"),
             Hint(written // 1448 * 1448, "your client announced an MSS of its own.", 0.5),
         ],
         wrong="Full segments, of the size that your SYN announced.",
     )
-    held = count(
-        submission.answers["q8_held_bytes"],
+    held = submission.check_count(
+        "q8_held_bytes",
         written % mss,
-        name="q8_held_bytes",
         hints=[Hint(written, "a cork holds no full segment.")],
         wrong="The rest that makes no full segment.",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import calls_of, data_segments, facts_of, longest_pause
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, counts, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import goodput_mbyte_s, segment_sizes
 
@@ -33,10 +33,9 @@ def q1(submission: Submission) -> Verdict:
     slow_s = seconds(size_mb, slow, way_b)
     on_slow = seconds(size_mb, slow, way_a) / slow_s
     on_fast = seconds(size_mb, fast, way_a) / seconds(size_mb, fast, way_b)
-    first = number(
-        submission.answers["q1_slow_s"],
+    first = submission.check_number(
+        "q1_slow_s",
         slow_s,
-        name="q1_slow_s",
         unit="s",
         within=0.005,
         hints=[
@@ -47,17 +46,15 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="How many bytes of the file does the wire carry in a second?",
     )
-    times = number(
-        submission.answers["q1_slow_times"],
+    times = submission.check_number(
+        "q1_slow_times",
         on_slow,
-        name="q1_slow_times",
         hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
         wrong="How long does each of the two take over this wire?",
     )
-    fast_times = number(
-        submission.answers["q1_fast_times"],
+    fast_times = submission.check_number(
+        "q1_fast_times",
         on_fast,
-        name="q1_fast_times",
         within=0.006,
         hints=[
             Hint(way_a / way_b, "B would be as fast as that if there were no wire.", 0.5),
@@ -76,10 +73,9 @@ def q2(submission: Submission) -> Verdict:
     """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
     size = submission.numbers["large_file_bytes"]
     blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, MOST_IN_ONE_CALL_BYTES)
-    copying = count(
-        submission.answers["q2_calls_read_send"],
+    copying = submission.check_count(
+        "q2_calls_read_send",
         2 * blocks,
-        name="q2_calls_read_send",
         hints=[
             Hint(blocks, "a block takes two calls.", 0.5),
             Hint(2 * (blocks - 1), "the rest behind the last whole block is sent, too.", 0.5),
@@ -87,10 +83,9 @@ def q2(submission: Submission) -> Verdict:
         ],
         wrong="How many blocks is the file, and which calls does each of them take?",
     )
-    referring = count(
-        submission.answers["q2_calls_sendfile"],
+    referring = submission.check_count(
+        "q2_calls_sendfile",
         parts,
-        name="q2_calls_sendfile",
         hints=[
             Hint(1, "one call would do, but for a limit that sendfile(2) names."),
             Hint(parts - 1, "and what is behind the last whole part?", 0.5),
@@ -108,18 +103,16 @@ def q3(submission: Submission) -> Verdict:
     """The header alone and then the file, or both cut into full segments."""
     writes = [submission.numbers["header_bytes"], submission.numbers["small_file_bytes"]]
     plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
-    first = counts(
-        submission.answers["q3_plain_sizes"],
+    first = submission.check_counts(
+        "q3_plain_sizes",
         plain,
-        name="q3_plain_sizes",
         partial=False,
         hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
         wrong="Does the header wait for anything? Where does the file's first segment end?",
     )
-    second = counts(
-        submission.answers["q3_corked_sizes"],
+    second = submission.check_counts(
+        "q3_corked_sizes",
         corked,
-        name="q3_corked_sizes",
         partial=False,
         hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
         wrong="A cork lets full segments go and holds the rest until it is pulled.",
@@ -133,10 +126,9 @@ def q4(submission: Submission) -> Verdict:
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     calls = calls_of(submission.capture)
     payload, header = facts.payload_bytes, next(c.bytes for c in calls if c.name.startswith("send"))
-    file = count(
-        submission.answers["q4_file_bytes"],
+    file = submission.check_count(
+        "q4_file_bytes",
         payload - header,
-        name="q4_file_bytes",
         hints=[
             Hint(payload, "the header, of which the log tells, is among them.", 0.5),
             Hint(header, "this is the header."),
@@ -155,11 +147,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Why."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        name="q6_reason",
         wrong="What came from the server right before the pause ended, and with which window?",
     )
 
@@ -181,18 +172,16 @@ def q8(submission: Submission) -> Verdict:
     expected = -(-(header + page) // mss)
     last = header + page - (expected - 1) * mss
     alone = 1 + -(-page // mss)
-    segments = count(
-        submission.answers["q8_segments"],
+    segments = submission.check_count(
+        "q8_segments",
         expected,
-        name="q8_segments",
         hints=[Hint(alone, "so it would be without MSG_MORE.", 0.5)] if alone != expected else [],
         wrong="Header and page together, in segments of the size that your SYN announced.",
     )
     rest = page - (alone - 2) * mss
-    size = count(
-        submission.answers["q8_last_bytes"],
+    size = submission.check_count(
+        "q8_last_bytes",
         last,
-        name="q8_last_bytes",
         hints=[Hint(rest, "so it would be without MSG_MORE.", 0.5)] if rest != last else [],
         wrong="What is left for the last segment: nothing small is unacknowledged before it.",
     )

@@ -44,10 +44,9 @@ def q1(submission: Submission) -> Verdict:
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     asked = submission.numbers["rcvbuf_bytes"]
     right = bdp_bytes(rate, rtt)
-    holds = number(
-        submission.answers["q1_bdp_bytes"],
+    holds = submission.check_number(
+        "q1_bdp_bytes",
         right,
-        name="q1_bdp_bytes",
         unit="bytes",
         within=EXACT,
         hints=[
@@ -59,10 +58,9 @@ def q1(submission: Submission) -> Verdict:
         wrong="How many bytes leave until the first of them can be acknowledged?",
     )
     window = window_bytes(asked)
-    offers = number(
-        submission.answers["q1_window_bytes"],
+    offers = submission.check_number(
+        "q1_window_bytes",
         window,
-        name="q1_window_bytes",
         unit="bytes",
         within=ROUNDED,
         hints=[
@@ -90,20 +88,18 @@ def q2(submission: Submission) -> Verdict:
         # A mistake costs its points once.
         own = window_limit_mbit(own_window, rtt)
         hints.insert(0, Hint(own, "right for the window that you gave in q1.", 1.0))
-    now = number(
-        submission.answers["q2_now_mbit"],
+    now = submission.check_number(
+        "q2_now_mbit",
         right,
-        name="q2_now_mbit",
         unit="Mbit/s",
         within=ROUNDED,
         hints=hints,
         wrong="How much may be sent in each round trip?",
     )
     seconds = megabytes / goodput_mbyte_s(rate)
-    mended = number(
-        submission.answers["q2_mended_s"],
+    mended = submission.check_number(
+        "q2_mended_s",
         seconds,
-        name="q2_mended_s",
         unit="s",
         within=EXACT,
         hints=[
@@ -118,10 +114,9 @@ def q2(submission: Submission) -> Verdict:
 def q3(submission: Submission) -> Verdict:
     """Nagle: one small segment per round trip, with all that was written meanwhile."""
     rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
-    rate = number(
-        submission.answers["q3_segments_per_s"],
+    rate = submission.check_number(
+        "q3_segments_per_s",
         1000 / rtt,
-        name="q3_segments_per_s",
         within=EXACT,
         hints=[
             Hint(1000, "so it would be if no line waited."),
@@ -130,10 +125,9 @@ def q3(submission: Submission) -> Verdict:
         ],
         wrong="What has to happen before the next small segment may leave, and how often does it?",
     )
-    size = number(
-        submission.answers["q3_segment_bytes"],
+    size = submission.check_number(
+        "q3_segment_bytes",
         line * rtt,
-        name="q3_segment_bytes",
         unit="bytes",
         within=EXACT,
         hints=[
@@ -264,11 +258,9 @@ def q10(submission: Submission) -> Verdict:
     readable = next(byte for byte in itertools.count(1) if byte not in came) - 1
     in_all = sum(size for _first, size in pieces)
     again = in_all - len(came)
-    given = submission.answers
-    read = number(
-        given["q10_readable_bytes"],
+    read = submission.check_number(
+        "q10_readable_bytes",
         readable,
-        name="q10_readable_bytes",
         unit="bytes",
         within=0,
         hints=[
@@ -279,10 +271,9 @@ def q10(submission: Submission) -> Verdict:
         ],
         wrong="Up to which byte is there no hole?",
     )
-    held = number(
-        given["q10_held_bytes"],
+    held = submission.check_number(
+        "q10_held_bytes",
         len(came) - readable,
-        name="q10_held_bytes",
         unit="bytes",
         within=0,
         hints=[

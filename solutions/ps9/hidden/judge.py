@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
-from tcplab.grading.checks import Hint, Verdict, choice, combine, count, number
+from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import mathis_mbit
 
@@ -44,18 +44,16 @@ def q1(submission: Submission) -> Verdict:
     rtt_ms, segments = n["page_rtt_ms"], -(-n["page_bytes"] // MSS_BYTES)
     right = flights(segments, TEN, n["page_window_segments"])
     free = flights(segments, TEN)
-    last = count(
-        submission.answers["q1_last_segments"],
+    last = submission.check_count(
+        "q1_last_segments",
         right[-1],
-        name="q1_last_segments",
         hints=[Hint(free[-1], "so it would be if the receiver's window were larger.")],
         wrong="Add up the flights: which window limits each of them?",
     )
     took_ms = len(right) * rtt_ms
-    took = number(
-        submission.answers["q1_took_ms"],
+    took = submission.check_number(
+        "q1_took_ms",
         took_ms,
-        name="q1_took_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -75,10 +73,9 @@ def q2(submission: Submission) -> Verdict:
     # The pause is no multiple of the timeout: as often as it is over within the pause.
     halved = before >> n["idle_pause_ms"] // n["idle_rto_ms"]
     first = max(TEN, halved)
-    segments = count(
-        submission.answers["q2_first_segments"],
+    segments = submission.check_count(
+        "q2_first_segments",
         first,
-        name="q2_first_segments",
         hints=[
             Hint(value, message)
             for value, message in [
@@ -92,10 +89,9 @@ def q2(submission: Submission) -> Verdict:
         wrong="Halve it for each timeout that fits into the pause.",
     )
     round_trips = len(flights(before, first)) - 1
-    more = number(
-        submission.answers["q2_more_ms"],
+    more = submission.check_number(
+        "q2_more_ms",
         round_trips * rtt_ms,
-        name="q2_more_ms",
         unit="ms",
         within=EXACT,
         hints=[
@@ -112,10 +108,9 @@ def q3(submission: Submission) -> Verdict:
     n = submission.numbers
     kind = "random, delayed ack"
     right = mathis_mbit(MSS_BYTES, n["path_rtt_ms"], n["path_loss_percent"] / 100, kind)
-    rate = number(
-        submission.answers["q3_rate_mbit"],
+    rate = submission.check_number(
+        "q3_rate_mbit",
         right,
-        name="q3_rate_mbit",
         unit="Mbit/s",
         within=ROUNDED,
         hints=[
@@ -127,10 +122,9 @@ def q3(submission: Submission) -> Verdict:
     )
     at_one = mathis_mbit(MSS_BYTES, n["goal_rtt_ms"], 0.01, kind)
     percent = (at_one / n["goal_mbit"]) ** 2
-    loss = number(
-        submission.answers["q3_loss_percent"],
+    loss = submission.check_number(
+        "q3_loss_percent",
         percent,
-        name="q3_loss_percent",
         unit="percent",
         within=2 * ROUNDED,
         hints=[
@@ -174,10 +168,9 @@ def found_in(capture: Path) -> Found:
 def q4(submission: Submission) -> Verdict:
     """Copies of the client, and what the server said about gaps."""
     found, facts = found_in(submission.capture), facts_of(submission.capture)
-    again = count(
-        submission.answers["q4_again_segments"],
+    again = submission.check_count(
+        "q4_again_segments",
         found.copies,
-        name="q4_again_segments",
         hints=[
             Hint(value, message, share)
             for value, message, share in [
@@ -188,10 +181,9 @@ def q4(submission: Submission) -> Verdict:
         ],
         wrong="Whose sequence number has come before, and with data?",
     )
-    gaps = count(
-        submission.answers["q4_gap_segments"],
+    gaps = submission.check_count(
+        "q4_gap_segments",
         found.gaps,
-        name="q4_gap_segments",
         wrong="Count what the server sent with the option SACK, whatever else is in it.",
     )
     return combine([(0.5, again), (0.5, gaps)])
@@ -203,10 +195,9 @@ def q5(submission: Submission) -> Verdict:
     hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
     if found.first_wait_ms < 0.99 * found.wait_ms:
         hints.append(Hint(found.first_wait_ms, "that copy was lost, too.", 0.5))
-    return number(
-        submission.answers["q5_wait_ms"],
+    return submission.check_number(
+        "q5_wait_ms",
         found.wait_ms,
-        name="q5_wait_ms",
         unit="ms",
         within=EXACT,
         hints=hints,
@@ -216,11 +207,10 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """The event that brought it back."""
-    return choice(
-        submission.answers["q6_reason"],
+    return submission.check_choice(
+        "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        name="q6_reason",
         wrong="Had the client heard of a gap right before the last copy left? And was it the last"
         " segment of all that was sent, for the second time?",
     )
@@ -238,20 +228,18 @@ def q8(submission: Submission) -> Verdict:
     n = submission.numbers
     mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
     begins = 1 + (first - 1) * mss
-    where = count(
-        submission.answers["q8_again_number"],
+    where = submission.check_count(
+        "q8_again_number",
         begins,
-        name="q8_again_number",
         hints=[
             Hint(begins - 1, "the first byte of the data is number 1.", 0.5),
             Hint(1, "what is acknowledged is not sent again."),
         ],
         wrong="How many segments are before the hole, and how many bytes in each?",
     )
-    size = count(
-        submission.answers["q8_again_bytes"],
+    size = submission.check_count(
+        "q8_again_bytes",
         lost * mss,
-        name="q8_again_bytes",
         hints=[
             Hint((TEN + 1 - first) * mss, "so it would be without SACK."),
             Hint(mss, "the blocks show all of the hole, not its first segment alone."),

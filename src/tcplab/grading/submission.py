@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tcplab.errors import LabError
 from tcplab.grading import sandbox
+from tcplab.grading.checks import Verdict, choice, count, counts, number
 from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
 from tcplab.programs.compile import Built, compile_here, compile_program
@@ -134,6 +135,26 @@ class Submission:
         """The limits, with no more time than is left."""
         left_s = self._deadline_s - time.monotonic()
         return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
+
+    # -- answers: the checks of tcplab.grading.checks, of the answer with that name --
+
+    def check_number(self, name: str, expected: float, **options: Any) -> Verdict:
+        """Full marks for a number near the expected one."""
+        return number(self.answers[name], expected, name=name, **options)
+
+    def check_count(self, name: str, expected: int, **options: Any) -> Verdict:
+        """Full marks for exactly the expected whole number."""
+        return count(self.answers[name], expected, name=name, **options)
+
+    def check_counts(self, name: str, expected: Sequence[int], **options: Any) -> Verdict:
+        """Full marks for all of a list of whole numbers in order."""
+        return counts(self.answers[name], expected, name=name, **options)
+
+    def check_choice(
+        self, name: str, expected: str, words: Sequence[str], **options: Any
+    ) -> Verdict:
+        """Full marks for the right one of some words."""
+        return choice(self.answers[name], expected, words, name=name, **options)
 
     # -- compiling --
 

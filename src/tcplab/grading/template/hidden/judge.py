@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.checks import Hint, Verdict, number
+from tcplab.grading.checks import Hint, Verdict
 from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes
 
@@ -16,10 +16,9 @@ def q1(submission: Submission) -> Verdict:
     """Compute what is right; hints are the mistakes that you expect, and what each is worth."""
     n = submission.numbers
     expected = bdp_bytes(n["rate_mbit"], n["rtt_ms"])
-    return number(
-        submission.answers["q1_window_bytes"],
+    return submission.check_number(
+        "q1_window_bytes",
         expected,
-        name="q1_window_bytes",
         unit="bytes",
         hints=[Hint(8 * expected, "these are bits.", 0.5)],
         wrong="How much is in flight between a byte and its ACK?",
