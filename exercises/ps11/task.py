@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tcplab.experiments.diagnosis import checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
@@ -167,14 +168,6 @@ def _seed() -> int:
 
 def _upload(submission: Submission, limit_bytes: int, size: int, seed: int) -> LabRun:
     return _run(submission, "intake.c", [str(limit_bytes)], ["upload", str(seed), str(size)])
-
-
-def checksum(data: bytes) -> int:
-    """sum = sum * 31 + byte, modulo 2^32, as in intake.c."""
-    total = 0
-    for byte in data:
-        total = (total * 31 + byte) & 0xFFFFFFFF
-    return total
 
 
 @compiled("intake.c")

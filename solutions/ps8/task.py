@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from tcplab.experiments.diagnosis import Backup
+from tcplab.experiments.diagnosis import Backup, checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import (
@@ -245,14 +245,6 @@ def journal_lines(lines: int) -> list[bytes]:
     return [
         b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)
     ]
-
-
-def checksum(data: bytes) -> int:
-    """sum = sum * 31 + byte, modulo 2^32, as in mirror.c."""
-    total = 0
-    for byte in data:
-        total = (total * 31 + byte) & 0xFFFFFFFF
-    return total
 
 
 def _recorded(run: LabRun) -> Exchange[None]:
