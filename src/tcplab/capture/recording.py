@@ -23,14 +23,7 @@ HEADERS_ONLY: Final = 128
 class Recording:
     """A recording of the packets on a host's interface: see :func:`record`."""
 
-    def __init__(
-        self,
-        host: Host,
-        *,
-        snaplen: int = HEADERS_ONLY,
-        interface: str | None = None,
-        ring_mib: int = 64,
-    ) -> None:
+    def __init__(self, host: Host, snaplen: int, interface: str | None, ring_mib: int) -> None:
         self._host = host
         self._argv = [
             "capture",
@@ -152,7 +145,7 @@ def record(
 
     Warns with CaptureLossWarning at the end if the kernel had to drop packets.
     """
-    return Recording(host, snaplen=snaplen, interface=interface, ring_mib=ring_mib)
+    return Recording(host, snaplen, interface, ring_mib)
 
 
 def _json(line: str) -> dict[str, Any]:

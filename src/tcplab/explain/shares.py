@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -233,10 +233,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def without(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
     """The moments of some that are not among others; both merged."""
-    return list(_without(some, others))
-
-
-def _without(some: Sequence[Interval], others: Sequence[Interval]) -> Iterator[Interval]:
+    rest: list[Interval] = []
     i = 0
     for start, end in some:
         while i < len(others) and others[i][1] <= start:
@@ -244,11 +241,12 @@ def _without(some: Sequence[Interval], others: Sequence[Interval]) -> Iterator[I
         at, j = start, i
         while j < len(others) and others[j][0] < end:
             if others[j][0] > at:
-                yield at, others[j][0]
+                rest.append((at, others[j][0]))
             at = max(at, others[j][1])
             j += 1
         if at < end:
-            yield at, end
+            rest.append((at, end))
+    return rest
 
 
 def _within(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:

@@ -238,7 +238,6 @@ class _Judge:
             " no ICMP message told the sender",
             "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
             " net.ipv4.tcp_mtu_probing=1 works around it",
-            self._total["mtu-black-hole"],
         )
 
     def _in_flight(self, share: float) -> Finding:
