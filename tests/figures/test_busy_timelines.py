@@ -85,6 +85,11 @@ def assert_nothing_covers(picture: figures.Picture) -> None:
             if one.get_bbox_patch() is None:
                 words = f"{one.get_text()!r} on an arrow"
                 assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
+    for mark in (one for one in axes.lines if one.get_gid() == "break"):
+        start, end = axes.transData.transform(mark.get_xydata())
+        for one, box in found:
+            words = f"{one.get_text()!r} on a break of the axis"
+            assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
 
 
 def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:

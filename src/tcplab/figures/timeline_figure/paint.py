@@ -33,6 +33,7 @@ class _Lane(NamedTuple):
 
 _GUTTER: Final = 98  # left of the lanes in a wide one
 _AXIS, _STRIP = 34, 18  # the time axis; the same to scale
+_MARK: Final = 7.0  # a break's mark, below the axis, and half as much above it
 _DELAYED_ACK: Final = Style(style.ORANGE, "...", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
@@ -272,7 +273,7 @@ class _Painter:
     def _nothing_to_send(self, left: float, right: float, y: float) -> None:
         self.axes.plot([left, right], [y, y], ls=":", lw=1.6, color=style.GREY, zorder=2)
         text = HOLD_STYLES[Reason.APPLICATION_IDLE].name
-        if text_width_px(text, SMALL) < right - left:
+        if text_width_px(text, SMALL) + 12 < right - left:
             place = Place((left + right) / 2, y + 10)
             self._later.append(lambda: self.labels.put(text, [place], style.GREY))
 
@@ -310,16 +311,17 @@ class _Painter:
     def _segment_names(self) -> dict[int, str]:
         """By the number of a segment: those that the eye cannot tell apart have one name."""
         names: dict[int, str] = {}
+        alike: list[int] = []  # sizes of those that share the last name
         first, last_x = 0, 0.0
         for each in self.timeline.segments:
             x = self.x(each.time_ns)
-            size = f"{each.payload_bytes}"
             if each.reason is Reason.RETRANSMISSION:
-                names[each.number] = f"{size} B again"
-            elif first in names and x - last_x < _SAME and names[first].count("+") < _MANY - 2:
-                names[first] = f"{names[first][:-2]} + {size} B"
+                names[each.number] = f"{each.payload_bytes} B again"
             else:
-                first, names[each.number] = each.number, f"{size} B"
+                if not (alike and x - last_x < _SAME and len(alike) < _MANY - 1):
+                    first, alike = each.number, []
+                alike.append(each.payload_bytes)
+                names[first] = f"{_sum(alike)} B"
             last_x = x
         return names
 
@@ -394,7 +396,7 @@ class _Painter:
         bottom, top = self.lanes["peer"]
         for number, ack in self.view.delayed_acks():
             self._delayed_ack(ack, bottom + 15, top - 2, number)
-        y = bottom + 6
+        y = bottom + 8  # clear of the axis's breaks
         marks = list(enumerate(self.timeline.peer_marks))
         for run in _runs(marks, lambda each: (each[1].name, each[1].bytes)):
             points: list[Point] = []
@@ -440,20 +442,13 @@ class _Painter:
 
     def _time_axis(self) -> None:
         y, scale = self.bottom, self.view.scale
-        for part in scale.parts:
+        # What a quiet time says of itself comes before the ticks beside it.
+        for part in sorted(scale.parts, key=lambda each: each.busy and scale.broken):
             left, right = part.left * self.width, part.right * self.width
             if part.busy or not scale.broken:
                 self._ticks(part, left, right)
-                continue
-            how_long = ms((part.end_ns - part.start_ns) / 1e6)
-            for row, text in enumerate((how_long, "shortened")):
-                place = Place((left + right) / 2, y - 9 - row * 15)
-                self.labels.put(text, [place], style.GREY)
-            for x in (left, right):
-                for shift in (-3, 3):
-                    self.axes.plot(
-                        [x + shift - 2, x + shift + 2], [y - 5, y + 5], color="black", lw=1.2
-                    )
+            else:
+                self._break(ms((part.end_ns - part.start_ns) / 1e6), left, right)
         places = [Place(self.width, y - 25, "right"), Place(0, y - 25, "left")]
         if canvas.is_narrow():
             self.labels.put("time (ms)", places, "black")
@@ -461,6 +456,20 @@ class _Painter:
             self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
         if scale.broken:
             self._to_scale(y - _AXIS - 4)
+
+    def _break(self, how_long: str, left: float, right: float) -> None:
+        """A mark at both ends of a quiet time, and its length between them, or below if narrow."""
+        y = self.bottom
+        for x in (left - 3, left + 3, right - 3, right + 3):
+            start, end = (x - 2, y - _MARK), (x + 2, y + _MARK / 2)
+            self.axes.plot(*zip(start, end, strict=True), color="black", lw=1.2, gid="break")
+            self.labels.keep_clear(start, end)
+        middle, room = (left + right) / 2, right - left - 16
+        if room < text_width_px("shortened", SMALL):
+            self.labels.put(how_long, [Place(middle, y - 18)], style.GREY)
+            return
+        for row, text in enumerate((how_long, "shortened")):
+            self.labels.put(text, [Place(middle, y - 9 - row * 15)], style.GREY)
 
     def _ticks(self, part: Any, left: float, right: float) -> None:
         room = 46 / self.width
@@ -492,6 +501,12 @@ class _Painter:
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
     """Events alike that follow each other."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
+
+
+def _sum(sizes: Sequence[int]) -> str:
+    """Sizes as a sum: "200 + 2 × 1448"."""
+    runs = ((size, len(list(same))) for size, same in itertools.groupby(sizes))
+    return " + ".join(f"{many} × {size}" if many > 1 else str(size) for size, many in runs)
 
 
 def _group_label(group: Sequence[Write]) -> str:
