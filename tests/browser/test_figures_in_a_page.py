@@ -82,6 +82,30 @@ def test_type_is_large_and_nothing_covers_or_leaves(page: Page, html: str) -> No
             assert_apart(texts)
 
 
+def test_a_title_is_larger_than_the_text_and_stays_with_its_figure(page: Page, html: str) -> None:
+    page.emulate_media(media="print")
+    show(page, html)
+    look = """(each) => {
+        const { fontSize, breakInside } = getComputedStyle(each);
+        return [parseFloat(fontSize), breakInside];
+    }"""
+    page_px, _inside = page.locator("body").evaluate(look)
+    title_px, _inside = page.locator("figcaption").first.evaluate(look)
+    assert title_px > page_px
+    assert page.locator("figure").first.evaluate(look)[1] == "avoid"
+
+
+def test_a_dark_page_is_printed_in_black(page: Page) -> None:
+    html = figures.timeline(nodelay()).html()
+    dark = "body { --jp-content-font-color0: #ffffff; --jp-layout-color0: #111111 }"
+    shown = show(page, f"<style>{dark}</style>{html}")
+    letters = shown.locator("text").first
+    colour = "(each) => getComputedStyle(each).fill"
+    assert letters.evaluate(colour) == "rgb(255, 255, 255)"
+    page.emulate_media(media="print")
+    assert letters.evaluate(colour) == "rgb(0, 0, 0)"
+
+
 def assert_apart(texts: list[dict[str, Any]]) -> None:
     for i, one in enumerate(texts):
         for other in texts[i + 1 :]:
