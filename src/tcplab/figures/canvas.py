@@ -35,6 +35,10 @@ NARROW: Final = Size(336, 340, 0, 0)
 #: matplotlib's points per inch, of which a figure's size is made.
 POINTS: Final = 72
 
+#: Lines of a legend for which a narrow drawing has room; units of a name's mark and gaps.
+_NARROW_LINES: Final = 3
+_HANDLE: Final = 44
+
 _size: contextvars.ContextVar[Size | None] = contextvars.ContextVar("size", default=None)
 #: matplotlib's settings belong to the whole process. Drawing calls drawing: hence reentrant.
 _SETTINGS: Final = threading.RLock()
@@ -139,11 +143,14 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
             named.setdefault(label, handle)
     if not named:
         return
-    width = figure.get_figwidth() * POINTS - 12
-    widest = max(text_width_px(line, SMALL) for label in named for line in label.split("\n")) + 36
-    columns = ncols or max(min(int(width // widest), len(named)), 1)
-    low, high = body(figure)
+    width = figure.get_figwidth() * POINTS
+    widths = [max(text_width_px(line, SMALL) for line in label.split("\n")) for label in named]
+    columns = ncols or _most_columns(widths, width)
     lines = -(-len(named) // columns) + sum(label.count("\n") for label in named)
+    if is_narrow():  # a long legend takes no room from the axes
+        more = 15.5 * max(lines - _NARROW_LINES, 0)
+        figure.set_figheight(figure.get_figheight() + more / POINTS)
+    low, high = body(figure)
     height = (15.5 * lines + 4) / (figure.get_figheight() * POINTS)
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0, low, 1, high - height - low))
@@ -157,6 +164,20 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
         borderaxespad=0.2,
         labelspacing=0.25,
     )
+
+
+def _most_columns(widths: Sequence[float], room: float) -> int:
+    """The most columns of a legend, filled one after the other, that have room side by side."""
+    for columns in range(len(widths), 1, -1):
+        most, longer = divmod(len(widths), columns)
+        used, first = 0.0, 0
+        for column in range(columns):
+            end = first + most + (column < longer)
+            used += max(widths[first:end]) + _HANDLE
+            first = end
+        if used <= room:
+            return columns
+    return 1
 
 
 def folded(text: str, narrow: int = 44) -> str:

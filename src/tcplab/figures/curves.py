@@ -25,6 +25,8 @@ __all__ = ["in_flight", "time_sequence"]
 
 #: A wait shorter than this part of the whole is not shaded: nobody would see it.
 _SHORTEST_SHARE: Final = 0.004
+#: Waits of one kind so near to each other are one band.
+_GAP_SHARE: Final = 0.012
 _HEADROOM: Final = 1.08
 #: From this many points on, lines are thin.
 _DENSE: Final = 3000
@@ -335,22 +337,36 @@ def _shade(axes: Axes, curves: _Curves) -> None:
     """The long waits as bands, each kind named once in the legend."""
     from matplotlib.colors import to_rgba
 
-    shortest_ms = _SHORTEST_SHARE * (curves.to_ms - curves.from_ms)
-    for hold in curves.timeline.merged_holds():
-        waits = hold.where != "wire" and hold.reason is not Reason.RETRANSMISSION
-        if not waits or hold.duration_ms < shortest_ms:
-            continue
-        look = HOLD_STYLES[hold.reason]
+    for reason, start_ms, end_ms in _bands(curves):
+        look = HOLD_STYLES[reason]
         axes.axvspan(
-            curves.ms(hold.start_ns),
-            curves.ms(hold.end_ns),
+            start_ms,
+            end_ms,
             facecolor=to_rgba(look.colour, 0.12),
-            edgecolor=to_rgba(look.colour, 0.5),
+            # The curves are what is to be seen.
+            edgecolor=to_rgba(look.colour, 0.25),
             hatch=look.hatch,
             lw=0,
             zorder=1,
             label=named_once(axes, look.name),
         )
+
+
+def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
+    """Reason, start and end in ms of each long wait, those that only a sliver parts as one."""
+    length_ms = curves.to_ms - curves.from_ms
+    found: list[tuple[Reason, float, float]] = []
+    for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
+        if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
+            continue
+        start, end = curves.ms(hold.start_ns), curves.ms(hold.end_ns)
+        if end - start < _SHORTEST_SHARE * length_ms:
+            continue
+        if found and found[-1][0] is hold.reason and start - found[-1][2] < _GAP_SHARE * length_ms:
+            _reason, start, before = found.pop()
+            end = max(end, before)
+        found.append((hold.reason, start, end))
+    return found
 
 
 def _bytes_axis(axes: Axes) -> None:

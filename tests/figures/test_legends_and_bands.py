@@ -1,0 +1,61 @@
+"""What a legend takes of its figure, and waits as bands behind a curve."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tcplab.figures import canvas
+from tcplab.figures.curves import _bands
+from tcplab.models import Reason
+
+
+def height_px(names: int) -> float:
+    """Of the axes of a narrow figure with so many names in lines of their own."""
+    with canvas.drawing(canvas.NARROW):
+        figure, axes = canvas.new_axes()
+        for number in range(names):
+            axes.plot([0, 1], [0, 1], label=f"{number} is a name that fills a line of a telephone")
+        canvas.legend(figure)
+        figure.canvas.draw()
+        return axes.get_window_extent().height
+
+
+def test_a_long_legend_leaves_a_narrow_figure_its_height() -> None:
+    assert height_px(7) == pytest.approx(height_px(3), abs=2)
+
+
+@pytest.mark.parametrize(
+    ("widths", "columns"),
+    [
+        ([85, 215, 60], 3),  # the widest does not count three times
+        ([380, 60, 60], 3),
+        ([400, 150, 60], 2),
+        ([500, 150, 60], 1),
+        ([640], 1),
+    ],
+)
+def test_a_legend_has_as_few_lines_as_have_room(widths: list[float], columns: int) -> None:
+    assert canvas._most_columns(widths, canvas.WIDE.width) == columns
+
+
+def bands(*waits_ms: tuple[float, float]) -> list[tuple[Any, ...]]:
+    """Of waits in a picture of 100 ms."""
+    holds = [
+        SimpleNamespace(reason=Reason.CWND_LIMITED, where="kernel", start_ns=start, end_ns=end)
+        for start, end in waits_ms
+    ]
+    timeline = SimpleNamespace(merged_holds=lambda: holds)
+    return _bands(SimpleNamespace(timeline=timeline, from_ms=0, to_ms=100, ms=float))  # type: ignore[arg-type]
+
+
+def test_waits_that_a_sliver_parts_are_one_band() -> None:
+    reason = Reason.CWND_LIMITED
+    assert bands((0, 40), (41, 80)) == [(reason, 0, 80)]
+    assert bands((0, 40), (44, 80)) == [(reason, 0, 40), (reason, 44, 80)]
+
+
+def test_waits_that_nobody_sees_make_no_band() -> None:
+    assert not bands(*((start, start + 0.1) for start in range(50)))
