@@ -150,6 +150,15 @@ def test_it_is_readable(name: str) -> None:
     assert_readable(MADE[name]())
 
 
+def test_waits_over_near_round_trips_are_readable() -> None:
+    waits = [
+        cork.Waited(rtt_ms, held_by, ms, ms)
+        for rtt_ms, ms in ((0, 208), (20, 227), (60, 282), (150, 466))
+        for held_by in ("cork", "MSG_MORE")
+    ]
+    assert_readable(figures.forgotten_cork(cork.Forgotten(waits, {})))
+
+
 def test_sweep_names_knees_and_worst_point() -> None:
     title = MADE["buffer_sweep"]().title
     assert "58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms" in title

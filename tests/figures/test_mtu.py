@@ -98,3 +98,10 @@ def test_dropped_segments_have_their_own_mark() -> None:
     assert marks["segment too long: dropped"] == "X"
     assert marks["ICMP: fragmentation needed"] == "v"
     assert len(picture.table.rows) == 4
+
+
+def test_shares_of_a_busy_machine_are_readable() -> None:
+    """Below the curve, and not in the order of the sizes."""
+    goodput = {576: 10.59, 1500: 10.34, 9000: 12.11}
+    wire = [WireMtu(mtu, 100, [rate]) for mtu, rate in goodput.items()]
+    assert_readable(figures.headers(Mtu(wire, {})))

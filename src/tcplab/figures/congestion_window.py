@@ -122,7 +122,10 @@ def loss_rates(result: LossRates) -> Picture:
                 where, align = (-10, 6), "right"
             elif row["times_formula"] > 1.3:  # clear of the line below
                 where, align = (0, 10), "center"
-            axes.annotate(words, at, where, textcoords="offset points", ha=align)
+            if canvas.is_narrow():
+                words = words.replace(", ", ",\n")
+            look = {"textcoords": "offset points", "ha": align, "linespacing": 1.0}
+            axes.annotate(words, at, where, **look)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 2 * ends[1]))
     bars.tick_decades(axes)
     bars.tick_decades(axes, "y")

@@ -11,7 +11,7 @@ from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import count, ms
+from tcplab.figures.style import ON_WHITE, count, ms
 from tcplab.models import TCP_ON_ETHERNET, header_share
 from tcplab.tables import Table
 
@@ -94,7 +94,10 @@ def headers(result: Mtu) -> Picture:
     }
     _measured_shares(axes, percents)
     words = f"1 byte: {curve[0]:.1f} %"
-    axes.annotate(words, (1, curve[0]), (2, 12), textcoords="offset points")
+    above: dict[str, Any] = {"textcoords": "offset points"}
+    if canvas.is_narrow():
+        above["arrowprops"] = {"arrowstyle": "-", "lw": 0.6}
+    axes.annotate(words, (1, curve[0]), (2, 46 if canvas.is_narrow() else 12), **above)
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
     axes.set(xlim=(0.9, 30_000), ylim=(0, 116))
@@ -118,11 +121,16 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     sizes = [mtu - 52 for mtu in percents]
     look: dict[str, Any] = {"mfc": style.ORANGE, "mec": "black", "zorder": 4}
     axes.plot(sizes, list(percents.values()), "D", ms=9, label="measured", **look)
-    for (mtu, percent), size in zip(percents.items(), sizes, strict=True):
-        is_last = mtu == max(percents)
-        above: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom"}
-        shift = (14, 8) if is_last else (-8, 1)
-        axes.annotate(f"MTU {mtu}: {percent:.1f} %", (size, percent), shift, **above)
+    *others, largest = sorted(percents)
+    above: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
+    at = largest - 52, percents[largest]
+    axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
+    # Below the curve there is nothing, wherever a busy machine's points lie.
+    for row, mtu in enumerate(reversed(others), 1):
+        x, name = mtu - 52, "" if canvas.is_narrow() else "MTU "
+        y = max(min(percents.values()) - 13 * row, 3)
+        axes.plot([x, x], [percents[mtu], y], color="black", lw=0.6, zorder=2)
+        axes.text(x, y, f"{name}{mtu}: {percents[mtu]:.1f} %", va="top", bbox=ON_WHITE)
 
 
 @drawn
