@@ -153,7 +153,7 @@ def test_it_is_readable(name: str) -> None:
 def test_waits_over_near_round_trips_are_readable() -> None:
     waits = [
         cork.Waited(rtt_ms, held_by, ms, ms)
-        for rtt_ms, ms in ((0, 208), (20, 227), (60, 282), (150, 466))
+        for rtt_ms, ms in ((0, 208), (20, 220), (60, 282), (150, 466))
         for held_by in ("cork", "MSG_MORE")
     ]
     assert_readable(figures.forgotten_cork(cork.Forgotten(waits, {})))

@@ -82,12 +82,16 @@ def named_once(axes: Axes, name: str) -> str | None:
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
-def beside(axes: Axes, words: str, x: float, y: float, *, above: bool = False) -> None:
-    """Words at the end of a bar: to the right of (x, y), or above it."""
-    where: dict[str, Any] = {"xytext": (6, 0), "va": "center"}
+def beside(
+    axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
+) -> None:
+    """Words at the end of a bar: to the right of (x, y), or above it; clear of a mark there."""
+    where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
     if above:
         where = {"xytext": (0, 4), "ha": "center"}
-    axes.annotate(words, (x, y), textcoords="offset points", **where)
+    # Over the lines of the grid, below all that is data.
+    where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
+    axes.annotate(words, (x, y), **where)
 
 
 def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
@@ -98,14 +102,14 @@ def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
 
 def tick_decades(axes: Axes, which: str = "x") -> None:
     """Ticks of a logarithmic axis at powers of ten, in a narrow drawing at every other one; and
-    between them where there are not even two.
+    between them where these are few.
     """
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     powers = [power for power in range(-6, 12) if low <= 10.0**power <= high]
     step = 2 if canvas.is_narrow() and len(powers) > 4 else 1
     ticks = [10.0**power for power in powers[::step]]
-    if len(powers) < 2:
+    if len(powers) < (2 if canvas.is_narrow() else 3):
         many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
         ticks = [each for each in many if low <= each <= high]
     axis.set_ticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])

@@ -103,7 +103,7 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
             axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
             marker, label = _MARKERS[number], named_once(axes, look.name)
             axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
-            beside(axes, f"{getattr(each, name):,.0f}", value, y)
+            beside(axes, f"{getattr(each, name):,.0f}", value, y, mark=True)
         verdict = f"\n→ {each.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
         words = f"{each.mbit:.1f} Mbit/s" + verdict
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}

@@ -65,7 +65,7 @@ def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | N
             axes.plot(value, y, "o", ms=9, color=look.colour)
         else:
             bars.bar(axes, y, (look, value))
-        beside(axes, words[y], value, y)
+        beside(axes, words[y], value, y, mark=is_log)
     if names is None:
         axes.set(ylim=(len(values) - 0.5, -0.5), yticks=[])
     else:
@@ -94,9 +94,11 @@ def forgotten_cork(result: Forgotten) -> Picture:
     axes.plot(times, model, "-", color="black", lw=1.6, label="model: retransmission timeout")
     axes.axhline(_MANUAL_MS, color=style.VERMILION, ls="--", label="tcp(7): 200 ms")
     place: dict[str, Any] = {"textcoords": "offset points", "zorder": 5}
-    for x, one, other in zip(times, cork, more, strict=True):
+    close = 0.25 * max(times) if canvas.is_narrow() else 0.08 * max(times)
+    for before, x, one, other in zip([None, *times], times, cork, more, strict=False):
         at, colour = (x, max(one, other)), style.ink(style.PURPLE)
-        axes.annotate(f"{one:.0f} ms", at, (-3, 8), ha="right", color=colour, **place)
+        above = 24 if before is not None and x - before < close else 8  # the label of its neighbour
+        axes.annotate(f"{one:.0f} ms", at, (-3, above), ha="right", color=colour, **place)
         if abs(one - other) > 0.05 * max(cork):
             colour = style.ink(style.ORANGE)
             axes.annotate(f"{other:.0f} ms", (x, other), (8, -4), color=colour, **place)
@@ -172,6 +174,6 @@ def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
         colour = style.BLACK if mark == "D" else style.BLUE
         label = named_once(axes, "left by timer" if mark == "D" else "left")
         axes.plot(end, y, mark, color=colour, ms=7, ls="none", label=label, zorder=4)
-        beside(axes, f"{segment.payload_bytes} bytes", end, y)
+        beside(axes, f"{segment.payload_bytes} bytes", end, y, mark=True)
         left_ms.append(end)
     return left_ms

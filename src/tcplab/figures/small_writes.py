@@ -85,7 +85,7 @@ def _draw_dot(axes: Axes, dot: _Dot, y: float) -> None:
         look = {"mfc": "white", "mec": "black", "ms": 10, "ls": "", "zorder": 3}
         axes.plot(dot.published_per_s, y, "D", label=bars.named_once(axes, name), **look)
         words += f" · Microsoft: {dot.published_per_s:g}"
-    bars.beside(axes, f" {words}", max(dot.per_s, dot.published_per_s or 0), y)
+    bars.beside(axes, words, max(dot.per_s, dot.published_per_s or 0), y, mark=True)
 
 
 def _rates_finding(dots: Sequence[_Dot], what: str) -> str:

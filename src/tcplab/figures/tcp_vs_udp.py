@@ -111,7 +111,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
         axes.plot([min(rates), max(rates)], [y, y], color=colour, lw=3, alpha=0.55, zorder=2)
         name = named_once(axes, f"{each.protocol.upper()}, this run: median, min to max")
         axes.plot(each.mb_per_s, y, marker, ms=8, color=colour, label=name, zorder=4)
-        beside(axes, digits(each.mb_per_s), max(rates), y)
+        beside(axes, digits(each.mb_per_s), max(rates), y, mark=True)
         published = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
         if published is None:
             continue
