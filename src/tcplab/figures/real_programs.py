@@ -30,6 +30,8 @@ _CAUSES: Final = {
     "handshake": Style(style.BLUE, "..", "handshakes"),
     "in-flight": Style(style.BLUE, "", "on the way"),
 }
+#: A shorter part of the longest bar is not to be seen.
+_SEEN: Final = 1 / 400
 _PROGRAMS: Final = Style(style.GREY, "", "the programs")
 _SAME: Final = {
     "fixed-receive-buffer": "receive-window",
@@ -57,7 +59,8 @@ def waits(result: Commands) -> Picture:
     figure, axes = canvas.new_axes("x", narrow_height=height, height=bars.wide_height(len(runs)))
     longest = max(each.ms_per_message for each in runs) or 1.0
     for row, each in enumerate(runs):
-        beside(axes, ms(each.ms_per_message), bars.bar(axes, row, *_parts(each)), row)
+        seen = [(look, value) for look, value in _parts(each) if value >= _SEEN * longest]
+        beside(axes, ms(each.ms_per_message), bars.bar(axes, row, *seen), row)
     bars.name_rows(axes, [each.case for each in runs])
     axes.set(xlim=(0, 1.22 * longest), xlabel="ms per message")
     canvas.legend(figure)
@@ -78,7 +81,7 @@ def waits(result: Commands) -> Picture:
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
-    """The time per message for each look, in the order of _CAUSES; without what cannot be seen."""
+    """The time per message for each look, in the order of _CAUSES; none that rounds to nothing."""
     total: dict[str, float] = {}
     for each in run.explanation.findings:
         cause = _SAME.get(each.cause, each.cause)
