@@ -14,6 +14,7 @@ from tcplab.figures.bars import (
     name_rows,
     named_once,
     narrow_height,
+    tick_decades,
     wide_height,
     within,
 )
@@ -46,7 +47,7 @@ def managed_queues(result: Bufferbloat) -> Picture:
         axes.plot(values, range(len(rows)), marker, color=colour, ms=8, mec="white", label=name)
     every = [value for *_look, values in series for value in values if value == value]
     axes.set(xscale="log", xlim=(min(every) / 2, max(every) * 2.5))
-    axes.xaxis.set_major_formatter("{x:,g}")
+    tick_decades(axes)
     axes.set_xlabel("ms (logarithmic)")
     names, same = _apart([each.label for each in rows])
     rates = [f"{name}:\n{each.mbit:.1f} Mbit/s" for name, each in zip(names, rows, strict=True)]
@@ -108,7 +109,9 @@ def line_use(result: RouterBuffers) -> Picture:
 
 
 def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
-    return f"{style.count(flows, 'flow')} {100 * result[flows, bdps].used:.0f} % of the line"
+    uses = "uses" if flows == 1 else "use"
+    percent = f"{100 * result[flows, bdps].used:.0f} %"
+    return f"{style.count(flows, 'flow')} {uses} {percent} of the line"
 
 
 @drawn
@@ -171,7 +174,7 @@ def data_ages(result: Ages) -> Picture:
         dot: dict[str, Any] = {"color": style.PURPLE, "ms": 8, "zorder": 5, "mec": "white"}
         axes.plot(each.age_ms, y, "D", label=named_once(axes, "measured"), **dot)
         words = f"{each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s"
-        beside(axes, words, max(each.age_ms, each.model_age_ms), y)
+        beside(axes, words, max(each.age_ms, each.model_age_ms), y, mark=True)
     axes.set(xlim=(0, 1.6 * longest), xlabel="from write() to the receiver's program (ms)")
     name_rows(axes, [each.label for each in rows], characters=28)
     canvas.legend(figure)

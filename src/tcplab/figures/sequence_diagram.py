@@ -75,7 +75,9 @@ class _Label:
         for line in unbroken(self.text).split("\n"):
             wide = style.text_width_px(line, self.size, bold=bold)
             many = int(len(line) * room_px / wide) if wide else 0
-            lines += [line] if wide <= room_px else textwrap.wrap(line, max(many, 8))
+            folded = textwrap.wrap(line, max(many, 8))
+            # At the end of a line nothing has to be set apart.
+            lines += [line] if wide <= room_px else [each.strip(f"{_STAY} ·") for each in folded]
         return replace(self, text="\n".join(lines))
 
     def height(self, row: float) -> float:
