@@ -12,6 +12,7 @@ from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms, text_width_px
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
+from tcplab.tables import run_lengths
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 
 if TYPE_CHECKING:
@@ -321,7 +322,7 @@ class _Painter:
                 if not (alike and x - last_x < _SAME and len(alike) < _MANY - 1):
                     first, alike = each.number, []
                 alike.append(each.payload_bytes)
-                names[first] = f"{_sum(alike)} B"
+                names[first] = f"{run_lengths(alike)} B"
             last_x = x
         return names
 
@@ -501,12 +502,6 @@ class _Painter:
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
     """Events alike that follow each other."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
-
-
-def _sum(sizes: Sequence[int]) -> str:
-    """Sizes as a sum: "200 + 2 × 1448"."""
-    runs = ((size, len(list(same))) for size, same in itertools.groupby(sizes))
-    return " + ".join(f"{many} × {size}" if many > 1 else str(size) for size, many in runs)
 
 
 def _group_label(group: Sequence[Write]) -> str:
