@@ -1,4 +1,4 @@
-"""What a legend takes of its figure, and waits as bands behind a curve."""
+"""The room that a legend takes in its figure, and waits as bands behind a curve."""
 
 from __future__ import annotations
 
