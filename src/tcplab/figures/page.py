@@ -64,7 +64,7 @@ def markup(drawings: Sequence[Drawing], title: str, alt: str, note: str) -> str:
     below = f'<p style="margin:0;font-size:0.85em;opacity:0.8">{escape(note)}</p>' if note else ""
     return (
         '<figure class="tcplab-figure" style="margin:0 0 1em;max-width:960px;break-inside:avoid">'
-        '<figcaption style="font-weight:600;font-size:1.15em;line-height:1.25">'
+        '<figcaption style="font-weight:600;font-size:var(--tcplab-title,1.15em);line-height:1.25">'
         f"{escape(unbroken(title))}</figcaption>"
         f"<tcplab-figure><picture>{source}"
         f'<img src="{images[-1]}" alt="{escape(alt)}" style="max-width:100%"></picture>'
