@@ -22,7 +22,6 @@ where this machine has them; what is missing is said.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import select
 import shutil
@@ -65,8 +64,8 @@ MANAGED: Final = "the wire, FQ-CoDel"
 WHOLE: Final = "the wire, offloads on"
 FORWARDER: Final = "a forwarder by recv and send"
 FORWARDERS: Final = {FORWARDER: "one", "a forwarder by recvmmsg and sendmmsg": "many"}
-LATE_US: Final = 300
 BARE: Final = "a veth pair alone"
+LATE_US: Final = 300
 #: Where the wire was to carry 5 Gbit/s, two sketches of it carried 3.3 and 4.7.
 FACTORS: Final = dict(zip(FORWARDERS, (5 / 3.3, 5 / 4.7), strict=True))
 DELAY_COLUMNS: Final = (
@@ -76,7 +75,7 @@ DELAY_COLUMNS: Final = (
     Column("median", "error p50 (µs)", ".0f"),
     Column("p99", "p99", ".0f"),
     Column("max", "max", ".0f"),
-    Column("late", "over 300 µs (%)", ".2f"),
+    Column("late", f"over {LATE_US} µs (%)", ".2f"),
     Column("late_us_p99", "the wire's own p99 (µs)", ".0f"),
     Column("lost", "lost", ".0f"),
     Column("rounds", "rounds", "d"),
@@ -122,7 +121,7 @@ def measure(
     with Lab() as lab, _forwarder_labs() as forwarders:
         links: list[_Link] = [_Wire(lab), _ManagedWire(lab)]
         absent = _add_disciplines(lab, links)
-        for forwarder in itertools.islice(forwarders.values(), 1):
+        if forwarder := forwarders.get(FORWARDER):
             pair = Pair(forwarder.client, forwarder.server)
             links += [_Bare(FORWARDER, pair), _Bare(BARE, forwarder.direct())]
         delay = [row for rtt_ms, pps in delays for row in _delay_rows(links, rtt_ms, pps, rules)]

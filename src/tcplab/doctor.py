@@ -87,9 +87,9 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
         blocked: the answer of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
-        # Where Debian puts servers, and an ordinary user's PATH does not lead.
-        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
-        absent = [each for each in lesson.programs if shutil.which(each, path=path) is None]
+        from tcplab.experiments.any_command import program
+
+        absent = [each for each in lesson.programs if program(each) is None]
         without = f" but what needs {', '.join(absent)}: not installed" if absent else ""
         return "live", f"everything in it runs here{without}"
     if lesson.on_loopback:
