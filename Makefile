@@ -26,7 +26,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -45,17 +45,17 @@ lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
-	pytest -m classroom tests/grading/test_classroom.py tests/deploy $(ARGS)
+	pytest -m classroom tests/slow/grading/test_classroom.py tests/deploy $(ARGS)
 
 test-course: setup-dev ## 30 learners through ps0 to ps11 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
-	pytest -m classroom tests/grading/test_course.py $(ARGS)
+	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
 	@column -t -s, test-artifacts/course.csv 2>/dev/null || cat test-artifacts/course.csv
 
 test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jupyterhub/README.md
-	python -m tests.deploy.load $(ARGS)
+	python -m tests.load $(ARGS)
 
 test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
-	pytest -m classroom tests/grading/test_assignments.py $(ARGS)
+	pytest -m classroom tests/lab/grading/test_assignments.py $(ARGS)
 
 bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
 	python -m bench $(ARGS)
@@ -63,11 +63,13 @@ bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
-# What pytest makes of the tests is kept, also where the environment forbids it: each worker would make it anew.
-test test-class test-course: export PYTHONDONTWRITEBYTECODE =
-# Half of a test's time is waiting, so there are more workers than processors.
-test: tests setup-dev ## run all tests; the checks of the code are make lint
-	pytest --numprocesses $(shell expr $$(nproc) + 4) --maxprocesses 6 --dist loadfile --no-loadscope-reorder $(ARGS)
+# What pytest compiles is kept, even where the environment forbids it: each worker would compile again.
+test test-all test-class test-course: export PYTHONDONTWRITEBYTECODE =
+test: tests setup-dev ## run the tests of this machine: fast (pure) and lab (its kernel), in about five minutes
+	@tools/run-tests fast lab -- $(ARGS)
+
+test-all: tests setup-dev ## the same, and slow: notebooks, browser, book, a class, real servers (half an hour)
+	@tools/run-tests fast lab slow -- $(ARGS)
 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2

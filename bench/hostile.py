@@ -43,8 +43,8 @@ Spoil = Callable[[Path], object]
 
 def _slow() -> dict[str, Spoil]:
     """Submissions that use up what time they have, each at another place."""
-    from tests.grading.damaged import changed, find
-    from tests.grading.hostile import cell, program
+    from tests.support.grading.damaged import changed, find
+    from tests.support.grading.hostile import cell, program
 
     stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
 
@@ -99,10 +99,10 @@ def _slow() -> dict[str, Spoil]:
 
 def spoils() -> dict[str, Spoil]:
     """All of the class by name, without the honest ones."""
-    from tests.grading.damaged import DAMAGES
-    from tests.grading.greedy import GREEDY
-    from tests.grading.hostile import ATTACKS, cell
-    from tests.grading.test_intake import HOSTILE
+    from tests.support.grading.damaged import DAMAGES
+    from tests.support.grading.greedy import GREEDY
+    from tests.support.grading.hostile import ATTACKS, cell
+    from tests.slow.grading.test_intake import HOSTILE
 
     return {
         **{f"hostile-{name}": attack.do for name, attack in ATTACKS.items()},
@@ -119,8 +119,8 @@ def spoils() -> dict[str, Spoil]:
 
 def class_in(folder: Path) -> Path:
     """Makes the course with the class's submissions."""
-    from tests.grading.conftest import Tiny
-    from tests.grading.tiny import write_tiny
+    from tests.support.grading.fixtures import Tiny
+    from tests.support.grading.tiny import write_tiny
 
     course = folder / "course"
     write_tiny(course / "solutions" / "tiny")

@@ -26,7 +26,7 @@ import nbformat
 from bench.goals import at_most
 from bench.report import Part
 from bench.rounds import Others, Rules, say
-from tests.browser.jupyter import Jupyter, find_chromium, run_notebook, write_notebook
+from tests.support.browser.jupyter import Jupyter, find_chromium, run_notebook, write_notebook
 from tools import notebooks
 
 from tcplab import widgets

@@ -244,7 +244,13 @@ def _ready(_arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from tcplab.doctor import capabilities, capability_table, lesson_table, version_table
+    from tcplab.doctor import (
+        capabilities,
+        capability_table,
+        lesson_table,
+        program_table,
+        version_table,
+    )
 
     if arguments.versions:
         versions = version_table()
@@ -257,4 +263,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
             print(f"\n{each.name}: {each.finding}\n  → {each.advice}")
     print()
     print(lesson_table().for_terminal())
+    print()
+    print(program_table().for_terminal())
     return 0 if all(each.ok is not False for each in found) else 1

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.lab import congestion_controls, has_net_raw, program_path, why_no_lab
 from tcplab.tables import Table
@@ -87,10 +87,8 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
         blocked: the answer of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
-        from tcplab.experiments.any_command import program
-
-        absent = [each for each in lesson.programs if program(each) is None]
-        without = f" but what needs {', '.join(absent)}: not installed" if absent else ""
+        absent = [name for name in lesson.programs if machine.find(name) is None]
+        without = f" except what needs {', '.join(absent)} (not installed)" if absent else ""
         return "live", f"everything in it runs here{without}"
     if lesson.on_loopback:
         return "loopback", f"live: {lesson.on_loopback}; the rest is shown from recordings"
@@ -112,6 +110,19 @@ def lesson_table() -> Table:
     return replace(
         Table.of(["lesson", "title", "mode", "what that means here"], rows), caption=caption
     )
+
+
+def program_table() -> Table:
+    """The programs and libraries of other packages that the course uses, and which are here."""
+    rows = [
+        (name, "yes" if machine.find(name) else "NO", need.package, need.use)
+        for name, need in machine.NEEDS.items()
+        if need.use
+    ]
+    absent = sorted({package for _name, here, package, _use in rows if here == "NO"})
+    caption = f"To install what is missing: apt install {' '.join(absent)}" if absent else ""
+    table = Table.of(["program", "here", "package", "for"], rows)
+    return replace(table, caption=caption)
 
 
 def version_table() -> Table:
@@ -161,10 +172,8 @@ def _programs() -> Capability:
 
 
 def _compiler() -> Capability:
-    name = os.environ.get("CC") or "cc"
-    found = shutil.which(name)
-    advice = "apt install gcc libc6-dev, or dnf install gcc glibc-devel (exercises compile C)"
-    return Capability("C compiler", bool(found), found or "none", "" if found else advice)
+    found = machine.find("cc")
+    return Capability("C compiler", bool(found), found or "none", machine.lacking("cc"))
 
 
 def _namespaces() -> Capability:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class TcplabError(Exception):
-    """Base of all errors of the package."""
+    """Base of all errors of the package; a notebook shows the message without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
 
 
 class ParameterError(TcplabError, ValueError):
@@ -13,6 +16,10 @@ class ParameterError(TcplabError, ValueError):
 
 class LabError(TcplabError):
     """A failure of a laboratory, or of a program that ran in it."""
+
+
+class MissingError(LabError):
+    """A program or library that is not installed; the message names its package."""
 
 
 class CaptureError(TcplabError):

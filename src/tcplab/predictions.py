@@ -29,10 +29,7 @@ NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
 
 
 class UnansweredError(TcplabError):
-    """A prediction is still missing; a notebook shows the message without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
-        return [str(self)]
+    """A prediction is still missing."""
 
 
 class Predictions:

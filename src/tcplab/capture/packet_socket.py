@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab import machine
 from tcplab.capture.packets import dissect, scapy_time
 from tcplab.errors import CaptureError
 from tcplab.lab import Loopback
@@ -104,17 +105,15 @@ def compiled(words: str) -> Filter:
     """A filter in the language of pcap-filter(7), compiled for Ethernet by libpcap.
 
     Raises:
-        CaptureError: libpcap does not understand it, or is not installed.
+        CaptureError: libpcap does not understand it.
+        MissingError: libpcap is not installed.
     """
+    machine.require("libpcap")
     from scapy.arch.common import compile_filter
     from scapy.error import Scapy_Exception
 
     try:
         program = compile_filter(words, linktype=ETHERNET)
-    except ImportError:
-        raise CaptureError(
-            f"filter={words!r} needs libpcap (apt install libpcap0.8); lfilter= does without"
-        ) from None
     except Scapy_Exception as error:
         raise CaptureError(f"filter={words!r}: {error}") from None
     used = [program.bf_insns[i] for i in range(program.bf_len)]

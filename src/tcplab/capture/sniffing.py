@@ -73,7 +73,7 @@ def sniff(
 
     Raises:
         CaptureError: no such interface, or a filter that libpcap does not understand.
-        LabError: raw sockets are not allowed there.
+        LabError: raw sockets are not allowed there, or a filter was given and libpcap is missing.
         Exception: the first that lfilter or prn raised.
     """
     interface = iface or host.interface

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from collections import Counter
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
+from tcplab import machine
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import Between, PythonOnly, Result, Variant, experiment, provenance
 from tcplab.explain import Explanation, Recorded, explained
@@ -24,18 +24,6 @@ from tcplab.segments import SegmentArray
 from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Reason, Timeline
 
-#: Command -> the Debian package that brings it.
-PACKAGES: Final = {
-    "curl": "curl",
-    "go": "golang-go",
-    "mosquitto": "mosquitto",
-    "mosquitto_pub": "mosquitto-clients",
-    "nginx": "nginx-light",
-    "redis-benchmark": "redis-tools",
-    "redis-server": "redis-server",
-}
-#: Where Debian puts servers, and an ordinary user's PATH does not lead.
-_SERVERS: Final = "/usr/sbin"
 _FOLDER: Final = "{folder}"
 #: Sizes of an answer that are written out.
 _MOST_PARTS: Final = 5
@@ -201,24 +189,11 @@ class Commands(Result[Explained]):
 # ---- the experiment ------------------------------------------------------------------------------
 
 
-def missing(*commands: str) -> str:
-    """The first of these commands that is not installed, with the line that installs it; or ""."""
-    for command in commands:
-        if command in PACKAGES and program(command) is None:
-            return f"{command} is not installed: apt install {PACKAGES[command]}"
-    return ""
+def _needs(client: str, server: str, **_: object) -> list[str]:
+    return [words[0] for words in map(_words, (client, server)) if words]
 
 
-def program(name: str) -> str | None:
-    """The path of a command, also where an ordinary user's PATH does not lead."""
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), _SERVERS]))
-
-
-def _lacking(client: str, server: str, **_: object) -> str:
-    return missing(*(words[0] for words in map(_words, (client, server)) if words))
-
-
-@experiment("any-command", lacking=_lacking)
+@experiment("any-command", needs=_needs)
 def measure(
     client: Annotated[str, PythonOnly()] = "curl -s http://server:8000/page.txt?[1-12]",
     server: Annotated[str, PythonOnly()] = "python3 -m http.server -p HTTP/1.1 -d {folder} 8000",
@@ -312,5 +287,5 @@ def _placed(words: Sequence[str], folder: str) -> list[str]:
     """The words of a command with its folder, and its program where that is off the PATH."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
-        first = program(first) or first
+        first = machine.find(first) or first
     return [first, *others]

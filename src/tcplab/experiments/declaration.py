@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args, get_origin
 
-from tcplab import checks
+from tcplab import checks, machine
 from tcplab.errors import ParameterError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
@@ -167,7 +167,7 @@ def experiment(
     name: str,
     *,
     on_loopback: bool | Callable[..., bool] = False,
-    lacking: Callable[..., str] | None = None,
+    needs: Sequence[str] | Callable[..., Sequence[str]] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declares a function `measure(…) -> Result` as the experiment of this name.
 
@@ -183,8 +183,9 @@ def experiment(
         name: unique.
         on_loopback: whether it can run on plain loopback; or a function of the call's arguments,
             by keyword, which decides.
-        lacking: a function of the call's arguments, by keyword: why this machine cannot run it
-            ("nginx is not installed: apt install nginx-light"), empty where it can.
+        needs: programs that it runs (see :mod:`tcplab.machine`); or a function of the call's
+            arguments, by keyword, which returns them. Where one is missing, the result is the
+            recording of the same call.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -197,9 +198,12 @@ def experiment(
             arguments = dict(bound.arguments)
             for parameter in parameters.values():
                 parameter.check(arguments[parameter.name])
-            if arguments.pop("network", None) is not None:
+            network = arguments.pop("network", None)
+            programs = needs(**arguments) if callable(needs) else needs
+            if network is not None:
+                machine.require(*programs)
                 return cast(R, _named(function(*args, **kwargs), name))
-            why = _why_not_live(on_loopback, arguments) or (lacking(**arguments) if lacking else "")
+            why = _why_not_live(on_loopback, arguments) or machine.lacking(*programs)
             if why:
                 return cast(R, recorded(name, arguments, why))
             with exclusive(lambda: announce("Waiting for another measurement on this machine.")):

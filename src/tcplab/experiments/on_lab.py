@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from tcplab.errors import LabError
+from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, mode, open_network, recorded
@@ -44,8 +44,8 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
         live = on_lab(greeting, rtt_ms=20)
 
-    Where the mode forbids it, the value is the one that these very lines returned when they were
-    recorded; a notebook says so.
+    Where the mode forbids it, or a program is missing, the value is the one that these very lines
+    returned when they were recorded; a notebook says so.
 
     Args:
         lines: a function of the lesson; it returns plain data, Sniffed, or scapy packets.
@@ -60,13 +60,16 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
     arguments = {"lines": lines.__name__, **parameters}
     if why := _why_not_live(on_loopback):
         return _as_recorded(lines, arguments, why)
-    with (
-        exclusive(lambda: announce("Waiting for another measurement on this machine.")),
-        open_network(**parameters) as network,
-    ):
-        value = lines(network)
-        if directory := os.environ.get("TCPLAB_RECORD"):
-            _record(directory, lines, arguments, value, network)
+    try:
+        with (
+            exclusive(lambda: announce("Waiting for another measurement on this machine.")),
+            open_network(**parameters) as network,
+        ):
+            value = lines(network)
+            if directory := os.environ.get("TCPLAB_RECORD"):
+                _record(directory, lines, arguments, value, network)
+    except MissingError as error:
+        return _as_recorded(lines, arguments, str(error))
     return value
 
 

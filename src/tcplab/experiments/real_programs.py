@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
+from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.any_command import (
@@ -17,8 +18,6 @@ from tcplab.experiments.any_command import (
     HTTP_SERVER,
     Commands,
     Explained,
-    missing,
-    program,
     run_command,
 )
 from tcplab.experiments.progress import one_by_one
@@ -129,7 +128,7 @@ def nginx_conf(directives: str) -> str:
     return user + NGINX_CONF.replace("{directives}", " ".join(lines))
 
 
-@experiment("nginx-directives", lacking=lambda **_: missing("nginx", "curl"))
+@experiment("nginx-directives", needs=("nginx", "curl"))
 def measure_nginx(
     directives: Sequence[Directives] = (
         "none",
@@ -218,7 +217,7 @@ class Pipelines(Result[Pipelined]):
     )
 
 
-@experiment("redis-pipelining", lacking=lambda **_: missing("redis-server", "redis-benchmark"))
+@experiment("redis-pipelining", needs=("redis-server", "redis-benchmark"))
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000)] = 100,
@@ -316,7 +315,7 @@ class Deliveries(Result[Delivered]):
     )
 
 
-@experiment("mqtt-broker", lacking=lambda **_: missing("mosquitto", "mosquitto_pub"))
+@experiment("mqtt-broker", needs=("mosquitto", "mosquitto_pub"))
 def measure_mosquitto(
     readings: Annotated[int, Between(2, 1000)] = 50,
     pause_ms: Annotated[float, Between(1, 1000, "ms")] = 10.0,
@@ -379,7 +378,7 @@ func main() {
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
 
-@experiment("go-server", lacking=lambda **_: missing("go", "curl"))
+@experiment("go-server", needs=("go", "curl"))
 def measure_go(
     requests: Annotated[int, Between(2, 200)] = 6,
     rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
@@ -404,7 +403,7 @@ def _built(folder: Path) -> Path:
     """The Go server, compiled into a folder, static."""
     source, made = folder / "server.go", folder / "server"
     source.write_text(GO_SERVER)
-    go = program("go")
+    go = machine.find("go")
     assert go is not None
     done = subprocess.run(
         [go, "build", "-o", made, source],

@@ -51,10 +51,7 @@ _A_PERSON: Final = "; a person decides."
 
 
 class StudyError(TcplabError):
-    """The problem set cannot be studied here; a notebook shows the message without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
-        return [str(self)]
+    """The problem set cannot be studied here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst; its rules in
 net/core/sock.c (SO_SNDBUF, SO_RCVBUF), net/ipv4/tcp_output.c (tcp_select_initial_window) and
-include/net/tcp.h (tcp_win_from_space), each compared with Linux 6.18 in tests/models.
+include/net/tcp.h (tcp_win_from_space), each compared with Linux 6.18 in tests/lab/models.
 """
 
 from __future__ import annotations

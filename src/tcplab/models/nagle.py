@@ -2,7 +2,7 @@
 
 :class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event: a write,
 an acknowledgement, a timer, an option in; segments out, each with the reason why it left now.
-tests/models compares it with the running kernel.
+tests/lab/models compares it with the running kernel.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.listings import shared_sources
 
@@ -46,11 +46,10 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
     """The compiler of this machine ($CC or cc), without a sandbox: for one's own program.
 
     Raises:
-        LabError: there is none.
+        MissingError: there is none.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    if shutil.which(compiler[0]) is None:
-        raise LabError(f"no C compiler {compiler[0]!r}; apt install gcc libc6-dev, or set CC")
+    machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
         folder = Path(name)
         for file, data in given.items():

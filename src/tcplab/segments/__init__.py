@@ -50,7 +50,7 @@ IP in IP is read too, and the row is that of the innermost IP packet.
 
 The columns agree with the fields of Wireshark of the same meaning, except the two that judge
 (is_retransmission, is_out_of_order). Wireshark's out-of-order is any segment less than a round-trip
-time behind the newest data, even if the same bytes passed before; tests/segments explains each
+time behind the newest data, even if the same bytes passed before; tests/fast/segments explains each
 difference.
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),

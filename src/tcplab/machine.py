@@ -1,0 +1,111 @@
+"""Everything the course uses that Python packages do not bring: programs, libraries, rights.
+
+The doctor lists what is missing, an experiment shows its recording and names the package, a test is
+skipped with the same line.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import functools
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Final
+
+from tcplab.errors import MissingError
+from tcplab.lab import why_no_lab
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A program or library that a distribution packages."""
+
+    package: str  #: of Debian and Ubuntu
+    use: str  #: what the course does with it; empty for one that only the tests use
+
+
+_PIPES: Final = "the pipelines of the text, in lesson 01"
+_PROGRAMS: Final = "real programs, in lesson 11"
+_BY_HAND: Final = "looking by hand, in lesson 09"
+
+NEEDS: Final = {
+    "cc": Need("gcc libc6-dev", "the C programs, and exercises that you write in C"),
+    "curl": Need("curl", _PROGRAMS),
+    "dd": Need("coreutils", _PIPES),
+    "go": Need("golang-go", _PROGRAMS),
+    "libpcap": Need("libpcap0.8", 'sniff(filter="tcp port 80"); lfilter= does without it'),
+    "mosquitto": Need("mosquitto", _PROGRAMS),
+    "mosquitto_pub": Need("mosquitto-clients", _PROGRAMS),
+    "nc": Need("netcat-openbsd", _PIPES),
+    "nginx": Need("nginx-light", _PROGRAMS),
+    "nstat": Need("iproute2", _BY_HAND),
+    "pv": Need("pv", _PIPES),
+    "redis-benchmark": Need("redis-tools", _PROGRAMS),
+    "redis-server": Need("redis-server", _PROGRAMS),
+    "ss": Need("iproute2", _BY_HAND),
+    "tcpdump": Need("tcpdump", _BY_HAND),
+    # Only the tests use these: other tools that must see what we see, other programs to explain.
+    "capinfos": Need("wireshark-common", ""),
+    "chromium": Need("chromium", ""),
+    "dumpcap": Need("wireshark-common", ""),
+    "editcap": Need("wireshark-common", ""),
+    "git": Need("git", ""),
+    "iperf3": Need("iperf3", ""),
+    "haproxy": Need("haproxy", ""),
+    "ip": Need("iproute2", ""),
+    "lighttpd": Need("lighttpd", ""),
+    "memcached": Need("memcached", ""),
+    "nc.openbsd": Need("netcat-openbsd", ""),
+    "nc.traditional": Need("netcat-traditional", ""),
+    "node": Need("nodejs", ""),
+    "npm": Need("npm", ""),
+    "nuttcp": Need("nuttcp", ""),
+    "openssl": Need("openssl", ""),
+    "pg_ctlcluster": Need("postgresql", ""),
+    "redis-cli": Need("redis-tools", ""),
+    "rustc": Need("rustc", ""),
+    "socat": Need("socat", ""),
+    "strace": Need("strace", ""),
+    "tcptrace": Need("tcptrace", ""),
+    "tshark": Need("tshark", ""),
+    "wget": Need("wget", ""),
+}
+#: Where Debian puts servers, and an ordinary user's PATH does not lead.
+_SERVERS: Final = ("/usr/sbin", "/sbin")
+
+
+def find(name: str) -> str | None:
+    """Return the path of a program, also where an ordinary user's PATH does not lead.
+
+    ``cc`` is the program of $CC where that is set; ``libpcap`` is the library's file.
+    """
+    if name == "libpcap":
+        return ctypes.util.find_library("pcap")
+    if name == "cc":
+        name = (os.environ.get("CC") or "cc").split()[0]
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_SERVERS]))
+
+
+def lacking(*names: str) -> str:
+    """Return one line on the first of these that is missing, with its package; "" if none is.
+
+    The name ``laboratory`` stands for the right to make two hosts. A program that is not in NEEDS
+    is taken for granted: it is the caller's own.
+    """
+    for name in names:
+        if name == "laboratory":
+            if why := _why_no_lab():
+                return f"no laboratory: {why}"
+        elif name in NEEDS and find(name) is None:
+            return f"{name} is not installed: apt install {NEEDS[name].package}"
+    return ""
+
+
+def require(*names: str) -> None:
+    """Raise MissingError for the first of these that is missing."""
+    if why := lacking(*names):
+        raise MissingError(why)
+
+
+_why_no_lab = functools.cache(why_no_lab)

@@ -1,0 +1,75 @@
+"""Benchmarks of panels and of grading: our part of the time to the picture, the goals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bench import grading, panels, report
+
+
+def row(which: str, ours_ms: float, **more: Any) -> dict[str, Any]:
+    return {"which": which, "ours": ours_ms, **more}
+
+
+ROWS: list[dict[str, Any]] = [
+    row("panel cork", 150.0, range="140–190", drawing=90.0, experiment=600.0, first=1900.0),
+    row("panel stepper", 40.0, range="30–50", drawing=5.0, experiment=500.0, first=1800.0),
+    row("panel buffers", 260.0, range="9–300", drawing=1.0, experiment=700.0, first=2000.0),
+    row("import tcplab", 101.0),
+    row("lesson 05, start to first figure", 4000.0),
+]
+
+
+def test_goals_of_panels_are_the_median_and_the_import() -> None:
+    screen, imported = panels.part(ROWS, None).goals
+    assert (screen.was, screen.wanted, screen.reached) == (150.0, "at most 250", True)
+    assert "on the screen" in screen.entrant
+    assert (imported.was, imported.reached) == (101.0, False)
+
+
+def test_missing_browser_is_named_in_the_document() -> None:
+    absent = panels.part(ROWS, "chromium is not installed: apt install chromium")
+    assert "in the kernel" in absent.goals[0].entrant
+    assert "NOT MEASURED, the way ends in the kernel: chromium" in absent.text
+    found = panels.part(ROWS, None)
+    assert "NOT MEASURED" not in found.text
+    (line,) = [line for line in found.tables[0].text("github").splitlines() if "panel cork" in line]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["panel cork", "150", "140–190", "90", "600", "1900"]
+
+
+def test_panel_time_excludes_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panels, "PANELS", {"stepper": {"writes": 2}})
+    with panels._in_kernel() as press:
+        seconds = press("stepper")
+        assert 0 < seconds["drawing"] < seconds["wait"] - seconds["experiment"]
+        found = panels._panel("stepper", press, rounds=1)
+    assert found["which"] == "panel stepper"
+    assert 0 < found["drawing"] < found["ours"]
+    assert found["experiment"] > 0
+
+
+def graded(stock: float, one: float, two: float) -> report.Part:
+    values = {"nbgrader autograde": stock, grading.ALONE: one, "tcplab grade, 2 jobs": two}
+    return grading.part(
+        [
+            {"entrant": name, "median": value, "lowest": value - 1, "highest": value + 1}
+            for name, value in values.items()
+        ]
+    )
+
+
+def test_two_jobs_scale() -> None:
+    beside, alone = graded(20.0, 25.0, 40.0).goals
+    assert (beside.wanted, beside.was) == ("1.5 × nbgrader autograde", 2.0)
+    assert (alone.wanted, alone.was) == (f"1.3 × {grading.ALONE}", 1.6)
+    assert beside.reached
+    assert alone.reached
+    assert not any(goal.reached for goal in graded(27.0, 35.0, 40.0).goals)
+
+
+def test_the_rates_of_grading_are_shown_with_their_range() -> None:
+    text = graded(20.0, 25.0, 40.0).tables[0].text("github")
+    assert "| nbgrader autograde" in text
+    assert "39.0–41.0" in text

@@ -1,0 +1,167 @@
+"""A capture: packets for scapy, a place for the file, and what is missing from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from tests.support import forge
+from tests.support.forge import Frame
+from tests.support.paths import DATA
+
+from tcplab.capture import Capture, CaptureLossWarning, CaptureTruncatedWarning, open_capture
+from tcplab.errors import CaptureError
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Capture:
+    talk = forge.Talk()
+    talk.handshake()
+    for n in range(5):
+        talk.segment(0, "PA", 1 + 10 * n, 1, 10)
+    return open_capture(talk.save(tmp_path / "talk.pcapng"))
+
+
+# ---- packets ----
+
+
+def test_packets_are_scapys(talk: Capture) -> None:
+    from scapy.plist import PacketList
+
+    packets = talk.packets()
+    assert isinstance(packets, PacketList)
+    assert len(packets) == len(talk) == 8
+    assert packets[0]["TCP"].flags == "S"
+    assert packets[-1]["TCP"].seq == 1041
+    assert bytes(packets[3]["TCP"].payload) == b"x" * 10
+    assert [len(p["TCP"].payload) for p in packets] == [0, 0, 0, 10, 10, 10, 10, 10]
+
+
+def test_a_row_of_the_segments_leads_to_its_packet(talk: Capture) -> None:
+    row = talk.segments[5]
+    assert talk.packets()[row["packet"]]["TCP"].seq == 1021
+
+
+def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(forge.pcapng([Frame(bytes(60), 1_700_000_000_123_456_789, 1514)]))
+    packet = open_capture(path).packets()[0]
+    assert str(packet.time) == "1700000000.123456789"
+    assert packet.wirelen == 1514
+
+
+def test_some_of_the_packets(talk: Capture) -> None:
+    assert [p["TCP"].seq for p in talk.packets(3, 3)] == [1001, 1011, 1021]
+    assert [p["TCP"].seq for p in talk.packets(first=6)] == [1031, 1041]
+    assert len(talk.packets(8, 1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        ("tcpdump.pcap", ["Ether", "IP", "TCP"]),
+        ("tcpdump-ipv6.pcap", ["Ether", "IPv6", "TCP"]),
+        ("tcpdump-sll.pcap", ["CookedLinux", "IP", "TCP"]),
+        ("tcpdump-sll2.pcap", ["CookedLinuxV2", "IP", "TCP"]),
+        ("tcpdump-raw.pcap", ["IP", "TCP"]),
+    ],
+)
+def test_scapy_gets_the_right_layers(name: str, layers: list[str]) -> None:
+    capture = open_capture(DATA / name)
+    row = capture.segments[capture.segments["protocol"] == 6][0]
+    packet = capture.packets()[row["packet"]]
+    assert [layer.__name__ for layer in packet.layers()][: len(layers)] == layers
+
+
+def test_a_loopback_family_of_either_byte_order(tmp_path: Path) -> None:
+    talk = forge.Talk()
+    talk.handshake()
+    for order in "little", "big":
+        path = tmp_path / order
+        family = (2).to_bytes(4, order)
+        frames = [Frame(family + frame.data[14:], frame.time_ns) for frame in talk.frames]
+        path.write_bytes(forge.pcapng(frames, link_type=0))
+        assert open_capture(path).packets()[0].haslayer("TCP")
+
+
+def test_a_packet_of_an_unknown_link_type_is_raw(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(forge.pcapng([Frame(b"strange")], link_type=147))
+    capture = open_capture(path)
+    assert capture.packets()[0].load == b"strange"
+    assert len(capture.segments) == 0
+
+
+def test_scapy_is_imported_late() -> None:
+    script = (
+        "import sys, tcplab.capture, tcplab.segments\n"
+        f"tcplab.capture.open_capture({str(DATA / 'tcpdump.pcap')!r}).segments\n"
+        "assert not [m for m in sys.modules if m.startswith(('scapy', 'matplotlib', 'pyroute2'))]"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+# ---- the file ----
+
+
+def test_save_makes_a_lasting_copy(talk: Capture, tmp_path: Path) -> None:
+    copy = talk.save(tmp_path / "copy.pcapng")
+    assert copy.read_bytes() == talk.path.read_bytes()
+    with pytest.raises(CaptureError, match=r"saving to .*: No such file or directory"):
+        talk.save(tmp_path / "no" / "copy")
+    with pytest.raises(CaptureError, match="saving to"):
+        talk.save(talk.path)
+
+
+def test_to_wireshark_of_a_file_is_the_file(talk: Capture) -> None:
+    assert talk.to_wireshark() == talk.path
+
+
+def test_to_wireshark_of_a_recording_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = (tmp_path / "nameless").open("w+b")
+    file.write(forge.pcapng([Frame(b"x")]))
+    file.flush()
+    with Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file) as capture:
+        assert capture.to_wireshark() == Path("capture-1.pcapng")
+        assert capture.to_wireshark() == Path("capture-2.pcapng")
+        assert capture.to_wireshark("mine.pcapng") == Path("mine.pcapng")
+    assert len(open_capture("mine.pcapng")) == 1
+    assert len(open_capture("capture-2.pcapng")) == 1
+
+
+# ---- what is missing ----
+
+
+def test_losses_are_said_when_the_capture_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "lossy"
+    path.write_bytes(forge.pcapng([Frame(b"x")]) + forge.statistics(received=8, if_drop=7))
+    with pytest.warns(CaptureLossWarning, match="7 packets are missing from the capture") as said:
+        capture = open_capture(path)
+    assert said[0].filename == __file__
+    assert (capture.drops, capture.received) == (7, 8)
+    assert "drops: 7" in repr(capture)
+
+
+def test_a_cut_file_is_said_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "cut"
+    path.write_bytes(forge.pcapng([Frame(b"x" * 100)] * 3)[:-10])
+    with pytest.warns(CaptureTruncatedWarning, match="in the middle of a block, after 2 packets"):
+        capture = open_capture(path)
+    assert len(capture) == 2
+    assert capture.truncated is not None
+
+
+def test_a_whole_file_without_losses_is_quiet(talk: Capture) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(open_capture(talk.path).segments) == 8
+    assert talk.drops is None
+    assert "drops: not known" in repr(talk)
+    assert talk.truncated is None

@@ -1,0 +1,190 @@
+"""The direction of flow: each module imports only from those to its left in CONTRIBUTING.md; no
+modules import each other in a circle; what is heavy is imported when it is used; and no function
+is longer, and takes more, than a reader can hold in mind."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+PACKAGE = ROOT / "src" / "tcplab"
+
+#: Half a second each to import, and so never when tcplab is.
+HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
+#: The parts of the standard library that the models need.
+PURE = {"__future__", "collections", "dataclasses", "enum", "functools"}
+PURE |= {"heapq", "itertools", "math", "typing"}
+MOST_LINES = 60
+MOST_PARAMETERS = 10
+
+#: The only imports to the right, made when Host.capture() and Link.capture() are called.
+UPWARD: Final = {("lab/host.py", "capture"), ("lab/link.py", "capture")}
+
+# What was so before these rules were. Nothing may be added, and what no longer offends has to go.
+KNOWN_CIRCULAR: Final[set[str]] = set()
+KNOWN_LONG: Final[set[str]] = set()
+KNOWN_MANY_PARAMETERS: Final[set[str]] = set()
+
+
+class Import(NamedTuple):
+    """An import of a module of tcplab, or of another package."""
+
+    file: str  # "lab/host.py"
+    name: str  # "tcplab.lab.host.Host", "numpy"
+    at_once: bool  # and not when a function is called
+    for_types: bool  # under TYPE_CHECKING: never made when the program runs
+
+
+def order() -> list[str]:
+    """The modules from left to right."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    [line] = [line for line in text.splitlines() if line.startswith("    ") and "→ cli" in line]
+    return [name.strip() for name in line.split("→")]
+
+
+def top(file: str) -> str:
+    """The module of the order that a file belongs to: "lab/host.py" -> "lab"."""
+    return file.partition("/")[0].removesuffix(".py")
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of each file, by its path inside the package."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in paths}
+
+
+@functools.cache
+def imports() -> list[Import]:
+    """All that all files import."""
+    return [found for file, tree in trees().items() for found in _imports(file, tree, True, False)]
+
+
+def _imports(file: str, node: ast.AST, at_once: bool, for_types: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            names = [alias.name for alias in child.names]
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"{file}:{child.lineno}: write the whole name"
+            names = [f"{child.module}.{alias.name}" for alias in child.names]
+        else:
+            later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+            yield from _imports(file, child, at_once and not later, for_types or types)
+            continue
+        yield from (Import(file, name, at_once and not for_types, for_types) for name in names)
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Each function as "file:Class.name"."""
+
+    def walk(prefix: str, node: ast.AST) -> Iterator[tuple[str, ast.FunctionDef]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                yield prefix + child.name, child
+            inside = prefix
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inside += f"{child.name}."
+            yield from walk(inside, child)
+
+    for file, tree in trees().items():
+        yield from walk(f"{file}:", tree)
+
+
+def agree(found: set[str], known: set[str]) -> None:
+    """Nothing new, and nothing on the list that has been mended."""
+    new, mended = ("\n".join(sorted(some)) for some in (found - known, known - found))
+    assert not new, f"new:\n{new}"
+    assert not mended, f"mended, and to be taken off the list:\n{mended}"
+
+
+def test_every_module_is_in_the_order_and_in_the_table() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for module in each({top(file) for file in trees()} - {"__init__", "__main__"}):
+        assert module in order(), f"{module} is not in the order of CONTRIBUTING.md"
+        assert f"| `{module}` |" in text, f"{module} has no line in the table of CONTRIBUTING.md"
+
+
+def test_imports_come_from_the_left() -> None:
+    position = {name: number for number, name in enumerate(order())}
+    found = set()
+    for file, name, at_once, _for_types in imports():
+        package, _, rest = name.partition(".")
+        other = rest.partition(".")[0]
+        if package != "tcplab" or top(file) == "__init__":  # which shows names of several
+            continue
+        if position.get(other, 0) > position.get(top(file), len(position)):
+            found.add((file, other))
+            assert not at_once, f"{file} imports {name}, which is to its right, at once"
+    assert found == UPWARD
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Also within a package, and also in functions; only imports for types are free."""
+    graph: dict[str, set[str]] = {_module(file): set() for file in trees()}
+    for file, name, _at_once, for_types in imports():
+        other = name if name in graph else name.rpartition(".")[0]
+        package = other.partition(".")[2].partition(".")[0]
+        if other in graph and not for_types and (file, package) not in UPWARD:
+            graph[_module(file)].add(other)
+    circular = {module for module in graph if module in _reached(graph, module)}
+    agree(circular, KNOWN_CIRCULAR)
+
+
+def _module(file: str) -> str:
+    return ".".join(["tcplab", *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    todo = [start]
+    while todo:
+        new = graph[todo.pop()] - reached
+        reached |= new
+        todo += new
+    return reached
+
+
+def test_functions_are_short() -> None:
+    lengths = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in functions()}
+    agree({name for name, lines in lengths.items() if lines > MOST_LINES}, KNOWN_LONG)
+
+
+def test_public_functions_take_few_parameters() -> None:
+    found = set()
+    for name, node in functions():
+        names = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        private = node.name.startswith("_") and node.name != "__init__"
+        if not private and len(names) > MOST_PARAMETERS:
+            found.add(name)
+    agree(found, KNOWN_MANY_PARAMETERS)
+
+
+def test_models_are_pure_functions_of_the_standard_library() -> None:
+    """No files, sockets or processes, and no other package: order() says which of tcplab."""
+    found = {name.partition(".")[0] for file, name, *_ in imports() if top(file) == "models"}
+    assert found == PURE | {"tcplab"}
+
+
+def test_nothing_heavy_is_imported_with_a_module() -> None:
+    wrong = [
+        f"{file} imports {name}: do it in the functions that need it"
+        for file, name, at_once, _for_types in imports()
+        if at_once and name.partition(".")[0] in HEAVY
+    ]
+    assert wrong == []
+
+
+def test_importing_every_module_loads_nothing_heavy() -> None:
+    code = "; ".join(f"import tcplab.{name}" for name in order() if name in map(top, trees()))
+    code += "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(HEAVY) & set(ran.stdout.split())

@@ -1,0 +1,173 @@
+"""The guesses of classes that are known, and files that learners should not have handed in."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import figures
+from tcplab.class_predictions import BINS, Guesses, class_predictions
+from tcplab.cli import main
+from tcplab.errors import ParameterError
+from tcplab.predictions import NOBODY_ANSWERS, Predictions
+
+
+def learner(folder: Path, guess: Any, measured: float | None = 44.0) -> Path:
+    """A learner's file as lesson 05 writes it, for the question `default`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stored: dict[str, Any] = {"05": {"default": guess}}
+    if measured is not None:
+        stored["measured"] = {"05": {"default": measured}}
+    (folder / "predictions.json").write_text(json.dumps(stored))
+    return folder
+
+
+def only(*paths: Path) -> Guesses:
+    (found,) = class_predictions(paths).guesses
+    return found
+
+
+def test_what_a_lesson_stores_is_what_the_class_is_counted_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(NOBODY_ANSWERS)
+    predictions = Predictions("05", tmp_path / "predictions.json")
+    predictions.predict(default=1, cork="skip")
+    predictions.compare({"default": 44.0, "cork": 0.02})
+    default, cork = class_predictions([tmp_path]).guesses
+    assert (list(default.values), default.measured, default.skipped) == ([1], 44.0, 0)
+    assert (list(cork.values), cork.measured, cork.skipped) == ([], 0.02, 1)
+    assert predictions.all() == {"default": 1, "cork": None}
+
+
+def test_guesses_are_counted_by_how_far_they_are_off(tmp_path: Path) -> None:
+    guesses = (0, 4.4, 5, 35, 35.2, 44, 55, 56, 439, 440, 9999, None)
+    for number, guess in enumerate(guesses):
+        learner(tmp_path / str(number), guess)
+    found = only(tmp_path)
+    assert dict(zip(BINS, found.counts or (), strict=True)) == {
+        "10 × too low": 2,
+        "too low": 2,
+        "close": 3,
+        "too high": 2,
+        "10 × too high": 2,
+    }
+    assert (len(found.values), found.skipped) == (11, 1)
+    (row,) = class_predictions([tmp_path]).table.rows
+    assert (row["count"], row["median"], row["close"]) == (11, 44, 3)
+
+
+def test_measured_is_the_median_of_the_learners_machines(tmp_path: Path) -> None:
+    for number, measured in enumerate((40, 43, 99, None)):
+        learner(tmp_path / str(number), 1, measured)
+    assert only(tmp_path).measured == 43
+
+
+def test_without_a_measurement_guesses_are_counted_and_not_compared(tmp_path: Path) -> None:
+    found = only(learner(tmp_path, 7, measured=None))
+    assert (list(found.values), found.measured, found.counts) == ([7], None, None)
+    with pytest.raises(ValueError, match="learners run the lesson to its end"):
+        figures.class_predictions(class_predictions([tmp_path]))
+
+
+def test_of_a_measured_zero_only_zero_is_close(tmp_path: Path) -> None:
+    for number, guess in enumerate((0, 1)):
+        learner(tmp_path / str(number), guess, measured=0)
+    assert only(tmp_path).counts == [0, 0, 1, 0, 1]
+
+
+def test_one_learner_who_hands_in_twice_counts_once_and_the_newer_answer_counts(
+    tmp_path: Path,
+) -> None:
+    learner(tmp_path / "ada" / "ps5", 2)
+    earlier = learner(tmp_path / "ada" / "ps1", 1) / "predictions.json"
+    os.utime(earlier, (1, 1))
+    learner(tmp_path / "bob" / "ps5", 3)
+    found = class_predictions([tmp_path])
+    assert found.learners == 2
+    assert list(only(tmp_path).values) == [2, 3]
+    # As a shell writes submitted/*/ps5.
+    assert list(only(tmp_path / "ada" / "ps5", tmp_path / "bob" / "ps5").values) == [2, 3]
+
+
+def test_files_of_an_lms_and_no_others_are_found(tmp_path: Path) -> None:
+    for name in ("lovelaceada_1_2_predictions-1.json", "Predictions (2).json"):
+        (tmp_path / name).write_text('{"05": {"default": 1}}')
+    (tmp_path / "course.json").write_text('{"05": {"default": 1}}')
+    assert class_predictions([tmp_path]).learners == 2
+
+
+BAD: dict[str, str | bytes] = {
+    "no object": "[1, 2]",
+    "cut": '{"05": {"def',
+    "measured is no object": '{"05": {"default": 1}, "measured": [1]}',
+    "nested": "[" * 100_000,
+    "no text": b"\xff\xfe\x00",
+    "large": " " * (1 << 20) + "{}",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_file_that_holds_no_predictions_is_left_out_and_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner(tmp_path / "good", 1)
+    text = BAD[name]
+    (tmp_path / "bad").mkdir()
+    path = tmp_path / "bad" / "predictions.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert main(["class-predictions", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert "Predictions of 1 learner" in shown.out
+    assert f"tcplab: {path}: left out: it " in shown.err
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_link_and_what_is_no_number_are_passed_over(tmp_path: Path) -> None:
+    bad = [True, "44", -1, [1], {}, 10**400, float("nan"), float("inf")]
+    for number, guess in enumerate(bad):
+        learner(tmp_path / str(number), guess)
+    learner(tmp_path / "good", 1)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "predictions.json").symlink_to("../good/predictions.json")
+    found = class_predictions([tmp_path])
+    assert list(only(tmp_path).values) == [1]
+    assert list(found.left_out.values()) == ["it is no plain file"]
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="no such file or folder"):
+        class_predictions([tmp_path / "nowhere"])
+    with pytest.raises(ParameterError, match=r"no file \*predictions\*.json there"):
+        class_predictions([tmp_path])
+    with pytest.raises(ParameterError, match="lesson '99' has no predictions; there are 05"):
+        class_predictions([learner(tmp_path, 1)]).of("99")
+
+
+def test_figure_has_one_bar_per_height_and_says_all_in_words(tmp_path: Path) -> None:
+    for number, guess in enumerate((1, 1, 40, 44, 45, 4000)):
+        learner(tmp_path / "class" / str(number), guess)
+    found = class_predictions([tmp_path / "class"])
+    picture = figures.class_predictions(found)
+    question = "15 writes, no option (ms per message)"
+    words = "measured 44: of 6 guesses 2 are too low, 3 close, 1 too high."
+    assert f"{question}, {words}" in picture.alt
+    (axes,) = picture.figure.axes
+    bars: list[Any] = list(axes.patches)
+    heights = sorted(abs(bar.get_height()) for bar in each(bars))
+    assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
+
+
+def test_command_writes_a_figure_per_lesson(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner(tmp_path / "class" / "ada", 1)
+    words = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
+    assert main(words) == 0
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["predictions-05.png"]
+    assert "15 writes, no option" in capsys.readouterr().out

@@ -1,0 +1,174 @@
+"""Links, commands and files that the pages name exist; the README is short."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.paths import ROOT
+
+from tcplab import demos
+from tcplab.cli import main
+from tcplab.doctor import lessons
+
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")],
+    key=lambda path: path.relative_to(ROOT).as_posix(),
+)
+#: What may stand before a command: nothing, another command, a variable, its place.
+COMMAND = r"(?:^|&& |sudo |[A-Z]+=\S+ )(?:\S+/bin/)?"
+FILE = r"(?<![\w/.~-])(?:src|tests|bench|tools|docs|deploy)/[\w./-]*\w/?"
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(text: str) -> str:
+    """A page without what is code."""
+    return re.sub(
+        r"```.*?```|`[^`\n]*`|^ {4}(?![-*0-9]).*$", "", text, flags=re.DOTALL | re.MULTILINE
+    )
+
+
+def code(text: str) -> Iterator[str]:
+    """Everything that a page shows as code: blocks and words."""
+    yield from re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    yield from re.findall(r"^ {4}(?![-*0-9])(.*)$", text, re.MULTILINE)
+    yield from re.findall(r"(?<!`)`([^`]+)`(?!`)", text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
+    return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in headings}
+
+
+def broken_links(page: Path, text: str) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^()\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = page.parent / file if file else page
+        if not path.exists() or (anchor and anchor not in anchors(path.read_text())):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_of_the_pages_resolve(page: Path) -> None:
+    assert list(broken_links(page, prose(page.read_text()))) == []
+
+
+def test_readme_is_short_and_has_every_lesson() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    link = r"^\| \[(Primer|\d\d[a-z]?) ([^]]+)\]\(lessons/[\w-]+\.ipynb\) \| .+\? \|$"
+    rows = [(number.lower(), title) for number, title in re.findall(link, text, re.MULTILINE)]
+    assert rows == [(lesson.number, lesson.title) for lesson in lessons()]
+
+
+def test_start_page_has_every_lesson_and_problem_set() -> None:
+    (page,) = (
+        "".join(cell["source"])
+        for cell in json.loads((ROOT / "start.ipynb").read_text())["cells"]
+        if cell["id"] == "start-lessons"
+    )
+    readme = (ROOT / "README.md").read_text()
+    lesson = r"^\| \[(?:Primer|\d\d\w?):? [^]]+\]\((lessons/[\w-]+\.ipynb)\) \| (.+\?) \|"
+    found = re.findall(lesson, page, re.MULTILINE)
+    assert found == re.findall(lesson, readme, re.MULTILINE)
+    assert len(found) == len(lessons())
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert all((ROOT / link).is_file() for link in links)
+    sets = {str(path.relative_to(ROOT)) for path in ROOT.glob("exercises/ps*/ps*.ipynb")}
+    assert sets <= set(links)
+
+
+def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
+    text = (ROOT / "docs/instructors-kit.md").read_text()
+    table = text.partition("| | lesson | problem set |")[2].partition("| **all** |")[0]
+    told = [
+        int(each) for cell in re.findall(r"\| ([\d +]+) min \|", table) for each in cell.split("+")
+    ]
+    paths = [ROOT / "lessons/primer.ipynb", *sorted(ROOT.glob("lessons/[0-9]*.ipynb"))]
+    stated = [int(re.findall(r"\*(\d+) minutes", path.read_text())[0]) for path in paths]
+    assert told == stated
+    assert f"| **all** | **{sum(stated) / 60:.1f} h** |" in text
+
+
+def test_learners_settings_leave_out_the_instructors_tools() -> None:
+    """As `make lab` and the hub start JupyterLab for learners."""
+    environment = os.environ | {"JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "learner")}
+    asked = "\n".join(
+        [
+            "import json",
+            "from jupyter_core.paths import jupyter_config_path, jupyter_path",
+            "from jupyter_server.extension.config import ExtensionConfigManager",
+            "from jupyterlab_server.config import get_page_config",
+            "page = get_page_config(jupyter_path('labextensions'))",
+            "server = ExtensionConfigManager(read_config_path=jupyter_config_path())",
+            "found = page['disabledExtensions'], server.get_jpserver_extensions()",
+            "print(json.dumps(found))",
+        ]
+    )
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    disabled, server = json.loads(done.stdout)
+    assert {"@jupyter/nbgrader:formgrader", "@jupyter/nbgrader:create-assignment"} <= set(disabled)
+    assert "@jupyter/nbgrader:assignment-list" not in disabled
+    assert server["nbgrader.server_extensions.formgrader"] is False
+    assert server["nbgrader.server_extensions.assignment_list"] is True
+
+
+def test_lecturers_card_has_every_demo() -> None:
+    text = (ROOT / "docs/lecturers-card.md").read_text()
+    assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == {
+        demo.name for demo in demos.every()
+    }
+
+
+def named(pattern: str) -> list[str]:
+    """The commands of this form on all pages."""
+    found = re.compile(COMMAND + pattern, re.MULTILINE)
+    texts = [text for page in PAGES for text in code(page.read_text())]
+    return sorted({command for text in texts for command in found.findall(text)})
+
+
+@pytest.mark.parametrize("target", named("make ([a-z][a-z-]*)"))
+def test_named_make_targets_exist(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", named("tcplab ((?:run )?[a-z][a-z-]*)"))
+def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_named_files_exist(page: Path) -> None:
+    """A placeholder is written in capitals: ``src/programs/NAME.c``."""
+    missing = [
+        word
+        for text in code(page.read_text())
+        for word in re.findall(FILE, text)
+        if not re.search(r"NAME|NN|XX", word) and not (ROOT / word).exists()
+    ]
+    assert missing == []
+
+
+def test_glossary_is_in_order_without_doubles_and_translated() -> None:
+    text = (ROOT / "docs/glossary.md").read_text()
+    entries = re.findall(r"^## (.+)\n\n(.+)\n\n\*(.+) · (.+) · (.+)\*$", text, re.MULTILINE)
+    terms = [term for term, *_ in entries]
+    assert len(terms) == text.count("\n## ")
+    assert terms == sorted(terms, key=lambda term: term.lower().replace("'", ""))
+    bare = [re.sub(r" \(.*\)", "", term).lower() for term in terms if "fragment" not in term]
+    assert len(set(bare)) == len(bare)

@@ -1,0 +1,55 @@
+"""The doctor's lessons, modes and versions are those of this copy of the course."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.paths import ROOT
+
+from tcplab import doctor, machine
+from tcplab.doctor import Lesson, lessons, mode_of, version_table
+
+
+def test_lessons_are_found_with_title_and_loopback_part() -> None:
+    found = {lesson.number: lesson for lesson in lessons()}
+    files = [
+        path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))
+    ]
+    assert list(found) == ["primer", *files]
+    assert found["05"] == Lesson(
+        "05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
+    )
+    assert found["00"].on_loopback == ""
+
+
+def test_a_package_without_lessons_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LESSONS", tmp_path)
+    assert str(tmp_path) in str(doctor.lesson_table())
+
+
+def test_modes_of_lessons() -> None:
+    whole, partly = Lesson("00", "a", ""), Lesson("01", "b", "times")
+    assert mode_of(whole, None)[0] == mode_of(partly, None)[0] == "live"
+    assert mode_of(whole, "blocked")[0] == "recorded"
+    assert mode_of(partly, "blocked")[0] == "loopback"
+
+
+def test_programs_that_a_lesson_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {lesson.number: lesson for lesson in lessons()}
+    monkeypatch.setenv("PATH", "")
+    everything = "everything in it runs here"
+    assert mode_of(found["05"], None) == ("live", everything)
+    needs = Lesson("11", "a", "", ("no-such-server",))
+    assert (
+        mode_of(needs, None)[1] == f"{everything} except what needs no-such-server (not installed)"
+    )
+    for lesson in found.values():
+        assert set(lesson.programs) <= machine.NEEDS.keys()
+
+
+def test_the_versions_here_are_those_that_were_asked_for() -> None:
+    rows = {row["package"]: row for row in version_table().rows}
+    assert {"tcplab", "python", "linux", "numpy", "scapy", "nbgrader"} <= rows.keys()
+    assert {row["fits"] for row in rows.values()} == {"yes"}
+    assert "pytest" not in rows  # an extra is not the course

@@ -1,0 +1,319 @@
+"""The set-up: requirements, locks, wheel and containers; and what the tree may not hold."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.lab import program_path
+
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = PYPROJECT["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+#: Each .c in these folders is a program, and each folder in them.
+PROGRAMS = {
+    path.stem
+    for kind in ("programs", "laboratory")
+    for path in (ROOT / "src" / kind).iterdir()
+    if path.suffix == ".c" or path.is_dir()
+}
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
+
+
+def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
+    """name -> (the pinned requirement, how many hashes it has) of a lock file."""
+    text = (ROOT / lock).read_text().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            requirement = Requirement(line.partition("--hash")[0].strip())
+            found[canonicalize_name(requirement.name)] = requirement, line.count("--hash=sha256:")
+    return found
+
+
+def requirements(texts: list[str]) -> dict[NormalizedName, Requirement]:
+    return {canonicalize_name(each.name): each for each in map(Requirement, texts)}
+
+
+# ---- what is asked for, in its several places ----
+
+
+def test_environment_yml_agrees_with_pyproject() -> None:
+    conda = [Requirement(each) for each in ENVIRONMENT if isinstance(each, str)]
+    asked = {str(each) for each in conda}
+    wanted = {str(Requirement(each)) for each in PROJECT["dependencies"]}
+    assert asked == wanted | {"pip", str(Requirement("python" + PROJECT["requires-python"]))}
+
+
+def test_editable_build_uses_the_build_requirements() -> None:
+    assert set(PYPROJECT["build-system"]["requires"]) <= set(EXTRAS["build"])
+
+
+def test_python_versions_agree() -> None:
+    classifiers = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if ":: 3." in each]
+    minors = [int(each.partition(".")[2]) for each in classifiers]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert PROJECT["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
+
+    check = (ROOT / "tools" / "check-machine").read_text()
+    assert f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})" in check
+    assert all(f"python{each}" in check for each in classifiers)
+
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert workflow["jobs"]["python"]["strategy"]["matrix"]["python"] == classifiers
+
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == classifiers[0]
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{classifiers[0].replace('.', '')}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "declared"),
+    [
+        ("src", [*PROJECT["dependencies"], *EXTRAS["cluster"]]),
+        ("tests", [*PROJECT["dependencies"], *EXTRAS["test"]]),
+        ("bench", [*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["bench"]]),
+    ],
+)
+def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
+    """And does not merely come along because another package needs it."""
+    providers = packages_distributions()
+    ours = {"tcplab", "tests", "bench", "tools", *sys.stdlib_module_names}
+    for path in each(sorted((ROOT / folder).rglob("*.py"))):
+        for module in imported_packages(path) - ours:
+            distributions = {canonicalize_name(each) for each in providers.get(module, [])}
+            assert distributions & requirements(declared).keys(), f"{path.name} imports {module}"
+
+
+def imported_packages(path: Path) -> set[str]:
+    """The top-level names of all absolute imports of a file, also of those inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Import):
+            names |= {each.name.partition(".")[0] for each in node.names}
+    return names
+
+
+# ---- what is pinned ----
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_locks_pin_exact_versions_with_hashes(lock: str) -> None:
+    for name, (requirement, hashes) in each(pins(lock).items()):
+        assert [each.operator for each in requirement.specifier] == ["=="], name
+        assert hashes > 0, f"{name} has no hash"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_locks_name_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*--(?!hash=)", text, re.MULTILINE), (
+        "an option of pip, such as an index"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lock", "asked"),
+    [
+        ("requirements.lock", [*PROJECT["dependencies"], *EXTRAS["build"]]),
+        ("requirements-dev.lock", [*PROJECT["dependencies"], *chain(*EXTRAS.values())]),
+    ],
+)
+def test_locks_satisfy_pyproject(lock: str, asked: list[str]) -> None:
+    pinned = pins(lock)
+    for name, requirement in each(requirements(asked).items()):
+        assert name in pinned, f"{name} is not in {lock}: make lock"
+        (exact,) = pinned[name][0].specifier
+        assert requirement.specifier.contains(exact.version), f"{lock} is stale: make lock"
+
+
+def test_learner_lock_agrees_with_developer_lock() -> None:
+    tested = pins("requirements-dev.lock")
+    for name, (requirement, _) in each(pins("requirements.lock").items()):
+        assert name in tested
+        assert tested[name][0].specifier == requirement.specifier
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", {"build"}), ("requirements-dev.lock", set(EXTRAS))],
+)
+def test_locks_are_complete(lock: str, extras: set[str]) -> None:
+    """Everything that anything needs on this Python is pinned, as --require-hashes wants."""
+    pinned = pins(lock)
+    missing = [each for each in needed_packages("tcplab", extras) if each not in pinned]
+    assert missing == []
+
+
+def needed_packages(top: str, extras: set[str]) -> set[str]:
+    """The closure of an installed package's requirements, by the metadata of the installed."""
+    seen: set[tuple[str, str]] = set()
+    todo = [(top, extra) for extra in ("", *extras)]
+    while todo:
+        name, extra = todo.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            wanted = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue  # its absence from the lock is what the test is after
+        for needed in map(Requirement, wanted):
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                todo += [(canonicalize_name(needed.name), more) for more in ("", *needed.extras)]
+    return {name for name, _ in seen} - {top}
+
+
+# ---- what is built ----
+
+
+def test_every_program_is_built_and_found() -> None:
+    assert {"wire", "tcpsource", "sandbox_run"} <= PROGRAMS
+    for name in PROGRAMS:
+        assert os.access(program_path(name), os.X_OK)
+
+
+def test_ordinary_user_can_run_the_course(
+    as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    code = "import os, tcplab.lab as lab; print(os.getuid(), lab.program_path('wire'))"
+    ran = as_ordinary_user(["python", "-W", "error", "-c", code])
+    assert ran.returncode == 0, ran.stderr
+    user, _, path = ran.stdout.strip().partition(" ")
+    assert int(user) != 0
+    assert path.endswith("/wire")
+
+
+def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not installed: make setup-dev")
+    build = [uv, "build", "--quiet", "--wheel", "--offline", "--no-build-isolation"]
+    run_checked(
+        [*build, "-C", f"build-dir={tmp_path}/build", "-o", str(tmp_path / "dist"), str(ROOT)]
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name.startswith(f"tcplab-{PROJECT['version']}-py3-none-linux")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        licences = {each for each in names if "/licenses/" in each}
+        assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
+        template = (ROOT / "src").glob("tcplab/grading/template/**/*.*")
+        style = ROOT / "src/tcplab/figures/tcplab.mplstyle"
+        sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template, style]
+        assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
+
+    # The archive keeps the permission to execute, and an installer honours it.
+    site = tmp_path / "site"
+    install = [uv, "pip", "install", "--quiet", "--offline", "--no-deps"]
+    run_checked([*install, "--python", sys.executable, "--target", str(site), str(wheel)])
+    assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
+    assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
+    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # without those of tcplab itself
+    assert c_files
+    for source in c_files:
+        copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")
+        assert copied.read_bytes() == source.read_bytes()
+
+
+def run_checked(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+# ---- what the tree holds ----
+
+
+def tracked_files() -> Iterator[Path]:
+    """Every file that is, or is about to be, in the repository."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is not a git repository: what belongs to the course cannot be told")
+    # The clone may belong to another user, in a container for one.
+    git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    words = [*git, "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listing.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            yield ROOT / name
+
+
+# The brackets keep these patterns from finding themselves.
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:[r]oot|[w]ork|[h]ome/(?!jovyan)\w+)/")
+REGISTRY_HOSTS = re.compile(
+    r"[p]ypi\.(?:org|python)|[p]ythonhosted|registry\.[n]pmjs|deb\.[d]ebian|[a]naconda\.org",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRY_HOSTS], ids=["paths", "registries"])
+def test_no_machine_paths_and_no_registry_hosts(pattern: re.Pattern[str]) -> None:
+    found = []
+    for path in tracked_files():
+        content = path.read_bytes()
+        if b"\0" in content:  # a recording or a picture
+            continue
+        for number, line in enumerate(content.decode(errors="replace").splitlines(), start=1):
+            if match := pattern.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
+    assert found == []
+
+
+def test_notebooks_hold_no_outputs() -> None:
+    for path in each(path for path in tracked_files() if path.suffix == ".ipynb"):
+        notebook = json.loads(path.read_text())
+        kept = [cell for cell in notebook["cells"] if cell.get("outputs")]
+        counted = [cell for cell in notebook["cells"] if cell.get("execution_count") is not None]
+        widgets = notebook["metadata"].get("widgets", [])
+        assert [*kept, *counted, *widgets] == [], f"{path.relative_to(ROOT)}: make format"
+
+
+# ---- containers ----
+
+
+def test_binder_gets_the_same_environment() -> None:
+    theirs = yaml.safe_load((ROOT / ".binder/environment.yml").read_text())
+    ours = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert theirs["dependencies"][-1] == {"pip": ["-e .."]}
+    assert ours["dependencies"][-1] == {"pip": ["-e ."]}
+    assert theirs["dependencies"][:-1] == ours["dependencies"][:-1]
+    assert theirs["channels"] == ours["channels"]
+
+
+def test_container_runs_as_an_ordinary_user() -> None:
+    lines = (ROOT / "deploy/container/Dockerfile").read_text().splitlines()
+    steps = [line for line in lines if re.match(r"[A-Z]+ ", line)]
+    assert steps.index("USER learner") < steps.index("RUN make setup")
+    assert not any(step.startswith("USER root") for step in steps)
+    assert steps[-1] == 'CMD ["make", "lab"]'
+
+
+def test_dev_container_allows_namespaces() -> None:
+    text = (ROOT / ".devcontainer/devcontainer.json").read_text()
+    settings = json.loads(re.sub(r"^//.*$", "", text, flags=re.MULTILINE))
+    dockerfile = ROOT / ".devcontainer" / settings["build"]["dockerfile"]
+    run = next(line for line in dockerfile.read_text().splitlines() if "docker run" in line)
+    for option in ("seccomp=unconfined", "systempaths=unconfined"):
+        assert option in settings["runArgs"]
+        assert option in run

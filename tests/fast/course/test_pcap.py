@@ -1,0 +1,419 @@
+"""Reading capture files: what is there is found, what is damaged is said, nothing else happens."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support import forge
+from tests.support.forge import Frame
+from tests.support.paths import DATA
+
+from tcplab.errors import CaptureError
+from tcplab.pcap import PacketTable, read_packets
+from tcplab.segments import from_packets
+
+FOREIGN = sorted(DATA.glob("*.pcap*"))
+
+
+@pytest.fixture
+def capture_file(tmp_path: Path) -> Path:
+    return tmp_path / "capture"
+
+
+def read(path: Path, content: bytes) -> PacketTable:
+    path.write_bytes(content)
+    return read_packets(path)
+
+
+def frames_of(packets: PacketTable) -> list[tuple[bytes, int, int]]:
+    columns = zip(packets.original_bytes.tolist(), packets.time_ns.tolist(), strict=True)
+    return [(packets.bytes_of(i), *values) for i, values in enumerate(columns)]
+
+
+def expected(frames: Sequence[Frame]) -> list[tuple[bytes, int, int]]:
+    return [(frame.data, frame.length, frame.time_ns) for frame in frames]
+
+
+def some_frames(count: int, seed: int = 0, *, unit_ns: int = 1) -> list[Frame]:
+    """Frames of all sizes, of bytes that now and then look like the header of a record."""
+    chance = random.Random(seed)
+    frames = []
+    for i in range(count):
+        size = chance.choice([0, 1, 54, 60, 66, 66, 66, 128, 1514, chance.randrange(300)])
+        data = bytearray(chance.randbytes(size))
+        if size > 64 and chance.random() < 0.3:
+            lure = forge.pcapng([Frame(b"lure", 1_700_000_000 * 10**9)]) if i % 2 else b""
+            lure += forge.pcap([Frame(b"lure", 1_700_000_000 * 10**9)])[24:]
+            data[8 : 8 + len(lure)] = lure
+            del data[size:]
+        time_ns = (1_700_000_000 * 10**9 + i * 123_456_789) // unit_ns * unit_ns
+        frames.append(Frame(bytes(data), time_ns, size + chance.randrange(3) * 1000))
+    return frames
+
+
+# ---- what is there is found ----
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)
+def test_a_foreign_file_reads_as_scapy_reads_it(path: Path) -> None:
+    from scapy.utils import RawPcapNgReader, RawPcapReader
+
+    packets = read_packets(path)
+    assert packets.truncated is None
+    theirs = []
+    if path.suffix == ".pcapng":
+        with RawPcapNgReader(str(path)) as reader:
+            meta: Any
+            for frame, meta in reader:
+                ticks = (meta.tshigh << 32) + meta.tslow
+                theirs.append((frame, meta.wirelen, ticks * 10**9 // meta.tsresol))
+    else:
+        with RawPcapReader(str(path)) as reader:
+            unit = 1 if reader.nano else 1000
+            for frame, meta in reader:
+                theirs.append((frame, meta.wirelen, meta.sec * 10**9 + meta.usec * unit))
+    assert frames_of(packets) == theirs
+    assert len(theirs) > 3
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("nanoseconds", [False, True])
+def test_pcap_of_either_byte_order_and_resolution(
+    capture_file: Path, order: str, nanoseconds: bool
+) -> None:
+    frames = some_frames(3000, unit_ns=1 if nanoseconds else 1000)
+    content = forge.pcap(frames, order=order, nanoseconds=nanoseconds, link_type=276)
+    packets = read(capture_file, content)
+    assert frames_of(packets) == expected(frames)
+    assert packets.interfaces[0].link_type == 276
+    assert packets.interfaces[0].drops is None
+    assert packets.truncated is None
+
+
+def test_pcap_with_the_longer_record_header_of_old_linux(capture_file: Path) -> None:
+    frames = some_frames(500, unit_ns=1000)
+    packets = read(capture_file, forge.pcap(frames, kuznetzov=True))
+    assert frames_of(packets) == expected(frames)
+
+
+def test_the_high_bits_of_the_link_type_are_not_part_of_it(capture_file: Path) -> None:
+    packets = read(capture_file, forge.pcap([], link_type=0x24000001))
+    assert packets.interfaces[0].link_type == 1
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_of_either_byte_order(capture_file: Path, order: str) -> None:
+    frames = some_frames(3000)
+    packets = read(capture_file, forge.pcapng(frames, order=order, name="eth7", snaplen=2000))
+    assert frames_of(packets) == expected(frames)
+    assert packets.interfaces[0].name == "eth7"
+    assert packets.interfaces[0].snaplen_bytes == 2000
+    assert packets.truncated is None
+
+
+@pytest.mark.parametrize(
+    ("resolution", "ticks", "time_ns"),
+    [
+        (None, 1_700_000_000_123_456, 1_700_000_000_123_456_000),
+        (0, 1_700_000_000, 1_700_000_000 * 10**9),
+        (3, 1_700_000_000_123, 1_700_000_000_123 * 10**6),
+        (9, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789),
+        (12, 1_700_000_000_123, 1_700_000_000),
+        (127, 2**64 - 1, 0),
+        (128 + 10, 1_700_000_000 << 10 | 512, 1_700_000_000_500_000_000),
+        (128 + 32, 1_700_000_000 << 32 | 1 << 31, 1_700_000_000_500_000_000),
+        (128 + 60, 5 << 60 | 1 << 59, 5_500_000_000),
+    ],
+)
+def test_times_of_any_resolution(
+    capture_file: Path, resolution: int | None, ticks: int, time_ns: int
+) -> None:
+    content = forge.section_header() + forge.interface(resolution=resolution)
+    content += forge.enhanced(Frame(b"x"), ticks=ticks)
+    assert read(capture_file, content).time_ns.tolist() == [time_ns]
+
+
+def test_a_time_offset_is_added(capture_file: Path) -> None:
+    content = forge.section_header() + forge.interface(offset_s=-5)
+    content += forge.enhanced(Frame(b"x", 7 * 10**9))
+    assert read(capture_file, content).time_ns.tolist() == [2 * 10**9]
+
+
+def test_simple_and_obsolete_packet_blocks_keep_their_place(capture_file: Path) -> None:
+    content = forge.section_header() + forge.interface(snaplen=3)
+    content += forge.enhanced(Frame(b"one", 1))
+    content += forge.simple(Frame(b"two", 0, 10))
+    content += forge.obsolete(Frame(b"three", 3))
+    content += forge.enhanced(Frame(b"four", 4))
+    found = frames_of(read(capture_file, content))
+    assert found == [(b"one", 3, 1), (b"two", 10, 0), (b"three", 5, 3), (b"four", 4, 4)]
+
+
+def test_sections_have_their_own_byte_order_and_interfaces(capture_file: Path) -> None:
+    first = forge.section_header("<") + forge.interface("<", name="a") + forge.interface(name="b")
+    first += forge.enhanced(Frame(b"1", 1, interface=1))
+    second = forge.section_header(">") + forge.interface(">", name="c", resolution=6)
+    second += forge.enhanced(Frame(b"22", 2), ">")
+    second += forge.statistics(">", received=9, if_drop=2)
+    packets = read(capture_file, first + second)
+    assert [i.name for i in packets.interfaces] == ["a", "b", "c"]
+    assert packets.interface.tolist() == [1, 2]
+    assert frames_of(packets) == [(b"1", 1, 1), (b"22", 2, 2000)]
+    assert [i.drops for i in packets.interfaces] == [None, None, 2]
+    assert packets.interfaces[2].received == 9
+
+
+def test_the_last_statistics_count_and_losses_add_up(capture_file: Path) -> None:
+    content = forge.pcapng([Frame(b"x")])
+    content += forge.statistics(received=5, if_drop=1)
+    content += forge.statistics(received=50, if_drop=10, os_drop=7)
+    (found,) = read(capture_file, content).interfaces
+    assert (found.received, found.drops) == (50, 17)
+
+
+def test_the_direction_of_each_packet(capture_file: Path) -> None:
+    frames = [Frame(b"x" * n, n, flags=flags) for n, flags in enumerate([1, 2, None, 0, 6, 3])]
+    packets = read(capture_file, forge.pcapng(frames))
+    assert packets.outbound.tolist() == [0, 1, -1, -1, 1, -1]
+
+
+def test_unknown_blocks_are_stepped_over(capture_file: Path) -> None:
+    frames = some_frames(200)
+    content = forge.section_header() + forge.interface()
+    for frame in frames:
+        content += forge.block("<", 0x0BAD, b"who knows") + forge.enhanced(frame)
+    assert frames_of(read(capture_file, content)) == expected(frames)
+
+
+# ---- what is cut short or damaged is read up to there ----
+
+
+@pytest.mark.parametrize("form", ["pcap", "pcapng"])
+def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, form: str) -> None:
+    frames = [Frame(bytes([n]) * n, n * 1000) for n in range(12)]
+    make = forge.pcap if form == "pcap" else forge.pcapng
+    whole = make(frames)
+    header = 24 if form == "pcap" else len(forge.section_header())
+    ends = {header} | {len(make(frames[:n])) for n in range(len(frames) + 1)}
+    seen = set()
+    for size in range(header, len(whole) + 1):
+        packets = read(capture_file, whole[:size])
+        found = frames_of(packets)
+        assert found == expected(frames[: len(found)])
+        assert (packets.truncated is None) == (size in ends)
+        if packets.truncated:
+            assert f"after {len(found)} packets" in packets.truncated
+            assert f"of {size}" in packets.truncated
+        seen.add(len(found))
+    assert seen == set(range(13))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (struct.pack("<III", 6, 4_000_000_000, 0), "length, 4000000000, cannot be"),
+        (struct.pack("<III", 6, 33, 0), "length, 33, cannot be"),
+        (struct.pack("<III", 6, 0, 0), "length, 0, cannot be"),
+        (struct.pack("<III", 6, 8, 0), "length, 8, cannot be"),
+        (forge.enhanced(Frame(b"x"))[:-4] + b"\0\0\0\1", "two lengths differ"),
+        (forge.enhanced(Frame(b"x", interface=3)), "interface 3, which was not described"),
+        (forge.enhanced(Frame(b"x", interface=2**32 - 1)), "interface 4294967295"),
+        (forge.block("<", 0x0A0D0D0A, bytes(16)), "byte order cannot be told"),
+        (
+            forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 900, 900) + b"x"),
+            "900 bytes in a block of 36",
+        ),
+        (
+            forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 5, 5) + b"four"),
+            "5 bytes in a block of 36",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damage_in_pcapng_is_named_with_its_place(
+    capture_file: Path, damage: bytes, words: str
+) -> None:
+    frames = some_frames(40)
+    whole = forge.pcapng(frames)
+    packets = read(capture_file, whole + damage + forge.enhanced(Frame(b"after")))
+    assert frames_of(packets) == expected(frames)
+    assert packets.truncated is not None
+    assert words in packets.truncated
+    assert f"after 40 packets, at byte {len(whole)} of" in packets.truncated
+
+
+def test_damage_in_pcap_is_named_with_its_place(capture_file: Path) -> None:
+    frames = some_frames(40, unit_ns=1000)
+    whole = forge.pcap(frames)
+    packets = read(capture_file, whole + struct.pack("<IIII", 1, 1, 262145, 9) + bytes(300_000))
+    assert frames_of(packets) == expected(frames)
+    assert packets.truncated == (
+        "reading stopped at a packet of 262145 bytes, more than the 262144 there can be,"
+        f" after 40 packets, at byte {len(whole)} of {len(whole) + 300_016}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not a capture: it has 0 bytes"),
+        (b"\xd4\xc3\xb2\xa1", "not a capture: it has 4 bytes"),
+        (b"#!/bin/sh\n" * 9, "not a capture: it begins 23 21 2f 62"),
+        (b"\x1f\x8b\x08\x00" + bytes(30), "compressed with gzip; run gunzip first"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_a_capture_is_refused_in_one_line(
+    capture_file: Path, content: bytes, words: str
+) -> None:
+    with pytest.raises(CaptureError, match=words) as caught:
+        read(capture_file, content)
+    assert str(capture_file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="none: No such file or directory"):
+        read_packets(tmp_path / "none")
+    with pytest.raises(CaptureError, match="Is a directory"):
+        read_packets(tmp_path)
+
+
+# ---- guessing many packets at a time must not change what is found ----
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", ["pcap", "pcapng"])
+def test_look_alikes_in_the_payload_are_not_taken_for_packets(
+    capture_file: Path, form: str, seed: int
+) -> None:
+    frames = some_frames(5000, seed, unit_ns=1000)
+    # A capture of somebody downloading this very capture.
+    inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])
+    frames[1000:1000] = [
+        Frame(inner[at : at + 1400], 1_700_000_500 * 10**9) for at in range(0, len(inner), 1400)
+    ]
+    content = forge.pcap(frames) if form == "pcap" else forge.pcapng(frames)
+    assert frames_of(read(capture_file, content)) == expected(frames)
+
+
+def test_a_clock_that_steps_by_years(capture_file: Path) -> None:
+    frames = [Frame(bytes(60), (n % 7) * 10**17) for n in range(2000)]
+    assert frames_of(read(capture_file, forge.pcap(frames))) == expected(frames)
+
+
+def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> None:
+    content = forge.pcap([Frame(b"")] * 100_000)
+    capture_file.write_bytes(content)
+    tracemalloc.start()
+    try:
+        packets = read_packets(capture_file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(packets) == 100_000
+    # 16 bytes per packet in the file; the index of them needs 27, and as much again while it is
+    # made. The rest is what looking for many at once takes, whatever the size of the file.
+    assert peak < 16_000_000 + 8 * len(content)
+
+
+# ---- fuzzing: an answer or a CaptureError, soon, and no more memory than the file deserves ----
+
+fuzzed = settings(
+    max_examples=150,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def check_sanity(packets: PacketTable, size: int) -> None:
+    end = packets.offset + packets.captured_bytes
+    assert (packets.offset >= 24).all()
+    assert (end <= size).all()
+    assert (np.diff(packets.offset) > 0).all()
+    assert (packets.interface < len(packets.interfaces)).all()
+    rows = from_packets(packets)
+    assert len(rows) <= len(packets)
+    if len(rows):
+        assert int(rows["connection"].max()) < len(rows.connections)
+
+
+def try_to_read(path: Path, content: bytes) -> None:
+    tracemalloc.start()
+    try:
+        packets = read(path, content)
+        check_sanity(packets, len(content))
+    except CaptureError:
+        return
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # What a few thousand bytes may take: the tables of a batch, whatever the file claims.
+    assert peak < 3_000_000 + 100 * len(content)
+
+
+HEADS = [
+    forge.pcap([]),
+    forge.pcap([], order=">", nanoseconds=True, link_type=0),
+    forge.pcap([], link_type=101),
+    forge.section_header() + forge.interface(),
+    forge.section_header(">") + forge.interface(">", link_type=113),
+]
+
+
+@fuzzed
+@given(st.sampled_from(HEADS), st.binary(max_size=600))
+def test_any_bytes_behind_a_file_header(tmp_path: Path, head: bytes, tail: bytes) -> None:
+    try_to_read(tmp_path / "fuzz", head + tail)
+
+
+@fuzzed
+@given(
+    st.sampled_from(FOREIGN),
+    st.lists(st.tuples(st.integers(0, 2**31), st.binary(min_size=1, max_size=6)), max_size=8),
+    st.integers(0, 2**31),
+)
+def test_a_real_file_with_bytes_changed_and_cut(
+    tmp_path: Path, path: Path, changes: list[tuple[int, bytes]], cut: int
+) -> None:
+    content = bytearray(path.read_bytes())
+    for at, value in changes:
+        at %= len(content)
+        content[at : at + len(value)] = value
+    del content[cut % (2 * len(content)) :]
+    try_to_read(tmp_path / "fuzz", bytes(content))
+
+
+@fuzzed
+@given(
+    st.sampled_from([0, 1, 12, 101, 113, 228, 229, 276, 9999]),
+    st.lists(st.binary(max_size=120), max_size=20),
+)
+def test_any_packets_of_any_link_type(tmp_path: Path, link_type: int, data: list[bytes]) -> None:
+    frames = [Frame(each, n) for n, each in enumerate(data)]
+    try_to_read(tmp_path / "fuzz", forge.pcapng(frames, link_type=link_type))
+
+
+@fuzzed
+@given(st.data())
+def test_tcp_headers_with_anything_in_them(tmp_path: Path, data: st.DataObject) -> None:
+    """Valid Ethernet, IP and ports; all else of the transport header is chance."""
+    frames = []
+    for n in range(data.draw(st.integers(1, 40))):
+        header = bytearray(data.draw(st.binary(min_size=20, max_size=60)))
+        ports = data.draw(st.sampled_from([b"\0\1\0\2", b"\0\2\0\1", b"\0\3\0\1"]))
+        header[0:4] = ports
+        if data.draw(st.booleans()):
+            header[12] = len(header) // 4 << 4
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(header), 0, 0, 64, 6, 0) + b"\1" * 8
+        frames.append(Frame(bytes(12) + b"\x08\0" + ip + bytes(header), n))
+    try_to_read(tmp_path / "fuzz", forge.pcapng(frames))

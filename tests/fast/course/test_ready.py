@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.cli import main
+from tcplab.ready import LETTERS, ask_all, questions
+
+
+def shown(answers: str) -> tuple[int, str]:
+    out = io.StringIO()
+    missed = ask_all(io.StringIO(answers), out)
+    return len(missed), out.getvalue()
+
+
+def right_answers() -> str:
+    _missed, text = shown("\n" * 10)
+    return "\n".join(re.findall(r"No, ([abcd])\.", text)) + "\n"
+
+
+def test_ten_questions_with_four_choices_and_a_link() -> None:
+    assert len(questions()) == 10
+    for question in each(questions()):
+        assert len(set(question.choices)) == len(LETTERS)
+        assert question.read.startswith("https://")
+
+
+def test_right_answers_leave_no_gap() -> None:
+    missed, text = shown(right_answers())
+    assert missed == 0
+    assert "10 of 10." in text
+    assert "http" not in text
+
+
+def test_each_gap_has_its_link() -> None:
+    missed, text = shown("\n" + right_answers().split("\n", 1)[1])
+    assert missed == 1
+    assert "9 of 10. Before the lessons, read:" in text
+    assert re.findall(r"https://\S+", text) == [questions()[0].read]
+
+
+def test_the_right_letter_is_not_always_the_same() -> None:
+    assert len(set(right_answers().split())) == len(LETTERS)
+
+
+def test_other_letters_are_asked_again_and_the_end_of_input_counts_as_missed() -> None:
+    missed, text = shown("x\n" + right_answers()[:4])
+    assert "'x' is none of them." in text
+    assert missed == 8
+
+
+def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(right_answers()))
+    assert main(["ready"]) == 0
+    assert "primer.ipynb" in capsys.readouterr().out

@@ -1,0 +1,134 @@
+"""An experiment is declared once: its checks and its command line follow from the function."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.cli import main
+from tcplab.errors import ParameterError
+from tcplab.experiments import Between, Result, Variant, every
+from tcplab.experiments.command import add_options, run
+from tcplab.experiments.declaration import Experiment, PythonOnly, Spelled, experiment
+
+Color = Literal["red", "green"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Variant):
+    """A variant that repeats its arguments."""
+
+    arguments: dict[str, Any]
+
+
+def measure(
+    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (10, 20),
+    runs: Annotated[int, Between(1, 100)] = 5,
+    colors: Sequence[Color] = ("red",),
+    requests: Sequence[int | None] = (None,),
+    patterns: Sequence[
+        Annotated[tuple[int, ...], Spelled(lambda word: tuple(map(int, word.split("+"))), "4+100")]
+    ] = ((1, 2),),
+    nodelay: bool = False,
+    offloads: Sequence[bool] = (True,),
+    note: Annotated[str, PythonOnly()] = "",
+) -> Result[Made]:
+    """Repeat the arguments.
+
+    Args:
+        rtts_ms: round-trip times
+            of the wire.
+        runs: repetitions.
+    """
+    return Result([Made(dict(locals()))], {"measured_at": "2026-01-02T03:04:05", "kernel": "6"})
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    registry: dict[str, Experiment] = {}
+    monkeypatch.setattr("tcplab.experiments.declaration._REGISTRY", registry)
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    experiment("made")(measure)
+    return registry["made"]
+
+
+def ask(declared: Experiment, words: str) -> dict[str, Any]:
+    parser = argparse.ArgumentParser()
+    add_options(parser, declared)
+    result = run(declared, parser.parse_args(words.split()))
+    arguments: dict[str, Any] = result.variants[0].arguments
+    return arguments
+
+
+def test_defaults_are_the_functions(declared: Experiment) -> None:
+    assert ask(declared, "")["rtts_ms"] == (10, 20)
+    assert declared.summary == "Repeat the arguments"
+
+
+def test_options_follow_from_the_types(declared: Experiment) -> None:
+    got = ask(
+        declared,
+        "--rtts-ms 5 7.5 --runs 3 --colors green red --requests auto 4096 --patterns 4+100 2"
+        " --nodelay --offloads off on",
+    )
+    assert got == {
+        "rtts_ms": [5.0, 7.5],
+        "runs": 3,
+        "colors": ["green", "red"],
+        "requests": [None, 4096],
+        "patterns": [(4, 100), (2,)],
+        "nodelay": True,
+        "offloads": [False, True],
+        "note": "",
+    }
+
+
+def test_help_has_text_limits_and_default(declared: Experiment) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser, declared)
+    text = " ".join(parser.format_help().split())
+    assert "round-trip times of the wire (1 to 500 ms; default: 10 20)" in text
+    assert "--note" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rtts_ms": [0]}, "rtts_ms=0 must be a number from 1 to 500 ms"),
+        ({"rtts_ms": []}, "rtts_ms is empty; give at least one of 1 to 500 ms"),
+        ({"rtts_ms": [5, 5]}, "rtts_ms: 5 is given twice; once is enough"),
+        ({"runs": 1.5}, "runs=1.5 must be a whole number from 1 to 100"),
+        ({"colors": ["blue"]}, "colors='blue' is not known; use one of red, green"),
+    ],
+)
+def test_arguments_are_checked(
+    declared: Experiment, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        declared.measure(**arguments)
+    assert str(caught.value) == message
+
+
+def test_result_is_named_by_its_declaration(declared: Experiment) -> None:
+    assert declared.measure().provenance["experiment"] == "made"
+
+
+def test_variant_is_found_by_its_key(declared: Experiment) -> None:
+    with pytest.raises(KeyError, match="'x' was not measured"):
+        declared.measure()["x"]
+
+
+def test_every_experiment_explains_its_options() -> None:
+    for known in each(every().values()):
+        for parameter in known.parameters.values():
+            assert parameter.help, f"{known.name}: {parameter.name} has no line in Args"
+
+
+def test_command_line_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "small-writes", "--messages", "0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

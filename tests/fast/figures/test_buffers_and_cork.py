@@ -1,0 +1,220 @@
+"""The pictures of lessons 04 and 06, from made-up results: what they say, and how legible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.figures.readable import assert_readable
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns, row
+
+from tcplab import figures
+from tcplab.experiments import buffers, cork
+from tcplab.programs import Event, PatternResult, SocketOptions
+from tcplab.timeline import Exchange
+
+OPTIONS = SocketOptions(
+    46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "cubic", 1448, False
+)
+
+
+def point(rtt_ms: float, request: int, mbit: float, model: float) -> buffers.Transfer:
+    window = request * 5 // 4
+    return buffers.Transfer(
+        rtt_ms, request, 2 * request, window - 1000, window, mbit, model, 0.9, 0.0
+    )
+
+
+def sweep() -> buffers.Sweep:
+    points = [
+        point(rtt_ms, size, min(0.9 * size * 10 / rtt_ms / 1e3, 47.0), size / 100 / rtt_ms)
+        for rtt_ms in (10, 20, 40)
+        for size in buffers.REQUESTS
+    ]
+    return buffers.Sweep(points, {}, "receive", 50)
+
+
+def limits() -> buffers.Limits:
+    return buffers.Limits(
+        [
+            buffers.Limit("receive buffer", 3.2, 8688, 17_376, 8688, 26_064, 0.8, 0.97, 0, 1),
+            buffers.Limit("send buffer", 4.0, 11_584, 23_168, 80_512, 0, 0.9, 0, 0, 0.99),
+            buffers.Limit("network", 18.8, 123_080, 130_320, 286_848, 147_696, 0.8, 0, 0, 1),
+            buffers.Limit("application", 0.5, 0, 14_480, 80_512, 0, 0, 0, 0, 0.33),
+        ],
+        {},
+    )
+
+
+def samples(rtt_ms: float, window: int) -> tuple[buffers.Sample, ...]:
+    return tuple(
+        buffers.Sample(i / 20, 50_000 * i, window, rtt_ms + i, 14_480, 0) for i in range(30)
+    )
+
+
+def autotuning() -> buffers.Autotuning:
+    paths = [
+        buffers.Tuned(rtt_ms, size, 131_072, end, mbit, samples(rtt_ms, end))
+        for rtt_ms in (2, 40)
+        for size, end, mbit in ((32_768, 65_536, 7.2), (65_536, 131_072, 15.9), (None, 4**11, 94))
+    ]
+    return buffers.Autotuning(paths, {}, 100)
+
+
+def queues() -> buffers.Queues:
+    return buffers.Queues(
+        [
+            buffers.Queue(20, None, 9.4, 38, 49, 44.6, 20, 4, 36.0, samples(30, 1)),
+            buffers.Queue(1000, None, 9.41, 120, 168, 1250.0, 120, 0, 117.0, samples(100, 1)),
+            buffers.Queue(1000, 24_576, 9.17, 25, 28, 1250.0, 11, 0, 25.0, samples(20, 1)),
+        ],
+        {},
+        10,
+        20,
+    )
+
+
+def zero_window(*, closes: bool = True) -> buffers.ZeroWindow:
+    rows = [*handshake(10), *(data(0.01 * i, 1448 * i, 1448) for i in range(10))]
+    rows += [ack(10, 2896, window=12_000), ack(20, 14_480, window=3000)]
+    if closes:
+        rows += [
+            ack(60, 14_480, window=0, is_zero_window=True),
+            row(280, True, seq=14_479, is_pure_ack=True),
+            ack(290, 14_480, window=0, is_zero_window=True),
+            row(730, True, seq=14_479, is_pure_ack=True),
+        ]
+    rows += [ack(1500, 14_480, window=16_000), data(1500.1, 14_480, 1448)]
+    log = [Event(ns(0), "write", 100_000)]
+    return buffers.ZeroWindow(1500, 32_768, 1499.0, log, OPTIONS, capture(rows), {})
+
+
+def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.Played:
+    rows, offset = handshake(10), 0
+    for time_ms, size in sent:
+        rows += [data(time_ms, offset, size), ack(time_ms + 10, offset + size)]
+        offset += size
+    rows.sort(key=lambda each: int(each["time_ns"]))
+    segments = capture(rows)
+    result = PatternResult(0, 40000, 1448, ())
+    exchange = Exchange(result, log, segments, peer_segments=segments, options=OPTIONS)
+    return cork.Played(calls, exchange)
+
+
+def messages() -> cork.Cork:
+    log = [Event(ns(0), "write", 200), Event(ns(40), "read", 2)]
+    sent = played(log, (0.1, 100), (20, 100))
+    made = [
+        cork.Message(mode, (100, 100), 1, sent, (40.2 / (i + 1) ** 2,))
+        for i, mode in enumerate(cork.MODES)
+    ]
+    return cork.Cork(made, {}, (100, 100), 20)
+
+
+def forgotten() -> cork.Forgotten:
+    waits = [
+        cork.Waited(rtt_ms, held_by, 205 + rtt_ms, 208 + rtt_ms)
+        for rtt_ms in (0, 20, 60, 150)
+        for held_by in ("cork", "MSG_MORE")
+    ]
+    return cork.Forgotten(waits, {})
+
+
+def scenarios() -> cork.Scenarios:
+    pulled = [Event(ns(0), "cork", 0), Event(ns(0.01), "write", 100), Event(ns(120), "uncork", 0)]
+    nagle = [Event(ns(0), "write", 10), Event(ns(0.05), "write", 20)]
+    return cork.Scenarios(
+        [
+            cork.Scenario("pulled late", "cork on, write 100", played(pulled, (120.01, 100)), ()),
+            cork.Scenario("Nagle", "write 10, write 20", played(nagle, (0.01, 10), (10.2, 20)), ()),
+        ],
+        {},
+    )
+
+
+MADE: dict[str, Callable[[], figures.Picture]] = {
+    "buffer_sweep": lambda: figures.buffer_sweep(sweep()),
+    "buffer_limits": lambda: figures.buffer_limits(limits()),
+    "zero_window": lambda: figures.zero_window(zero_window()),
+    "autotuning": lambda: figures.autotuning(autotuning()),
+    "bufferbloat": lambda: figures.bufferbloat(queues()),
+    "cork_messages": lambda: figures.cork_messages(messages()),
+    "forgotten_cork": lambda: figures.forgotten_cork(forgotten()),
+    "cork_scenarios": lambda: figures.cork_scenarios(scenarios()),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_it_is_readable(name: str) -> None:
+    assert_readable(MADE[name]())
+
+
+def test_waits_over_near_round_trips_are_readable() -> None:
+    waits = [
+        cork.Waited(rtt_ms, held_by, ms, ms)
+        for rtt_ms, ms in ((0, 208), (20, 220), (60, 282), (150, 466))
+        for held_by in ("cork", "MSG_MORE")
+    ]
+    assert_readable(figures.forgotten_cork(cork.Forgotten(waits, {})))
+
+
+def test_sweep_names_knees_and_worst_point() -> None:
+    title = MADE["buffer_sweep"]().title
+    assert "58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms" in title
+    assert "with 8,192 bytes asked for at 40 ms it is 1.8 of 47 Mbit/s" in title
+    send = figures.buffer_sweep(buffers.Sweep(sweep().variants, {}, "send", 50))
+    assert "send buffer" in send.alt
+
+
+def test_limits_count_recognised_bounds() -> None:
+    assert "4 of 4 slow transfers" in MADE["buffer_limits"]().title
+    wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0, 0.9, 0, 1)
+    assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
+
+
+def test_closed_window_and_probes() -> None:
+    picture = MADE["zero_window"]()
+    assert "closes its window after 14,480 bytes; the sender asks 2 times" in picture.title
+    assert "closed from 80 to 1520 ms; probes at 300, 750 ms" in picture.alt
+    assert [each["variant"] for each in picture.table.rows][1] == "the sender asks (window probe)"
+    with pytest.raises(ValueError, match="the window never closed"):
+        figures.zero_window(zero_window(closes=False))
+
+
+def test_autotuning_and_queues_name_best_and_worst() -> None:
+    title = MADE["autotuning"]().title
+    assert "a buffer left to the kernel: 94 Mbit/s" in title
+    assert "SO_RCVBUF 65,536: 16 Mbit/s" in title
+    title = MADE["bufferbloat"]().title
+    assert "25 ms (queue of 1000, SO_RCVBUF 24,576) or 120 ms (queue of 1000)" in title
+
+
+def test_the_corks() -> None:
+    assert (
+        "2 writes, 200 bytes, RTT 20 ms: default 2 segments and 40.2 ms"
+        in MADE["cork_messages"]().title
+    )
+    assert "205 ms at an RTT of 0 ms, 355 ms at 150 ms" in MADE["forgotten_cork"]().title
+    picture = MADE["cork_scenarios"]()
+    assert picture.title.endswith("none of them had to wait for the timer")
+    assert "100 bytes at 120.0 ms, uncorked" in picture.alt
+    reasons = [each["waited_for"] for each in picture.table.rows]
+    assert reasons == ["corked", "nothing", "held-by-nagle"]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
+        lambda: figures.buffer_limits(buffers.Limits([], {})),
+        lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
+        lambda: figures.bufferbloat(buffers.Queues([], {}, 10, 20)),
+        lambda: figures.cork_messages(cork.Cork([], {}, (1, 1), 0)),
+        lambda: figures.forgotten_cork(cork.Forgotten([], {})),
+        lambda: figures.cork_scenarios(cork.Scenarios([], {})),
+    ],
+)
+def test_nothing_to_draw_is_refused(draw: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="draw"):
+        draw()

@@ -1,0 +1,106 @@
+"""The timelines of a busy machine: made-up captures, late and uneven everywhere.
+
+`make test` draws eighty of them, `make fuzz` two hundred.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import combinations
+from typing import Any
+
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
+from tests.fast.figures.test_figures import OPTIONS
+from tests.support.nonempty import each
+from tests.support.timeline.explained import explain_evidence
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+
+from tcplab import figures
+from tcplab.figures.labels import _crosses
+from tcplab.figures.timeline_figure.view import View
+from tcplab.programs import Event
+from tcplab.timeline import Timeline
+
+CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "80"))  # given by tests/fuzz/run
+NARROW = 8  # every eighth is drawn for a narrow column too
+
+
+def busy(seed: int) -> Timeline:
+    """Two messages of some writes; what each segment waits for is late by a random time."""
+    chance = random.Random(seed)
+    rtt = chance.choice([0.02, 0.02, 1.0, 20.0])
+
+    def late(usual: float) -> float:
+        return (
+            usual + chance.expovariate(1 / usual) + (chance.random() < 0.2) * chance.uniform(0, 8)
+        )
+
+    log, rows, now, offset, seq = [], handshake(rtt), 0.0, 0, 0
+    for _message in range(2):
+        writes, size = chance.randint(1, 15), chance.choice([2, 100, 700])
+        for _write in range(writes):
+            log.append(Event(ns(now), "write", size))
+            now += late(0.002)
+        sent = offset
+        offset += writes * size
+        while sent < offset:
+            now += late(0.004)
+            take = min(chance.choice([size, 1448]), offset - sent)
+            rows.append(data(now, sent, take))
+            sent += take
+            now += rtt + late(0.01) + (chance.random() < 0.4) * 40
+            if chance.random() < 0.6 and sent < offset:
+                rows.append(ack(now, sent))
+        rows.append(ack(now + late(0.01) + 9, offset, payload_bytes=2, seq=seq))
+        seq += 2
+        now = rows[-1]["time_ns"] / 1e6 - ns(0) / 1e6 + late(0.01)
+        log.append(Event(ns(now), "reply", 2))
+        now += late(0.02)
+    return explain_evidence(log, capture(rows), OPTIONS)
+
+
+def assert_nothing_covers(picture: figures.Picture) -> None:
+    """No label stands on another, or on an arrow unless it has a ground of its own."""
+    figure: Any = picture.figure
+    found = [
+        (one, one.get_window_extent())
+        for one in figure.findobj(Text)
+        if one.get_text().strip() and not isinstance(one, Annotation) and one.axes is not None
+    ]
+    assert len(found) > 8
+    for (one, a), (other, b) in combinations(found, 2):
+        overlap = Bbox.intersection(a, b)
+        area = 0 if overlap is None else overlap.width * overlap.height
+        words = f"{one.get_text()!r} on {other.get_text()!r}"
+        assert area < 0.05 * min(a.width * a.height, b.width * b.height), words
+    [axes] = figure.axes
+    # Invisible labels of the axes, which are off, have no extent.
+    found = [(one, box) for one, box in found if box.width]
+    arrows = [one for one in axes.texts if isinstance(one, Annotation)]
+    for arrow in each(arrows):
+        start, end = axes.transData.transform([arrow.xyann, arrow.xy])
+        for one, box in found:
+            if one.get_bbox_patch() is None:
+                words = f"{one.get_text()!r} on an arrow"
+                assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
+    for mark in (one for one in axes.lines if one.get_gid() == "break"):
+        start, end = axes.transData.transform(mark.get_xydata())
+        for one, box in found:
+            words = f"{one.get_text()!r} on a break of the axis"
+            assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
+
+
+def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:
+    broken = 0
+    for seed in range(CAPTURES):
+        timeline = busy(seed)
+        quiet = [part for part in View.of(timeline, None, 1).scale.parts if not part.busy]
+        assert len(quiet) <= 2
+        broken += bool(quiet)
+        picture = figures.timeline(timeline)
+        assert_nothing_covers(picture)
+        if seed % NARROW == 0 and picture.narrow is not None:
+            assert_nothing_covers(picture.narrow())
+    assert 0 < broken < CAPTURES

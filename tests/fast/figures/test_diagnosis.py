@@ -1,0 +1,28 @@
+"""The figures of lesson 08, from its recordings: their words, and that all can be read."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments import diagnosis
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_symptom_and_cause_can_be_read(
+    program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    case = diagnosis.measure(program)
+    symptom, cause = figures.symptom(case), figures.cause(case)
+    assert_readable(symptom)
+    if program != "request":  # that one is the timeline, with tests of its own
+        assert_readable(cause)
+    words = {
+        "request": "held",
+        "backup": "the receiver allows only",
+        "ticker": "39 calls of send",
+    }
+    assert words[program] in cause.title
+    assert words[program] not in symptom.title + symptom.alt

@@ -1,0 +1,480 @@
+"""The pictures: what they say, that nothing covers anything, and that pyplot has no part in it."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
+from tests.support.figures.readable import assert_readable, texts
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+from tests.support.timeline.explained import explain_evidence
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+
+from tcplab import figures
+from tcplab.figures import page, style
+from tcplab.figures.canvas import drawing
+from tcplab.figures.page import unbroken
+from tcplab.figures.sequence_diagram import _Label, _spread
+from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
+from tcplab.figures.timeline_figure.view import View
+from tcplab.programs import Event, SocketOptions
+from tcplab.timeline import Reason, Timeline
+
+OPTIONS = SocketOptions(
+    46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "reno", 1448, False
+)
+Rows = list[dict[str, Any]]
+
+
+def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
+    """15 writes of 2 bytes; the first leaves at once, the ACK lets go the others."""
+    log, rows = [], handshake(0.02)
+    for message in range(messages):
+        start, offset = message * (ack_ms + 0.2), message * 30
+        log += [Event(ns(start + 0.0015 * i), "write", 2) for i in range(15)]
+        log.append(Event(ns(start + ack_ms + 0.15), "reply", 2))
+        rows += [
+            data(start + 0.001, offset, 2),
+            ack(start + ack_ms, offset + 2),
+            data(start + ack_ms + 0.01, offset + 2, 28),
+            ack(start + ack_ms + 0.03, offset + 30),
+            ack(start + ack_ms + 0.12, offset + 30, payload_bytes=2, seq=2 * message),
+        ]
+    return explain_evidence(log, capture(rows), OPTIONS)
+
+
+def corked() -> Timeline:
+    log = [Event(ns(0), "cork", 0)]
+    log += [Event(ns(0.001 + 0.0006 * i), "write", 2) for i in range(15)]
+    log += [Event(ns(0.012), "uncork", 0), Event(ns(0.05), "reply", 2)]
+    rows = [*handshake(0.02), data(0.011, 0, 30), ack(0.04, 30, payload_bytes=2)]
+    return explain_evidence(log, capture(rows), OPTIONS)
+
+
+def nodelay() -> Timeline:
+    log = [Event(ns(0.005 * i), "write", 2) for i in range(9)] + [Event(ns(0.12), "reply", 2)]
+    rows = handshake(0.02) + [data(0.005 * i + 0.002, 2 * i, 2) for i in range(9)]
+    rows += [ack(0.07 + 0.003 * i, 2 * i + 2) for i in range(9)]
+    rows.append(ack(0.1, 18, payload_bytes=2))
+    return explain_evidence(log, capture(rows), OPTIONS, nodelay=True)
+
+
+def lost() -> Timeline:
+    """Seen at both ends: the first segment is lost, and the small one behind it is held."""
+    log = [Event(ns(0), "write", 50), Event(ns(100), "write", 20), Event(ns(220), "reply", 2)]
+    rows: Rows = [
+        *handshake(4),
+        data(0.01, 0, 50),
+        data(208, 0, 50, is_retransmission=True),
+        ack(212, 50),
+        data(212.01, 50, 20),
+        ack(219, 70, payload_bytes=2),
+    ]
+    peer = [dict(each) for i, each in enumerate(rows) if i != 3]
+    for row in peer:
+        row["time_ns"] += 2_000_000 if row["direction"] == 0 else -2_000_000
+    peer.sort(key=lambda each: int(each["time_ns"]))
+    return explain_evidence(log, capture(rows), OPTIONS, peer_segments=capture(peer))
+
+
+def bulk() -> Timeline:
+    """Seventy segments in slow start, with samples of TCP_INFO."""
+    samples = [
+        {"time_ns": ns(20 * i + 1), "snd_cwnd": 10 << i, "unacked": 10 << i, "notsent_bytes": 1}
+        for i in range(3)
+    ]
+    log = [Event(ns(0), "write", 70 * 1448)]
+    return explain_evidence(log, capture(bulk_rows()), OPTIONS, samples=samples)
+
+
+def bulk_rows() -> Rows:
+    """Ten segments, twenty, forty, a round trip apart."""
+    mss, rows = 1448, handshake(20)
+    sent = acked = 0
+    for round_trip in range(3):
+        start = 20.0 * round_trip
+        for i in range(10 << round_trip):
+            rows.append(data(start + 0.01 + 0.002 * i, sent, mss))
+            sent += mss
+        for i in range(10 << round_trip):
+            acked += mss
+            rows.append(ack(start + 19.9 + 0.002 * i, acked))
+    rows.sort(key=lambda each: int(each["time_ns"]))
+    return rows
+
+
+MADE = {
+    "stalled": small_writes,
+    "corked": corked,
+    "nodelay": nodelay,
+    "lost": lost,
+    "bulk": bulk,
+}
+
+
+# ---- what they say -------------------------------------------------------------------------------
+
+
+def test_title_agrees_with_the_table() -> None:
+    picture = figures.timeline(small_writes())
+    assert picture.title == (
+        "15 writes, 30 bytes, 2 segments, 44.1 ms: 28 bytes held 44.0 ms by Nagle, waiting for an"
+        " ACK that the peer delayed 44.0 ms"
+    )
+    assert picture.title in picture.alt
+    assert "carry 2, 28 bytes" in picture.alt
+    assert "2 bytes unacknowledged, 28 < MSS 1448" in picture.alt
+    rows = {row["what"]: row for row in picture.table.rows}
+    assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
+    assert rows["data segment (writes 2–15)"]["bytes"] == 28
+    assert rows["data segment (writes 2–15)"]["reason"] == "released-by-ack"
+    assert rows["begins to wait: held by Nagle"]["waited_ms"] == pytest.approx(44.0085)
+    assert "44.0" in picture.table.text()
+
+
+def test_nothing_held_is_a_finding_too() -> None:
+    title = figures.timeline(nodelay()).title
+    assert title == "9 writes, 18 bytes, 9 segments, 0.12 ms: nothing was held back"
+    assert "30 bytes held 10 µs by the cork" in figures.timeline(corked()).title
+
+
+def test_typical_message_is_the_default() -> None:
+    timeline = small_writes(5)
+    assert figures.choose_message(timeline) > 1  # the first one is special
+    assert "message 1 of" in figures.timeline(timeline, first_message=1).alt
+    assert "message 2 to 4" in figures.timeline(timeline, first_message=2, messages=3).alt
+    assert figures.timeline(timeline, messages=2).title.startswith("2 messages: 30 writes, 60")
+
+
+def test_curves_name_rate_and_windows() -> None:
+    timeline = bulk()
+    sequence, flight = figures.time_sequence(timeline), figures.in_flight(timeline)
+    assert sequence.title.startswith("101,360 bytes in ")
+    assert "nothing was sent again" in sequence.title
+    assert flight.title.startswith("At most 57,920 bytes in flight (40 segments of 1448)")
+    assert "congestion window went from 14,480 to 57,920 bytes" in flight.alt
+    last = sequence.table.rows[-1]
+    assert (last["sent_bytes"], last["acked_bytes"], last["in_flight_bytes"]) == (
+        101_360,
+        101_360,
+        0,
+    )
+    assert "1 segment sent again" in figures.time_sequence(lost()).title
+
+
+def test_a_lost_segment_ends_half_way() -> None:
+    for draw in (figures.timeline, figures.sequence):
+        words = [text.get_text() for text in texts(draw(lost()))]
+        assert any("lost" in word for word in words)
+        assert any("again" in word or "50 bytes" in word for word in words)
+
+
+def test_lost_differs_from_sent_again() -> None:
+    assert "50 bytes lost, sent again after 208.0 ms" in figures.timeline(lost()).title
+    arrived = clocked(sent_again=True)
+    assert "1,448 bytes sent again after" in figures.timeline(arrived).title
+    assert "lost" not in " ".join(each.get_text() for each in texts(figures.timeline(arrived)))
+
+
+def clocked(*, sent_again: bool = False) -> Timeline:
+    """Thirty ACKs, each of which lets two segments go; the window is full all the while."""
+    mss, rows = 1448, handshake(2)
+    rows += [data(0.01, mss * i, mss) for i in range(10)]
+    for i in range(30):
+        rows.append(ack(2 + i, 2 * mss * (i + 1), window=10 * mss))
+        rows += [data(2.01 + i, mss * (2 * i + 10), mss), data(2.05 + i, mss * (2 * i + 11), mss)]
+    for row in rows[1:3]:
+        row["window"] = 10 * mss
+    if sent_again:
+        rows.append(data(300, 69 * mss, mss, is_retransmission=True))
+    rows.append(ack(310, 70 * mss))
+    return explain_evidence([Event(ns(0), "write", 70 * mss)], capture(rows), OPTIONS)
+
+
+def test_adjacent_waits_are_one_bar() -> None:
+    timeline = clocked()
+    view = View.of(timeline, None, 1)
+    limited = [each for each in view.merged_holds() if each.reason is Reason.WINDOW_LIMITED]
+    assert len(limited) > 20
+    [bar] = [each for each in view.waits() if each.reason is Reason.WINDOW_LIMITED]
+    assert (bar.start_ns, bar.end_ns) == (limited[0].start_ns, limited[-1].end_ns)
+    words = [each.get_text() for each in texts(figures.timeline(timeline))]
+    assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in each for each in words) == 1
+
+
+def test_idle_label_is_not_below_a_bar() -> None:
+    axes = figures.timeline(lost()).figure.axes[0]
+    lines = [line for line in axes.lines if line.get_linestyle() == ":"]
+    dotted = [np.asarray(line.get_xdata(), float).tolist() for line in lines]
+    bars = [
+        (patch.get_x(), patch.get_x() + patch.get_width())
+        for patch in axes.patches
+        if isinstance(patch, Rectangle) and (patch.get_gid() or "").startswith("hold")
+    ]
+    assert dotted
+    assert bars
+    for left, right in dotted:
+        assert all(right <= bar[0] or left >= bar[1] for bar in bars)
+
+
+def test_rate_ignores_the_end_of_the_connection() -> None:
+    title = figures.time_sequence(bulk()).title
+    rows = bulk_rows()
+    rows.append(ack(5000, 101_361, flags=17))  # of a FIN, much later
+    later = explain_evidence([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
+    assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
+
+
+@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
+def test_part_of_the_time(draw: Any) -> None:
+    whole, part = draw(bulk()), draw(bulk(), (19, 21))
+    assert part.title == whole.title
+    assert part.table.rows == whole.table.rows
+    [axes] = part.figure.axes
+    left, right = axes.get_xlim()
+    assert 18 < left < 19
+    assert 21 < right < 22
+    # The height is that of what is in view: twenty segments left then, and the first ten before.
+    bottom, top = axes.get_ylim()
+    assert bottom <= 1448
+    assert top < 1.5 * (30 * 1448 if draw is figures.time_sequence else 20 * 1448)
+    assert "the whole took 60" in axes.get_xlabel()
+    assert "the whole" not in whole.figure.axes[0].get_xlabel()
+    for wrong in ((5, 5), (5, 2), (-1, 3), (1, float("nan")), (1, float("inf"))):
+        with pytest.raises(ValueError, match="give two times in ms, the earlier first"):
+            draw(bulk(), wrong)
+    with pytest.raises(ValueError, match=r"no data segment left between 70 and 80 ms; the last"):
+        draw(bulk(), (70, 80))
+
+
+# ---- readable by everybody -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
+def test_texts_do_not_overlap(name: str, draw: Any) -> None:
+    assert_readable(draw(MADE[name]()), fewest=5)
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
+def test_legend_covers_no_curve(name: str, draw: Any) -> None:
+    picture = draw(MADE[name]())
+    picture.figure.canvas.draw()
+    [legend], [axes] = picture.figure.legends, picture.figure.axes
+    box = legend.get_window_extent()
+    assert box.y0 >= axes.get_window_extent().y1
+    assert box.y1 <= 0.89 * picture.figure.bbox.height  # below two lines of title
+    assert box.x1 <= picture.figure.bbox.width
+
+
+def test_window_above_the_axes_is_a_text() -> None:
+    for draw in (figures.time_sequence, figures.in_flight):
+        words = [each.get_text() for each in texts(draw(lost()))]
+        assert any(each.startswith("the peer's window is ") for each in words)
+        assert not [each for each in words if each.endswith("peer's window")]
+
+
+@settings(max_examples=100, database=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
+)
+def test_labels_keep_order_and_do_not_touch(
+    wanted: list[tuple[float, str]],
+) -> None:
+    placed = _spread([_Label(y, text, "black") for y, text in wanted])
+    assert len(placed) == len(wanted) or sum(label.height(0.047) for label, _y in placed) > 0.45
+    assert [label.y for label, _y in placed] == sorted(
+        (each.y for each, _y in placed), reverse=True
+    )
+    for label, y in placed:
+        assert y - label.height(0.047) / 2 >= -1e-6
+        assert y + label.height(0.047) / 2 <= 0.93 + 1e-6
+    for (above, high), (below, low) in pairwise(placed):
+        assert high - low >= (above.height(0.047) + below.height(0.047)) / 2 - 1e-6
+
+
+def test_free_label_is_not_moved() -> None:
+    labels = [_Label(y, "x", "black") for y in (0.9, 0.5, 0.1)]
+    assert [y for _label, y in _spread(labels)] == pytest.approx([0.9, 0.5, 0.1])
+
+
+def test_long_labels_are_wrapped() -> None:
+    label = _Label(0.5, "1,448,000 bytes held, peer's window full 15.8 ms", "black")
+    assert label.wrapped(2000).text == unbroken(label.text)
+    lines = label.wrapped(250).text.split("\n")
+    assert len(lines) == 2
+    assert all(style.text_width_px(line, style.SMALL) <= 250 for line in each(lines))
+
+
+def test_text_has_contrast() -> None:
+    def luminance(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    for colour in (
+        *(style.BLACK, style.ORANGE, style.GREEN, style.BLUE),
+        *(style.VERMILION, style.PURPLE, style.GREY),
+    ):
+        assert 1.05 / (luminance(style.ink(colour)) + 0.05) >= 4.5, colour
+
+
+def test_nothing_is_told_by_colour_alone() -> None:
+    hatches = [look.hatch for look in HOLD_STYLES.values()]
+    assert len(set(hatches)) == len(hatches)
+    assert set(HOLD_STYLES) >= {reason for reason in Reason if reason.value.startswith("held")}
+    lines = {look.line for look in (SENT, REPLY, ACK)}
+    assert len(lines) == 3
+    assert SENT_AGAIN.colour != SENT.colour
+
+
+def test_saved_picture_has_projector_size_and_texts(tmp_path: Path) -> None:
+    picture = figures.timeline(small_writes())
+    png = picture.png()
+    assert png.startswith(b"\x89PNG")
+    assert struct.unpack(">II", png[16:24]) == (1280, 720)
+    assert picture.alt.encode()[:40] in png
+    picture.save(tmp_path / "timeline.svg")
+    svg = (tmp_path / "timeline.svg").read_text()
+    assert "held 44.0 ms by Nagle" in svg
+
+
+def test_png_ignores_the_users_settings(tmp_path: Path) -> None:
+    import matplotlib
+
+    picture = figures.timeline(small_writes())
+    plain = picture.png()
+    with matplotlib.rc_context(
+        {
+            "savefig.bbox": "tight",
+            "savefig.transparent": True,
+            "font.size": 5,
+            "lines.marker": "x",
+        }
+    ):
+        before = dict(matplotlib.rcParams)
+        assert picture.png() == plain
+        assert figures.timeline(small_writes()).png() == plain
+        assert dict(matplotlib.rcParams) == before
+    picture.save(tmp_path / "timeline.png", width_px=640)
+    half = (tmp_path / "timeline.png").read_bytes()
+    assert half == picture.png(width_px=640)
+    assert struct.unpack(">II", half[16:24]) == (640, 360)
+
+
+def test_png_has_the_drawn_pixels() -> None:
+    from matplotlib.image import imread
+
+    picture = figures.timeline(small_writes())
+    read = imread(io.BytesIO(picture.png()))
+    assert read.shape == (720, 1280, 4)
+    drawn: Any = picture.figure.canvas
+    with drawing():
+        drawn.draw()
+    assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())).all()
+
+
+def test_notebook_shows_figure_and_alt_text() -> None:
+    picture = figures.timeline(small_writes())
+    shown = picture._repr_mimebundle_()
+    assert shown["text/html"].startswith('<figure class="tcplab-figure"')
+    assert 'alt="Timeline of message' in shown["text/html"]
+    assert "28 &lt; MSS" in shown["text/html"]
+    assert picture.alt in shown["text/plain"]
+
+
+def test_every_colour_of_a_page_follows_the_theme() -> None:
+    for draw in (figures.timeline, figures.sequence, figures.time_sequence, figures.in_flight):
+        picture = draw(lost())
+        svg = page.themed(page.Drawing(picture._svg(), picture.parts))
+        assert "var(--ink" in svg
+        assert not re.findall(r"(?<!, )#[0-9a-f]{6}\b", svg)
+
+
+def test_a_drawing_says_what_its_parts_are() -> None:
+    picture = figures.timeline(small_writes())
+    svg = page.themed(page.Drawing(picture._svg(), picture.parts, prefix="n"))
+    named = set(re.findall(r'data-part="([^"]+)"', svg))
+    assert named == set(picture.parts)
+    assert "28 bytes held by Nagle 44.0 ms: 2 bytes unacknowledged, 28 &lt; MSS 1448" in svg
+    assert ">28 bytes held by Nagle 44.0 ms</text>" in svg.replace("\N{NO-BREAK SPACE}", " ")
+    assert len(svg) < 30_000
+    assert set(re.findall(r"url\(#(\w+)\)", svg)) <= set(re.findall(r'id="(\w+)"', svg))
+
+
+# ---- no pyplot, any thread -----------------------------------------------------------------------
+
+
+def test_matplotlib_is_imported_late_and_pyplot_never() -> None:
+    code = (
+        "import sys; from tcplab import figures; assert 'matplotlib' not in sys.modules\n"
+        "from tests.fast.figures.test_figures import small_writes\n"
+        "figures.timeline(small_writes()).png(); assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_threads_draw_at_the_same_time() -> None:
+    timeline, drawn = small_writes(), []
+    threads = [
+        threading.Thread(target=lambda: drawn.append(figures.timeline(timeline).png()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == 4
+    assert len(set(drawn)) == 1
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_named() -> None:
+    timeline = small_writes(3)
+    with pytest.raises(ValueError, match="messages=4 must be from 1 to 3"):
+        figures.timeline(timeline, messages=4)
+    with pytest.raises(ValueError, match="first_message=3 must be from 1 to 2"):
+        figures.timeline(timeline, first_message=3, messages=2)
+    blind = explain_evidence(None, capture([*handshake(), data(1, 0, 1448)]))
+    for draw in (figures.timeline, figures.sequence):
+        with pytest.raises(ValueError, match="without the application's log"):
+            draw(blind)
+    assert figures.time_sequence(blind).title
+    empty = explain_evidence(None, capture(handshake()))
+    with pytest.raises(ValueError, match="no data segment"):
+        figures.in_flight(empty)
+
+
+def test_too_many_events_are_refused() -> None:
+    rows, log = handshake(), []
+    for i in range(1600):
+        log.append(Event(ns(i), "write", 1448))
+        rows += [data(i + 0.01, 1448 * i, 1448), ack(i + 0.5, 1448 * (i + 1))]
+    timeline = explain_evidence(log, capture(rows), OPTIONS)
+    with pytest.raises(ValueError, match=r"events are too many to draw .*figures\.time_sequence"):
+        figures.timeline(timeline)
+    assert figures.time_sequence(timeline).png()

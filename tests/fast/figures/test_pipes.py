@@ -1,0 +1,84 @@
+"""The rates and CPU shares of pipes, from made-up results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.support.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments.pipes import PIPELINES, Chain, Pipes
+from tcplab.programs import ChainProcess, ChainResult
+
+
+def run(key: str, mb_per_s: float, share: float) -> ChainResult:
+    wall_s = 100 / mb_per_s
+    used = [
+        ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 10, 2, 16_384, None)
+        for name in PIPELINES[key].commands
+    ]
+    cpu_s = sum(each.cpu_s for each in used)
+    return ChainResult(100_000_000, wall_s, cpu_s, mb_per_s, used)
+
+
+def pipes(rates: dict[str, Sequence[float]], missing: Sequence[str] = ()) -> Pipes:
+    chains = [
+        Chain(PIPELINES[key], 100, [run(key, rate, 0.4) for rate in several], [])
+        for key, several in rates.items()
+    ]
+    chains += [Chain(PIPELINES[key], 100, [], [], "missing: nc") for key in missing]
+    return Pipes(chains, {"cores": 2})
+
+
+MADE = pipes(
+    {
+        "wire": [116, 117, 115],
+        "dd-nc": [1400, 1300, 1500],
+        "warm": [2200, 2100, 2400],
+        "dd-nc-pv": [1100, 1200, 900],
+        "no-copy": [9000, 8000, 10_000],
+    },
+    missing=["cold"],
+)
+
+
+def test_title_compares_the_published_variants() -> None:
+    picture = figures.pipe_rates(MADE)
+    assert picture.title == (
+        "dd | nc → nc: 1,400 MB/s with 5 copies of each byte; nc < file → nc: 2,200 MB/s with 3"
+        " copies of each byte"
+    )
+    assert "dd | nc → nc | pv 1100 MB/s, 6 copies" in picture.alt
+    assert "missing: nc" in picture.table.text()
+    assert_readable(picture)
+
+
+def test_published_figures_have_their_own_marks() -> None:
+    [legend] = figures.pipe_rates(MADE).figure.legends
+    words = [each.get_text() for each in legend.get_texts()]
+    assert set(words) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
+
+
+def test_shares_of_the_cpus() -> None:
+    picture = figures.pipe_cpus(MADE)
+    assert picture.title == ("4 processes share 2 CPUs in dd | nc → nc | pv: together they had 1.6")
+    assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.alt
+    assert len(picture.table.rows) == 4  # the wire has no place here
+    assert "16,384 · 16,384" in picture.table.text()
+    assert_readable(picture)
+
+
+def test_without_nc_netcat_is_compared() -> None:
+    made = pipes({"dd-netcat": [2000], "netcat-warm": [3000]}, missing=["dd-nc", "warm"])
+    assert figures.pipe_rates(made).title.startswith("dd | netcat → netcat: 2,000 MB/s with 5")
+    assert figures.pipe_rates(pipes({"splice": [5000]})).title == (
+        "netcat --splice < file → netcat is the fastest: 5,000 MB/s"
+    )
+
+
+def test_nothing_measured_is_refused() -> None:
+    nothing = pipes({}, missing=["dd-nc"])
+    for draw in (figures.pipe_rates, figures.pipe_cpus):
+        with pytest.raises(ValueError, match="see the notes in the table"):
+            draw(nothing)

@@ -1,0 +1,104 @@
+"""The figures of lesson 10: what they say, and that they can be read."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tests.support.figures.readable import assert_readable
+from tests.support.nonempty import each
+
+from tcplab import figures
+from tcplab.experiments import bottleneck, notsent_lowat
+from tcplab.experiments.bottleneck import Contest, Contests, Flow, Moment, Shared
+from tcplab.experiments.bottleneck.bufferbloat import Manager
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lab is needed: the results are those that are shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def routers() -> bottleneck.Bufferbloat:
+    managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel", "codel+ecn"]
+    return bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
+
+
+def test_managed_queues_say_the_longest_and_the_shortest_wait(
+    routers: bottleneck.Bufferbloat,
+) -> None:
+    picture = figures.managed_queues(routers)
+    assert_readable(picture)
+    waits = [each.probe_ms for each in routers.variants]
+    assert f"{max(waits):.0f} ms" in picture.title
+    assert f"{min(waits):.0f} ms" in picture.title
+    for variant in each(routers.variants):
+        assert f"{variant.label}: {variant.mbit:.1f} Mbit/s" in picture.alt
+
+
+def test_strips_of_one_router_show_the_bystander_and_the_marks(
+    routers: bottleneck.Bufferbloat,
+) -> None:
+    for router in ("tail_drop", "codel+ecn"):
+        run = routers[1000, "cubic", router].run
+        picture = figures.bottleneck(routers, (1000, "cubic", router))
+        assert_readable(picture)
+        (legend,) = picture.figure.legends
+        words = {text.get_text() for text in legend.get_texts()}
+        assert ("packet dropped" in words) == bool(run.drops_s)
+        assert ("packet marked" in words) == bool(run.marks_s) == (router == "codel+ecn")
+        assert {"the transfer", "a bystander's ping"} < words
+
+
+def test_line_use_draws_each_number_of_flows_and_the_model() -> None:
+    result = bottleneck.measure_router_buffers()
+    picture = figures.line_use(result)
+    assert_readable(picture)
+    (axes,) = picture.figure.axes
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["model: Reno's sawtooth", "1 flow", "9 flows"]
+    model, *measured = axes.get_lines()
+    shares = np.asarray(model.get_ydata())
+    assert shares.min() > 75
+    assert shares.max() == 100
+    assert [np.size(line.get_xdata()) for line in measured] == [3, 3]
+
+
+def test_contests_show_each_rate_and_name_the_most_uneven() -> None:
+    result = bottleneck.measure_controls()
+    picture = figures.contests(result)
+    assert_readable(picture)
+    (axes,) = picture.figure.axes
+    pairs = sum(each.second_mbit is not None for each in result.variants)
+    assert len(axes.patches) == len(result.variants) + pairs
+    first, second = picture.title.split("; ")
+    assert re.match(r"queue of \d+: \w+ [\d.]+, \w+ [\d.]+ Mbit/s", first)
+    assert first.split(":")[0] != second.split(":")[0]
+
+
+def test_contests_without_a_pair_have_a_title() -> None:
+    flow = Flow("client", "reno", 40, [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)])
+    run = Shared([flow], [(0, 1)], [], [], [], [])
+    alone = Contest("reno", 16, 9.0, 9.0, None, 40.0, 1, 0, 0, run)
+    picture = figures.contests(Contests([alone], {"left_out": "Not offered: bbr."}))
+    assert picture.title == "reno, queue of 16, alone"
+    assert "Not offered: bbr." in picture.table.caption
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.contests(Contests([], {}))
+
+
+def test_ages_of_data_are_the_models_bars_and_the_measured_dots() -> None:
+    result = notsent_lowat.measure()
+    picture = figures.data_ages(result)
+    assert_readable(picture)
+    (axes,) = picture.figure.axes
+    assert len(axes.patches) == 2 * len(result.variants)
+    ends = [
+        bar.get_path().transformed(bar.get_patch_transform()).get_extents().x1
+        for bar in axes.patches[1::2]
+    ]
+    assert ends == pytest.approx([each.model_age_ms for each in result.variants])
+    assert "TCP_NOTSENT_LOWAT" in picture.title

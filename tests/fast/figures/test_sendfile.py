@@ -1,0 +1,91 @@
+"""The pictures of sending a file: what they say, from made-up results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.support.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments.sendfile import Cost, Plan, SendFiles, Transfer
+from tcplab.experiments.sendfile.header import WithHeader
+from tcplab.experiments.sendfile.wire import OverWire
+from tcplab.programs import HeaderOptions
+
+NAMES = {"A": "A: read 4096 + send", "B": "B: sendfile", "C": "C: cork, sendfile"}
+
+
+def cost(size: int, wall_s: float, cpu_s_per_gb: float, segments: Sequence[int] = ()) -> Cost:
+    return Cost(size, wall_s, size / wall_s / 1e6, cpu_s_per_gb, 0.2, 7, 3, 1, segments=segments)
+
+
+def transfer(name: str, size_mb: int, wall_s: float, cpu: float) -> Transfer:
+    size = size_mb * 1_000_000
+    return Transfer(Plan(name, "sendfile", size), [cost(size, wall_s, cpu)])
+
+
+def over_wire() -> OverWire:
+    transfers = [
+        transfer(name, size, size / 11.77, 0.5 if letter == "A" else 0.1)
+        for size in (9, 32, 64)
+        for letter, name in NAMES.items()
+    ]
+    return OverWire(transfers, {})
+
+
+def within_one_machine() -> SendFiles:
+    transfers = [
+        transfer(NAMES["A"], 64, 0.04, 0.4),
+        transfer(NAMES["B"], 64, 0.01, 0.04),
+        transfer("mmap + send", 64, 0.02, 0.2),
+        transfer(NAMES["B"], 9, 0.01, 0.04),
+    ]
+    return SendFiles(transfers, {})
+
+
+def with_header() -> WithHeader:
+    sizes = {"default": [100, 1448, 500], "TCP_CORK": [1448, 600]}
+    transfers = [
+        Transfer(
+            Plan(name, "sendfile", 1948, header=HeaderOptions(100)),
+            [cost(2048, 0.02, 1, segments)],
+        )
+        for name, segments in sizes.items()
+    ]
+    return WithHeader(transfers, {})
+
+
+def test_equal_seconds_and_different_work() -> None:
+    picture = figures.file_seconds(over_wire())
+    assert picture.title == (
+        "64 MB: 5.44 s, whichever variant; but A takes 5.0 times the sender's CPU time"
+    )
+    assert "B: sendfile, 32 MB: 2.72 s" in picture.alt
+    assert "CPU seconds of the sender for 1 GB: A 0.5, B 0.1, C 0.1" in picture.alt
+    assert "5.43–6.64" in picture.table.text()
+    assert_readable(picture)
+
+
+def test_all_ways_of_the_largest_file() -> None:
+    picture = figures.file_methods(within_one_machine())
+    assert picture.title == (
+        "Within one machine sendfile is 4.0 times as fast as read 4096 + send, and its sender"
+        " needs 10.0 times less CPU"
+    )
+    assert picture.alt.count("MB/s") == 3
+    assert_readable(picture)
+
+
+def test_header_alone_is_in_the_title() -> None:
+    picture = figures.header_segments(with_header())
+    assert picture.title == "The header leaves in a segment of its own with: default"
+    assert "TCP_CORK: 1448 + 600" in picture.alt
+    assert_readable(picture)
+
+
+def test_unmeasured_part_is_refused() -> None:
+    nothing = SendFiles([], {})
+    for draw in (figures.file_seconds, figures.file_methods, figures.header_segments):
+        with pytest.raises(ValueError, match=r"measured|recorded"):
+            draw(nothing)

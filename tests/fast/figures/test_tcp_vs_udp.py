@@ -1,0 +1,146 @@
+"""The pictures of TCP against UDP, from made-up results: what they say, and that it can be read."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.figures.readable import assert_readable
+
+from tcplab import figures
+from tcplab.experiments.tcp_vs_udp import (
+    PROTOCOLS,
+    SERVERS,
+    WRITE_BYTES,
+    Protocol,
+    Run,
+    Server,
+    TableRow,
+    TcpVsUdp,
+)
+from tcplab.experiments.udp_batching import Batching, BatchingVariant
+from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
+
+RATES = {"bsd": 400.0, "localhost": 1200.0, "sparc": 1.17, "router": 1.17}
+
+
+def table_row(server: Server, protocol: Protocol, size: int, times: float = 1) -> TableRow:
+    udp = protocol == "udp"
+    rate = times * (RATES["bsd"] if udp and server != "sparc" else RATES[server])
+    runs = [
+        Run(
+            0.01,
+            0.001,
+            0.008,
+            rate * part,
+            rate / 2,
+            700 if udp else None,
+            700,
+            5000,
+            None if udp else 0,
+        )
+        for part in (0.5, 1, 2)
+    ]
+    return TableRow(server, protocol, size, 5000, runs)
+
+
+def tables(times: float = 1) -> TcpVsUdp:
+    rows = [
+        table_row(server, protocol, size, times)
+        for size in WRITE_BYTES
+        for protocol in PROTOCOLS
+        for server in SERVERS
+    ]
+    return TcpVsUdp(rows, {})
+
+
+def buffers() -> ReceiveBuffers:
+    rows = [
+        ReceiveBuffer(4096, 8192, 3, 3000, [2997, 100, 310], [2998, 100, 310]),
+        ReceiveBuffer(262_144, 524_288, 227, 3000, [0, 0, 3000], [0, 0, 3001]),
+        ReceiveBuffer(8 << 20, 8 << 20, 3640, 3000, [0, 0, 0], [0, 0, 0]),
+    ]
+    return ReceiveBuffers(rows, {})
+
+
+def batches() -> Batching:
+    rows = [
+        BatchingVariant(
+            "udp", "UDP, 1440 bytes per call", 1440, 50_000, [700, 690], [1.5, 1.4], [0]
+        ),
+        BatchingVariant(
+            "udp-gso-gro", "UDP, batched by both (and UDP_GRO)", 64_800, 1112, [7000], [0.2], [9]
+        ),
+        BatchingVariant("tcp", "TCP, 1440 bytes per call", 1440, 50_000, [2000, 2600], [0.5], []),
+    ]
+    return Batching(rows, {})
+
+
+PICTURES = {
+    "tables": lambda: figures.tcp_vs_udp(tables()),
+    "faster": lambda: figures.tcp_vs_udp(tables(4.0)),
+    "buffers": lambda: figures.receive_buffers(buffers()),
+    "batches": lambda: figures.batching(batches()),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_texts_do_not_overlap(name: str) -> None:
+    assert_readable(PICTURES[name]())
+
+
+def test_title_compares_with_the_published_ratio() -> None:
+    picture = figures.tcp_vs_udp(tables())
+    assert picture.title == (
+        "TCP is 3.0 times as fast to localhost as to bsd (published: 3.0),"
+        " UDP is 1.0 times (published: 1.0)"
+    )
+    assert picture.title in picture.alt
+    rows = {(row["protocol"], row["server"], row["write_bytes"]): row for row in picture.table.rows}
+    assert len(rows) == 16
+    assert rows["TCP", "bsd", 1440]["published_mb_per_s"] == 2.5
+    assert rows["TCP", "bsd", 1440]["mb_per_s_max"] == 800
+
+
+def test_some_rows_make_a_picture_too() -> None:
+    picture = figures.tcp_vs_udp(TcpVsUdp([table_row("sparc", "tcp", 1440)], {}))
+    assert picture.title == (
+        "Over a wire of 10 Mbit/s TCP hands over blocks of 1,440 bytes at 1.17 MB/s"
+    )
+
+
+def test_title_compares_protocols_of_one_server() -> None:
+    rows = [table_row("bsd", "tcp", 1440), table_row("bsd", "udp", 1440, 2)]
+    picture = figures.tcp_vs_udp(TcpVsUdp(rows, {}))
+    assert picture.title == (
+        "On one machine (MTU 1500) UDP hands over blocks of 1,440 bytes 2.0 times as fast as TCP"
+        " (published: 1.5 times): 800 and 400 MB/s"
+    )
+    assert "The fastest row is UDP bsd, 1440 bytes, with 800 MB/s" in picture.alt
+    assert_readable(picture)
+    equal = [table_row("bsd", "tcp", 300), table_row("bsd", "udp", 300)]
+    assert figures.tcp_vs_udp(TcpVsUdp(equal, {})).title == (
+        "On one machine (MTU 1500) both hand over blocks of 300 bytes equally fast"
+        " (published: UDP 0.65 times as fast): 400 and 400 MB/s"
+    )
+    other = [table_row("router", "tcp", 64), table_row("router", "udp", 64, 0.001)]
+    assert figures.tcp_vs_udp(TcpVsUdp(other, {})).title == (
+        "Through a router to a wire of 10 Mbit/s TCP hands over blocks of 64 bytes 2.9 times as"
+        " fast as UDP: 1.17 and 0.4 MB/s"
+    )
+
+
+def test_loss_and_its_place() -> None:
+    picture = figures.receive_buffers(buffers())
+    plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
+    assert plain == (
+        "Lost on one machine: up to 99.9 % of the datagrams if the buffer has room for 3,"
+        " none if it has room for 3,640"
+    )
+    assert "Every loss was counted at the receive buffer" in picture.alt
+    elsewhere = ReceiveBuffers([ReceiveBuffer(4096, 8192, 3, 100, [50], [20])], {})
+    assert "Up to 30 were lost elsewhere" in figures.receive_buffers(elsewhere).alt
+
+
+def test_the_gain_of_batches() -> None:
+    picture = figures.batching(batches())
+    assert picture.title.startswith("UDP with 64,800 bytes per call carries 10.1 times")
+    assert [row["calls"] for row in picture.table.rows] == [50_000, 1112, 50_000]

@@ -1,0 +1,166 @@
+"""The cells that use scapy, and the explorers: each runs in every mode, and its sizes are true."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab import Lab, experiments
+from tcplab.capture import Sniffed
+
+NUMBERED = sorted((ROOT / "lessons").glob("[0-9]*-*.ipynb"))
+LESSONS = [path for path in NUMBERED if not path.name.startswith("00")]
+WITH_SCAPY = [path for path in LESSONS if not path.name.startswith("01")]
+
+Sizes = Counter[tuple[str, int]]  # flags and payload of TCP segments
+
+
+def by_lesson(paths: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lesson", paths, ids=lambda path: path.stem)
+
+
+def cells(lesson: Path, *tags: str) -> list[Any]:
+    """The code cells with one of these tags."""
+    notebook = nbformat.read(lesson, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [cell for cell in code if {*tags} & {*cell.metadata.get("tags", ())}]
+
+
+def run_scapy_cells(lesson: Path) -> dict[str, Any]:
+    """Runs them in one namespace, which is returned; their source can be read, as in IPython."""
+    namespace = imports(lesson)
+    for cell in each(cells(lesson, "scapy")):
+        name = f"<{lesson.stem}:{cell.id}>"
+        linecache.cache[name] = (len(cell.source), None, cell.source.splitlines(True), name)
+        exec(compile(cell.source, name, "exec"), namespace)
+    return namespace
+
+
+def imports(lesson: Path) -> dict[str, Any]:
+    """The names that all cells of a lesson import."""
+    namespace: dict[str, Any] = {}
+    for cell in nbformat.read(lesson, as_version=4).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            tree.body = [
+                each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)
+            ]
+            exec(compile(tree, lesson.name, "exec"), namespace)
+    return namespace
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """The packets, and the sniffers' counts, in what a function of a lesson returned."""
+    if isinstance(value, Sniffed):
+        yield value
+        yield from value.packets
+    elif type(value).__name__ == "PacketList":
+        yield from value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from parts(inner)
+
+
+def payload_bytes(packet: Any) -> int:
+    """By the headers: the recorder may have kept no more than those."""
+    ip, tcp = packet["IP"], packet["TCP"]
+    return int(ip.len) - 4 * int(ip.ihl) - 4 * int(tcp.dataofs)
+
+
+def by_tshark(tshark: str, path: Path) -> Counter[int]:
+    command = [tshark, "-r", str(path), "-Y", "tcp", "-T", "fields", "-e", "tcp.len"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Counter(map(int, done.stdout.split()))
+
+
+@pytest.mark.needs_lab
+@by_lesson(WITH_SCAPY)
+def test_scapys_sizes_are_the_recorders_and_tsharks(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: Any
+) -> None:
+    tshark = tool("tshark")
+    calls = []
+
+    def beside_a_recorder(lines: Any, *, on_loopback: bool = False, **parameters: Any) -> Any:
+        del on_loopback
+        with Lab(**parameters) as lab:
+            with lab.client.capture() as capture:
+                value = lines(lab)
+            path = capture.save(tmp_path / f"{lines.__name__}.pcapng")
+        rows = capture.segments[capture.segments["protocol"] == 6]
+        recorded = Counter(map(int, rows["payload_bytes"]))
+        assert capture.drops == 0
+        assert by_tshark(tshark, path) == recorded
+        packets = [part for part in parts(value) if not isinstance(part, Sniffed)]
+        segments = [packet for packet in packets if "TCP" in packet]
+        assert Counter(map(payload_bytes, segments)) <= recorded
+        for packet in segments:
+            if len(packet) == packet.wirelen:  # all of it was kept
+                assert len(packet["TCP"].payload) == payload_bytes(packet)
+        assert all(part.drops == 0 for part in parts(value) if isinstance(part, Sniffed))
+        calls.append(lines.__name__)
+        return value
+
+    monkeypatch.setattr(experiments, "on_lab", beside_a_recorder)
+    run_scapy_cells(lesson)
+    assert calls
+
+
+@pytest.mark.parametrize("mode", ["loopback", "recorded"])
+@by_lesson(WITH_SCAPY)
+def test_scapy_cells_run_without_a_lab(
+    lesson: Path, mode: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", mode)
+    run_scapy_cells(lesson)
+    assert capfd.readouterr().err == ""
+
+
+@by_lesson(WITH_SCAPY)
+def test_the_second_that_scapy_costs_is_announced(lesson: Path) -> None:
+    """In the text before the first import."""
+    notebook = nbformat.read(lesson, as_version=4)
+    first = next(
+        i
+        for i, cell in enumerate(notebook.cells)
+        if "import" in cell.source and "scapy" in cell.source and cell.cell_type == "code"
+    )
+    assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())
+
+
+@by_lesson(LESSONS)
+def test_an_explorer_is_a_few_lines_and_prints_without_a_browser(
+    lesson: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (explorer,) = cells(lesson, "explorer")
+    notebook = nbformat.read(lesson, as_version=4)
+    index = next(i for i, cell in enumerate(notebook.cells) if cell.id == explorer.id)
+    function = notebook.cells[index - 1]
+    assert function.cell_type == "code"
+    # ipywidgets' own cuts labels, and its sliders have no name for a screen reader.
+    assert "from tcplab.widgets import interact\n" in explorer.source
+    assert "interact(" in explorer.source
+    assert len([line for line in explorer.source.splitlines() if line]) <= 6
+    namespace = imports(lesson)
+    exec(function.source, namespace)
+    assert len(capsys.readouterr().out.split()) >= 4
+    exec(explorer.source, namespace)
+
+
+@by_lesson(LESSONS)
+def test_an_explorer_is_to_be_extended(lesson: Path) -> None:
+    notebook = nbformat.read(lesson, as_version=4)
+    index = next(
+        i for i, cell in enumerate(notebook.cells) if "explorer" in cell.metadata.get("tags", ())
+    )
+    assert "*Extend it:*" in notebook.cells[index + 1].source

@@ -1,0 +1,218 @@
+"""docs/claims.md: every claim has a verdict, a command that exists, and a section that exists.
+
+Its numbers come from the shipped recordings, and are within the bounds of what the words say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab import claims, cli
+from tcplab.claims import ClaimsError, Number, on_trial, trial
+from tcplab.errors import ParameterError
+
+PAGE = (ROOT / "docs/claims.md").read_text()
+TOOL = runpy.run_path(str(ROOT / "tools/make-claims"))
+DATA = claims.data()
+
+
+def rows() -> list[list[str]]:
+    """Cells of the lessons' tables: text, claim, verdict, evidence, reason, date and kernel."""
+    _start, _mark, tables = PAGE.partition("## Lesson 00")
+    lines = [line for line in tables.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return [row for row in cells if row[0] not in ("text", "---")]
+
+
+def commands() -> list[str]:
+    return sorted(set(re.findall(r"`(tcplab [^`]+)`", PAGE)))
+
+
+def sections() -> list[tuple[str, str]]:
+    """Lesson and heading of each that is named as evidence."""
+    named = []
+    for number, titles in re.findall(r'lesson (\d\d[a-z]?)((?:, "[^"]+")+)', PAGE):
+        named += [(number, title) for title in re.findall(r'"([^"]+)"', titles)]
+    return sorted(set(named))
+
+
+def test_every_claim_has_a_verdict_evidence_and_a_reason() -> None:
+    assert len(rows()) == len(DATA["claim"])
+    for row in each(rows()):
+        assert len(row) == 6, row
+        assert all(row), row
+        assert row[2] in ("holds", "holds with limits", "refuted", "not testable here"), row
+        assert "`tcplab run " in row[3], row
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d.*, Linux \d+\.\d+.*", row[5]), row
+
+
+def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when a recording or a claim has changed: make claims."""
+    monkeypatch.setattr(sys, "argv", ["make-claims", "--check"])
+    assert TOOL["main"]() == 0
+
+
+def damaged(edit: Callable[[dict[str, Any]], object]) -> str:
+    """Complaint about a claim that was edited; it is that of the goodput of a Gigabit Ethernet."""
+    claim = json.loads(json.dumps(DATA["claim"][0]))
+    edit(claim)
+    results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in ("goodput", "pipes")}
+    with pytest.raises(ClaimsError) as caught:
+        TOOL["reason"](claim, results)
+    return str(caught.value)
+
+
+def test_number_that_a_recording_does_not_bear_is_refused() -> None:
+    def narrow(claim: dict[str, Any]) -> None:
+        claim["numbers"]["gbit"][2:4] = [118, 119]
+
+    assert "is not within 118 and 119, as the reason and the verdict want it" in damaged(narrow)
+
+
+def test_number_without_origin_is_refused() -> None:
+    complaint = damaged(lambda claim: claim.update(reason=claim["reason"] + " and 42 more"))
+    assert "numbers without origin, or origins without number: ['42']" in complaint
+
+
+def test_wrong_arithmetic_is_refused() -> None:
+    def wrong(claim: dict[str, Any]) -> None:
+        claim["given"]["1538"] = "= 1500 + 37"
+
+    assert "1538 is 1537" in damaged(wrong)
+
+
+def test_spread_of_several_runs_is_shown() -> None:
+    assert str(Number([3.0, 1.0, 2.04], 0, 9, ".1f")) == "2.0 (1.0–3.0 in 3 runs)"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [({"verdict": "holds mostly"}, "is none of holds"), ({}, "claimed twice")],
+)
+def test_unknown_verdicts_and_second_rows_are_refused(
+    change: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(ClaimsError, match=complaint):
+        TOOL["check_claims"]([*DATA["claim"], DATA["claim"][0] | change])
+
+
+def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command line's parser; nothing is measured."""
+    parser = cli._parser(experiments=True)
+    for command in commands():
+        words = shlex.split(command)[1:]
+        try:
+            arguments = parser.parse_args(words)
+        except SystemExit:
+            pytest.fail(f"{command}: {capsys.readouterr().err}")
+        assert (words[0], arguments.experiment.name) == ("run", words[1])
+    assert len(commands()) >= 40
+
+
+def test_sections_named_by_the_claims_exist() -> None:
+    headings = {}
+    for path in (ROOT / "lessons").glob("[0-9]*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        prose = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        headings[path.stem.partition("-")[0]] = re.findall(r"^#+ (.+)$", "\n".join(prose), re.M)
+    missing = [(number, title) for number, title in sections() if title not in headings[number]]
+    assert not missing
+    assert len(sections()) >= 40
+
+
+# ---- on trial in the lessons ---------------------------------------------------------------------
+
+
+LESSONS = [path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))]
+
+
+def shipped(lesson: str) -> dict[str, Any]:
+    """The recordings that a lesson's claims need."""
+    names = {entry[0] for each in on_trial(lesson) for entry in each.get("numbers", {}).values()}
+    return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
+    (path,) = (ROOT / "lessons").glob(f"{lesson}-*.ipynb")
+    cells = [each for each in json.loads(path.read_text())["cells"] if each["cell_type"] == "code"]
+    code = "".join("".join(each["source"]) + "\n" for each in cells)
+    assert code.count(f'trial("{lesson}", ') == 1
+    assert len(on_trial(lesson)) >= 5
+    for claim in each(on_trial(lesson)):
+        assert claim.get("numbers"), f"nothing of this is measured: {claim['claim']}"
+    table = trial(lesson, **shipped(lesson))
+    assert [row["verdict"] for row in table.rows] == [each["verdict"] for each in on_trial(lesson)]
+    assert "–" not in {row["reason"] for row in table.rows}
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [
+        ([2.0], True),
+        ([4.0], False),
+        ([1.5, 2.0, 2.5], True),
+        ([1.5, 2.0, 3.5], None),
+        ([3.5, 4.0, 9.0], False),
+        ([0.1, 9.0], None),
+        ([2.0] * 48 + [0.1, 9.0], True),
+        ([2.0] * 25 + [4.0] * 25, None),
+    ],
+)
+def test_number_is_within_its_bounds_where_the_runs_agree(
+    values: list[float], within: bool | None
+) -> None:
+    assert Number(values, 1, 3, "g").within is within
+
+
+class Made:
+    """A result with one row."""
+
+    def __init__(self, **row: Any) -> None:
+        self.row = {"variant": "only"} | row
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [self.row]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "words"),
+    [
+        (2.0, "refuted", "it takes 2.0 ms"),
+        ([0.5, 2.0], claims.UNDECIDED, "“Refuted” would take 1 to 3, not 1.2 (0.5–2.0 in 2 runs)."),
+        (7.0, claims.OTHERWISE, "“Refuted” would take 1 to 3, not 7.0."),
+        (None, claims.NOT_MEASURED, "it takes – ms"),
+    ],
+)
+def test_verdict_follows_the_run(
+    value: Any, verdict: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = {
+        "source": "a text",
+        "claim": "`send()` takes long",
+        "verdict": "refuted",
+        "evidence": 'lesson 99, "Measure", "On trial"',
+        "reason": "it takes {ms} ms",
+        "numbers": {"ms": ["made", "by['only']['ms']", 1, 3, ".1f"]},
+    }
+    monkeypatch.setattr(claims, "data", lambda: {"claim": [claim]})
+    (row,) = trial("99", made=Made(ms=value)).rows
+    assert (row["claim"], row["verdict"]) == ("send() takes long", verdict)
+    assert words in row["reason"]
+
+
+def test_results_that_no_claim_needs_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
+        trial("00")
+    with pytest.raises(ParameterError, match="no claim is on trial there"):
+        trial("99", small=Made())

@@ -1,0 +1,288 @@
+"""Both ends together: delayed ACKs, whole conversations, the cost of a message."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.models.outcomes import outcomes
+
+import tcplab.models.messages
+import tcplab.models.nagle
+from tcplab.models import (
+    OPTIONS,
+    Call,
+    ClassicReceiver,
+    Clock,
+    DelayedAckReceiver,
+    NetworkPath,
+    Peer,
+    Reason,
+    message_calls,
+    message_cost,
+    simulate,
+)
+from tcplab.models.window import OfferedWindow
+
+RED_HAT = [2] * 15
+
+
+@pytest.mark.parametrize("module", [tcplab.models.nagle, tcplab.models.messages])
+def test_the_examples_in_the_docstrings(module: object) -> None:
+    results = doctest.testmod(module)  # type: ignore[arg-type]
+    assert results.attempted
+    assert not results.failed
+
+
+# ---- the receiver alone ----
+
+
+def test_the_first_sixteen_are_acknowledged_at_once() -> None:
+    receiver = DelayedAckReceiver()
+    acks = [receiver.segment(10 * i, 10, float(i)) for i in range(20)]
+    assert [ack is not None for ack in acks] == [True] * 16 + [False] * 4
+    assert receiver.next_timer_ms is not None
+    assert 16 + 40 <= receiver.next_timer_ms <= 16 + 44
+    late = receiver.timer(receiver.next_timer_ms)
+    assert late is not None
+    assert late.upto == 200
+    assert late.delayed_ms >= 40
+
+
+def test_an_application_that_reads_and_has_nothing_to_say() -> None:
+    receiver = _tired()
+    assert receiver.segment(160, 10, 30.0) is None
+    ack = receiver.read(30.1)
+    assert ack is not None
+    assert "nothing to answer" in ack.why
+
+
+def test_an_interactive_one_waits_for_data_to_ride_on() -> None:
+    receiver = _tired()
+    receiver.data_sent(31.0)
+    assert receiver.segment(160, 10, 32.0) is None
+    assert receiver.read(32.1) is None
+    receiver.data_sent(32.2)
+    assert receiver.check(32.3) is None
+    assert receiver.next_timer_ms is None
+
+
+def test_a_delayed_ack_that_nothing_carried_ends_the_interactive_mode() -> None:
+    receiver = _tired()
+    receiver.set_quickack(False, 30.0)
+    receiver.segment(160, 10, 30.0)
+    receiver.read(30.1)
+    assert receiver.timer(80.0) is not None
+    # The next one is read and acknowledged at once: "This flag is not permanent" (tcp(7)).
+    assert receiver.segment(170, 10, 81.0) is None
+    assert receiver.read(81.1) is not None
+
+
+def test_every_second_full_segment() -> None:
+    receiver = _tired(size=1448, count=40)
+    receiver.set_quickack(False, 60.0)
+    at = receiver.next_seq
+    acks = []
+    for i in range(6):
+        acks.append(receiver.segment(at + 1448 * i, 1448, 60.0 + i))
+        assert receiver.read(60.1 + i) is None
+    assert [ack is not None for ack in acks] == [False, True] * 3
+
+
+def test_the_classic_rule_of_the_winsock_text() -> None:
+    receiver = ClassicReceiver(delay_ms=200)
+    receiver.accept(0, 10, 0.0)
+    assert receiver.check(0.0) is None
+    assert receiver.read(0.1) is None
+    assert receiver.next_timer_ms == 200
+    receiver.accept(10, 10, 150.0)
+    ack = receiver.check(150.0)
+    assert ack is not None
+    assert ack.upto == 20
+    assert receiver.timer(200.0) is None
+    receiver.accept(20, 10, 210.0)
+    receiver.data_sent(211.0)
+    assert receiver.next_timer_ms is None
+
+
+def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
+    """A receiver that has no quick ACKs left."""
+    receiver = DelayedAckReceiver()
+    for i in range(count):
+        receiver.segment(size * i, size, float(i))
+        receiver.read(float(i))
+    return receiver
+
+
+# ---- conversations ----
+
+
+def test_write_write_read_with_a_delay_of_the_acks() -> None:
+    """A loop in step with the tick waits 44 ms with 250 Hz, 41 ms with 1000 Hz (the text: 40)."""
+    slow = message_cost(RED_HAT)
+    assert slow.ms_per_message == pytest.approx(44, abs=0.5)
+    assert slow.data_segments_per_message == 2
+    assert slow.reasons == {Reason.HELD_BY_NAGLE: pytest.approx(1)}
+    assert slow.system_calls_per_message == 16
+    assert message_cost(RED_HAT, messages=1, warm_up=0).ms_per_message < 1  # quick ACKs
+    fine = message_cost(RED_HAT, path=NetworkPath(clock=Clock(1000)))
+    assert fine.ms_per_message == pytest.approx(41, abs=0.5)
+
+
+def test_the_cures() -> None:
+    slow = message_cost(RED_HAT)
+    for option in OPTIONS[1:-1]:
+        cured = message_cost(RED_HAT, option)
+        assert cured.ms_per_message < slow.ms_per_message / 50
+        expected = 15 if option == "no_delay" else 1
+        assert cured.data_segments_per_message == expected
+    assert message_cost(RED_HAT, "forgotten").ms_per_message > 200
+    quick = message_cost(RED_HAT, path=NetworkPath(rtt_ms=20), peer=Peer(quickack="always"))
+    assert quick.ms_per_message == pytest.approx(40, abs=1)
+
+
+@pytest.mark.parametrize("rtt_ms", [5, 20, 60])
+def test_the_stall_adds_to_two_round_trips(rtt_ms: float) -> None:
+    cost = message_cost(RED_HAT, path=NetworkPath(rtt_ms=rtt_ms))
+    assert 2 * rtt_ms + 40 <= cost.ms_per_message <= 2 * rtt_ms + 48
+    one = message_cost(RED_HAT, "writev", path=NetworkPath(rtt_ms=rtt_ms))
+    assert one.ms_per_message == pytest.approx(rtt_ms, abs=1)
+
+
+def test_winsock_case_1_five_records_a_second() -> None:
+    """Each record waits for its ACK, and the ACK for a timer of 200 ms."""
+    windows = Peer(acks="classic")
+    assert 1000 / message_cost([100], reply_bytes=0, peer=windows).ms_per_message == pytest.approx(
+        5, rel=0.01
+    )
+    linux = message_cost([100], reply_bytes=0)
+    assert linux.ms_per_message < 1
+
+
+def test_winsock_case_2_five_quotes_a_second() -> None:
+    """Requests on one connection, quotes on another: nothing carries the ACKs of the requests."""
+    windows = message_cost([10], reply_bytes=50, peer=Peer(acks="classic", other_connection=True))
+    assert 1000 / windows.ms_per_message == pytest.approx(5, rel=0.01)
+    # "Both should set TCP_NODELAY", says the text, and one alone is indeed not enough.
+    both = Peer(acks="classic", other_connection=True, nodelay=True)
+    assert message_cost([10], "no_delay", reply_bytes=50, peer=both).ms_per_message < 1
+    assert message_cost([10], reply_bytes=50, peer=both).ms_per_message > 100
+    one = Peer(acks="classic", other_connection=True)
+    assert message_cost([10], "no_delay", reply_bytes=50, peer=one).ms_per_message > 100
+    one_connection = message_cost([10], reply_bytes=50, peer=Peer(acks="classic"))
+    assert one_connection.ms_per_message < 1
+    linux = message_cost([10], reply_bytes=50, peer=Peer(other_connection=True))
+    assert linux.ms_per_message < 1
+    # A Linux receiver that is told to delay stalls each second request: 45 a second, measured.
+    delaying = message_cost([10], reply_bytes=50, peer=Peer(quickack="off", other_connection=True))
+    assert 1000 / delaying.ms_per_message == pytest.approx(45, rel=0.1)
+
+
+def test_minshall_in_the_cost_of_a_message() -> None:
+    held = message_cost([4, 100]).ms_per_message
+    not_held = message_cost([1448, 100]).ms_per_message
+    assert held > 50 * not_held
+    assert (
+        message_cost([1448, 100], path=NetworkPath(nagle="rfc896")).ms_per_message > 50 * not_held
+    )
+
+
+def test_a_rate_makes_segments_wait_for_each_other() -> None:
+    calls = [Call("write", 14_480)]
+    fast = simulate(calls, NetworkPath(rtt_ms=10))
+    slow = simulate(calls, NetworkPath(rtt_ms=10, rate_mbit=10))
+    assert slow.delivered[-1][0] - fast.delivered[-1][0] == pytest.approx(
+        10 * 1538 * 8 / 1e4, rel=0.1
+    )
+
+
+def test_a_reader_that_does_not_read_closes_the_window() -> None:
+    predicted = simulate(
+        [Call("write", 200_000)], NetworkPath(rtt_ms=10), Peer(reads=False), end_ms=5000
+    )
+    # Linux's default buffer of 128 KiB holds 0.625 of it in full segments; the last is cut.
+    assert sum(predicted.boundaries) == pytest.approx(0.625 * 131_072, rel=0.02)
+    assert predicted.boundaries[-1] < 1448
+
+
+def test_a_race_has_several_outcomes_and_a_settled_case_one() -> None:
+    path = NetworkPath(rtt_ms=10)
+    assert len(outcomes([Call("write", 10), Call("write", 10)], path)) == 1
+    race = [Call("write", 10), Call("write", 10), Call("write", 10, 10.0)]
+    assert len(outcomes(race, path)) > 1
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.builds(
+            Call,
+            st.sampled_from(["write", "more"]),
+            st.integers(1, 20_000),
+            st.sampled_from([0.0, 0.0, 3.0, 60.0, 400.0]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([0.0, 7.0, 90.0]),
+    st.sampled_from(["on", "off", "always"]),
+    st.sampled_from(["linux", "classic"]),
+    st.booleans(),
+)
+def test_everything_arrives(
+    calls: list[Call], rtt_ms: float, quickack: str, acks: str, nodelay: bool
+) -> None:
+    peer = Peer(quickack=quickack, acks=acks)
+    predicted = simulate(
+        [*calls, Call("shutdown", 0, 1000)], NetworkPath(rtt_ms=rtt_ms), peer, nodelay=nodelay
+    )
+    total = sum(call.value for call in calls)
+    assert sum(predicted.boundaries) == total
+    assert predicted.delivered[-1][1] >= total
+    assert [p.time_ms for p in predicted.packets] == sorted(p.time_ms for p in predicted.packets)
+    assert len(predicted.call_ms) == len(calls) + 1
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Call("jump"), "write, more, read"),  # type: ignore[arg-type]
+        (lambda: Call("write", 0), "value=0"),
+        (lambda: Call("cork", 2), "value=2"),
+        (lambda: Call("write", 1, -1.0), "delay_ms=-1.0"),
+        (lambda: Peer(acks="osi"), "linux, classic"),
+        (lambda: Peer(quickack="maybe"), "on, off, always"),
+        (lambda: NetworkPath(rtt_ms=-1), "rtt_ms=-1"),
+        (lambda: NetworkPath(rate_mbit=0), "rate_mbit=0"),
+        (lambda: NetworkPath(mtu_bytes=10).mss, "mtu_bytes=10"),
+        (lambda: message_calls([], "cork"), "writes=[]"),
+        (lambda: message_cost([1], messages=0), "messages=0"),
+        (lambda: DelayedAckReceiver().segment(5, 1, 0.0), "seq=5"),
+        (lambda: ClassicReceiver(delay_ms=600), "delay_ms=600"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the line is what is tested
+        call()  # type: ignore[operator]
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_look_at_a_buffer_more_than_half_full_ends_the_quick_acks() -> None:
+    """__tcp_select_window; the interactive end had kept its quick ACKs until it became quick."""
+    receiver = DelayedAckReceiver(window=OfferedWindow(5840, 20_000, autotuned=False))
+    assert receiver.segment(0, 100, 5.0, push=False) is not None
+    receiver.set_quickack(False, 305.0)
+    receiver.segment(100, 1448, 305.0)
+    last = receiver.segment(1548, 1000, 305.1, push=False)
+    assert last is not None
+    assert last.why == "more than one full segment is unacknowledged"
+    receiver.set_quickack(False, 335.1)
+    receiver.segment(2548, 1000, 335.1)
+    receiver.set_quickack(True, 340.1)
+    assert receiver.segment(3548, 1448, 340.1, push=False) is None

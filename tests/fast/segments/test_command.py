@@ -1,0 +1,118 @@
+"""`tcplab segments`: what it prints, for people and for programs, and what it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import forge
+from tests.support.forge import Frame, Talk
+from tests.support.nonempty import each
+from tests.support.paths import DATA
+
+from tcplab.capture import CaptureTruncatedWarning
+from tcplab.segments import command, from_file
+
+
+def printed(*words: str) -> str:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    out = io.StringIO()
+    command.print_segments(parser.parse_args(words), out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def talk() -> Talk:
+    talk = Talk()
+    talk.handshake(options=([("MSS", 1460)], [("MSS", 1460)]))
+    return talk
+
+
+def test_a_line_a_segment_with_what_is_remarkable(talk: Talk, tmp_path: Path) -> None:
+    talk.segment(0, "PA", 1, 1, 2920)
+    talk.segment(0, "PA", 1, 1, 2920)
+    talk.segment(1, "A", 1, 2921, window=0)
+    heading, ends, *lines = printed(str(talk.save(tmp_path / "x"))).splitlines()
+    assert heading.split()[:3] == ["packet", "time", "(s)"]
+    assert ends == "connection 0: tcp 192.0.2.1:40000 -> 192.0.2.2:80"
+    assert len(lines) == 6
+    assert lines[0].endswith("SYN         MSS 1460")
+    assert lines[3].split()[2:6] == ["->", "2920", "1", "1"]
+    assert lines[3].endswith("PSH ACK     2 segments in one")
+    assert lines[4].endswith("2 segments in one, sent again")
+    assert lines[5].split()[2] == "<-"
+    assert lines[5].endswith("ACK         window closed")
+    # Headings stand above their columns.
+    end = heading.index("bytes") + len("bytes")
+    assert lines[3][:end].endswith(" 2920")
+
+
+def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
+    for path in each(sorted(DATA.glob("*.pcap*"))):
+        rows = from_file(path)
+        text = printed(str(path))
+        lines = 1 + len(rows) + len(set(rows["connection"].tolist())) + bool(rows.left_out)
+        assert text.count("\n") == lines
+        assert len(list(csv.reader(io.StringIO(printed(str(path), "--csv"))))) == 1 + len(rows)
+        assert len(json.loads(printed(str(path), "--json"))["segments"]) == len(rows)
+        assert json.loads(printed(str(path), "--summary", "--json"))["segments"] == len(rows)
+        assert f"{len(rows)} segments in " in printed(str(path), "--summary")
+
+
+def test_one_connection_of_several(talk: Talk, tmp_path: Path) -> None:
+    talk.segment(0, "S", 0, ports=(40_001, 80))
+    path = talk.save(tmp_path / "x")
+    rows = from_file(path)
+    assert len(rows.connections) == 2
+    assert printed(str(path)).splitlines()[-1].endswith("connection 1")
+    for number in range(len(rows.connections)):
+        many = int((rows["connection"] == number).sum())
+        text = printed(str(path), "--connection", str(number))
+        assert len(text.splitlines()) == 2 + many
+        data = json.loads(printed(str(path), "--json", "--connection", str(number)))
+        assert {each["connection"] for each in data["segments"]} == {number}
+        total = printed(str(path), "--summary", "--connection", str(number))
+        assert total.startswith(f"{many} segments")
+
+
+def test_udp_has_no_sequence_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "udp"
+    ip = bytes.fromhex("4500002000000000401100000a0000010a000002")
+    udp = bytes.fromhex("00010002000c0000") + b"four"
+    path.write_bytes(forge.pcapng([Frame(bytes(12) + b"\x08\0" + ip + udp)]))
+    line = printed(str(path)).splitlines()[-1]
+    assert line.split() == ["0", "0.000000", "->", "4", "UDP"]
+
+
+def test_a_truncated_file_is_read_as_far_as_it_goes(talk: Talk, tmp_path: Path) -> None:
+    path = talk.save(tmp_path / "x")
+    content = path.read_bytes()
+    path.write_bytes(content[:-10])
+    with pytest.warns(CaptureTruncatedWarning, match="after 2 packets"):
+        text = printed(str(path))
+    assert len(text.splitlines()) == 2 + 2
+
+
+def test_an_empty_capture_has_only_headings(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(forge.pcapng([]))
+    assert len(printed(str(path)).splitlines()) == 1
+    nothing: dict[str, Any] = {"connections": [], "left_out": {}, "segments": []}
+    assert json.loads(printed(str(path), "--json")) == nothing
+    assert printed(str(path), "--summary").startswith("0 segments in 0.000000 s")
+
+
+def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
+    path = str(talk.save(tmp_path / "x"))
+    with pytest.raises(ValueError, match=r"--connection 1 is not in .*x; it has only 0"):
+        printed(path, "--connection", "1")
+    with pytest.raises(ValueError, match="--connection -1 is not in"):
+        printed(path, "--connection", "-1")
+    with pytest.raises(ValueError, match=r"--summary --csv: .* take --summary --json"):
+        printed(path, "--summary", "--csv")

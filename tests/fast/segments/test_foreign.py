@@ -1,0 +1,309 @@
+"""Captures as others make them: other links, tunnels, several links in a file, odd handshakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import forge, wireshark
+from tests.support.forge import Frame, Talk
+from tests.support.nonempty import each
+
+from tcplab import pcap
+from tcplab.cli import main
+from tcplab.segments import RST, SYN, SegmentArray, from_file, summary, write_json
+
+ETHERNET_BYTES = 14
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "capture.pcapng"
+
+
+def talk() -> Talk:
+    """A handshake, data that the first ACK tells of, and data sent again."""
+    made = Talk()
+    made.handshake(options=([("MSS", 1460), ("SAckOK", b"")], [("MSS", 1460)]))
+    made.segment(0, "PA", 1, 1, 700)
+    made.segment(1, "A", 1, 701)
+    made.segment(0, "PA", 1, 1, 700, step_ns=300_000_000)
+    return made
+
+
+def plain(rows: SegmentArray) -> list[list[Any]]:
+    """The columns that must not depend on the link."""
+    columns = ["packet", "time_ns", "payload_bytes", "seq", "ack", "flags", "is_retransmission"]
+    return [[row[name] for name in columns] for row in rows]
+
+
+def relinked(path: Path, wrap: Any, link_type: int = 1, order: str = "<") -> SegmentArray:
+    """The conversation with each IP packet wrapped by a function of its bytes."""
+    frames = [Frame(wrap(f.data[ETHERNET_BYTES:]), f.time_ns) for f in talk().frames]
+    path.write_bytes(forge.pcapng(frames, link_type=link_type, order=order))
+    return from_file(path)
+
+
+def as_on_ethernet(path: Path) -> list[list[Any]]:
+    path.write_bytes(forge.pcapng(talk().frames))
+    return plain(from_file(path))
+
+
+MACS = bytes.fromhex("020000000002 020000000001")
+
+
+def pppoe(ip: bytes, protocol: int = 0x0021) -> bytes:
+    return struct.pack(">BBHHH", 0x11, 0, 9, len(ip) + 2, protocol) + ip
+
+
+def snap(ip: bytes) -> bytes:
+    body = bytes.fromhex("aaaa03 000000 0800") + ip
+    return MACS + struct.pack(">H", len(body)) + body + bytes(max(46 - len(body), 6))
+
+
+def nflog(order: str) -> Any:
+    def wrap(ip: bytes) -> bytes:
+        def field(kind: int, value: bytes) -> bytes:
+            return struct.pack(order + "HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+        header = b"\x02\x00\x00\x1e"
+        return header + field(1, b"\x08\x00\x01\x00") + field(10, b"in\0") + field(9, ip)
+
+    return wrap
+
+
+def in_ipv4(ip: bytes, protocol: int = 4) -> bytes:
+    from scapy.layers.inet import IP
+
+    outer = IP(src="203.0.113.1", dst="203.0.113.2", proto=protocol)
+    return MACS + b"\x08\x00" + bytes(outer / ip)
+
+
+def in_ipv6(ip: bytes) -> bytes:
+    from scapy.layers.inet6 import IPv6
+
+    return MACS + b"\x86\xdd" + bytes(IPv6(src="2001:db8::1", dst="2001:db8::2", nh=4) / ip)
+
+
+WRAPPED: dict[str, tuple[Any, ...]] = {
+    "PPPoE": (lambda ip: MACS + b"\x88\x64" + pppoe(ip) + b"\0" * 6, 1),
+    "PPPoE in a VLAN": (lambda ip: MACS + b"\x81\x00\x00\x07\x88\x64" + pppoe(ip), 1),
+    "PPPoE alone": (pppoe, 51),
+    "LLC and SNAP": (snap, 1),
+    "SNAP in a cooked capture": (
+        lambda ip: bytes(14) + b"\x00\x04" + bytes.fromhex("aaaa03 000000 0800") + ip,
+        113,
+    ),
+    "NFLOG of a small machine": (nflog("<"), 239),
+    "NFLOG of a big machine": (nflog(">"), 239, ">"),
+    "IPv4 in IPv4": (in_ipv4, 1),
+    "IPv4 in IPv4 in IPv4": (lambda ip: in_ipv4(in_ipv4(ip)[ETHERNET_BYTES:]), 1),
+    "IPv4 in IPv6": (in_ipv6, 1),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_links_and_tunnels_that_learners_have_at_home(path: Path, name: str) -> None:
+    expected = as_on_ethernet(path)
+    rows = relinked(path, *WRAPPED[name])
+    assert plain(rows) == expected
+    assert rows.left_out == {}
+
+
+def test_ipv6_in_ipv4(path: Path) -> None:
+    made = Talk(ipv6=True)
+    made.handshake()
+    frames = [Frame(in_ipv4(f.data[ETHERNET_BYTES:], 41), f.time_ns) for f in made.frames]
+    path.write_bytes(forge.pcapng(frames))
+    rows = from_file(path)
+    assert rows.connections[0].client == ("2001:db8::1", 40000)
+    assert (len(rows), rows.left_out) == (3, {})
+
+
+def test_several_links_in_one_file_come_out_in_its_order(path: Path) -> None:
+    """The client's packets came over Ethernet, the server's over raw IP."""
+    frames = [
+        Frame(
+            f.data if f.data[27] == 34 or i % 2 == 0 else f.data[ETHERNET_BYTES:],
+            f.time_ns,
+            interface=0 if f.data[27] == 34 or i % 2 == 0 else 1,
+        )
+        for i, f in enumerate(talk().frames)
+    ]
+    parts = [forge.section_header(), forge.interface(), forge.interface(link_type=101)]
+    path.write_bytes(b"".join([*parts, *(forge.enhanced(frame) for frame in frames)]))
+    rows = from_file(path)
+    assert {frame.interface for frame in frames} == {0, 1}
+    assert rows["packet"].tolist() == list(range(len(frames)))
+    assert rows["interface"].tolist() == [frame.interface for frame in frames]
+    assert (rows["time_ns"][1:] > rows["time_ns"][:-1]).all()
+
+
+# ---- what is left out ----
+
+
+def mixed(path: Path) -> None:
+    from scapy.layers.inet import ICMP, IP
+    from scapy.layers.l2 import ARP, Ether
+
+    link = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    others = [
+        bytes(link / ARP(pdst="192.0.2.1", psrc="192.0.2.2", hwdst="02:00:00:00:00:01")),
+        bytes(link / ARP(pdst="192.0.2.1", psrc="192.0.2.2", hwdst="02:00:00:00:00:01")),
+        bytes(link / IP(src="192.0.2.1", dst="192.0.2.2") / ICMP()),
+        bytes(link / IP(src="192.0.2.1", dst="192.0.2.2", proto=47) / b"gre"),
+        bytes(link / IP(src="192.0.2.1", dst="192.0.2.2", proto=6, frag=100) / bytes(30)),
+        MACS + b"\x88\x47" + bytes(40),
+        MACS + b"\x00\x26" + bytes.fromhex("424203") + bytes(40),
+        MACS + b"\x08\x00" + bytes(4),
+    ]
+    frames = [*talk().frames, *(Frame(data, 1_700_000_001 * 10**9) for data in others)]
+    radio = [Frame(bytes(60), 1_700_000_002 * 10**9, interface=1)] * 3
+    parts = [forge.section_header(), forge.interface(), forge.interface(link_type=127)]
+    path.write_bytes(b"".join([*parts, *(forge.enhanced(f) for f in [*frames, *radio])]))
+
+
+LEFT_OUT = {
+    "link type 127 (IEEE 802.11 with radiotap)": 3,
+    "ARP": 2,
+    "ICMP": 1,
+    "GRE": 1,
+    "later fragments of IP packets": 1,
+    "MPLS": 1,
+    "LLC other than IP": 1,
+    "packets with too little of a header": 1,
+}
+
+
+def test_what_cannot_be_read_is_counted_by_what_it_is(path: Path) -> None:
+    mixed(path)
+    rows = from_file(path)
+    assert rows.left_out == LEFT_OUT
+    assert len(rows) == 6
+    assert len(rows) + sum(LEFT_OUT.values()) == len(pcap.read_packets(path))
+    assert rows.data("client").left_out == LEFT_OUT
+    assert summary(rows).as_dict()["left_out"] == LEFT_OUT
+
+
+def test_table_summary_and_json_say_what_was_left_out(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed(path)
+    words = "left out: 11 packets (3 link type 127 (IEEE 802.11 with radiotap), 2 ARP"
+    for options in each(([], ["--summary"])):
+        assert main(["segments", str(path), *options]) == 0
+        assert words in capsys.readouterr().out
+    out = io.StringIO()
+    write_json(from_file(path), out)
+    assert json.loads(out.getvalue())["left_out"] == LEFT_OUT
+
+
+def test_explain_says_that_packets_of_another_link_were_not_read(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed(path)
+    assert main(["explain", "file", str(path)]) == 0
+    assert "packets that were not read: 3 link type 127" in capsys.readouterr().out
+
+
+def test_a_tunnel_without_end_is_left_out(path: Path) -> None:
+    def deep(ip: bytes) -> bytes:
+        for _ in range(6):
+            ip = in_ipv4(ip)[ETHERNET_BYTES:]
+        return MACS + b"\x08\x00" + ip
+
+    rows = relinked(path, deep)
+    assert len(rows) == 0
+    assert rows.left_out == {"IP packets inside too many IP packets": 6}
+
+
+# ---- odd handshakes ----
+
+
+def refused_first() -> Talk:
+    """The server refuses a SYN, with a RST of number 0, and accepts it when it comes again."""
+    made = Talk(isn=(1000, 3_000_000_000))
+    made.segment(0, "S", 0)
+    made.segment(1, "RA", -3_000_000_000, 1, window=0)
+    made.segment(0, "S", 0, step_ns=10**9)
+    made.segment(1, "SA", 0, 1)
+    made.segment(0, "A", 1, 1)
+    made.segment(1, "PA", 1, 1, 500)
+    made.segment(1, "PA", 501, 1, 500)
+    made.segment(0, "A", 1, 1001)
+    return made
+
+
+def two_answers() -> Talk:
+    """Two SYN-ACKs with different numbers; the client acknowledges the second."""
+    made = Talk(isn=(1000, 3_000_000_000))
+    made.segment(0, "S", 0)
+    made.segment(1, "SA", -2_000_000_000, 1)
+    made.segment(0, "R", -2_000_000_000 + 1)
+    made.segment(1, "SA", 0, 1)
+    made.segment(0, "A", 1, 1)
+    made.segment(1, "PA", 1, 1, 500)
+    made.segment(0, "A", 1, 501)
+    return made
+
+
+@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
+def test_the_servers_numbers_count_from_the_syn_ack_that_counts(path: Path, made: Talk) -> None:
+    rows = from_file(made.save(path))
+    assert len(rows.connections) == 1
+    server = rows.sent_by("server")
+    data = server.data()
+    assert data["seq"].tolist() == [1, 501][: len(data)]
+    assert int(server[server.is_syn]["seq"][-1]) == 0
+    client = rows.sent_by("client")
+    assert int(client[client["flags"] & (SYN | RST) == 0]["ack"][0]) == 1
+    assert not data["is_retransmission"].any()
+    assert not rows["is_out_of_order"].any()
+
+
+# ---- times ----
+
+
+def test_times_far_apart_do_not_overflow(path: Path) -> None:
+    frames = talk().frames
+    times = [2**63 + 5, 10, 20, 30, 2**63 - 1, 2**62]
+    parts = [forge.section_header(), forge.interface()]
+    parts += [forge.enhanced(f, ticks=t) for f, t in zip(frames, times, strict=True)]
+    path.write_bytes(b"".join(parts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        total = summary(from_file(path))
+    assert total.duration_s == pytest.approx(2**64 / 1e9)
+    assert total.connections[0].duration_s == pytest.approx(2**64 / 1e9)
+
+
+def test_only_a_recorder_of_ours_gets_advice_about_ours(path: Path) -> None:
+    path.write_bytes(forge.pcapng(talk().frames) + forge.statistics(received=9, os_drop=3))
+    with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as found:
+        from_file(path)
+    assert "ring_mib" not in str(found[0].message)
+
+
+# ---- as tshark reads them ----
+
+
+@wireshark.needs_tshark
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tshark_reads_the_same_behind_these_links(path: Path, name: str) -> None:
+    rows = relinked(path, *WRAPPED[name])
+    theirs = wireshark.dissect(path)
+    theirs.pop("ip_id")  # that of the outermost packet
+    assert wireshark.differences(rows, theirs) == {}
+
+
+@wireshark.needs_tshark
+@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
+def test_tshark_and_odd_handshakes(path: Path, made: Talk) -> None:
+    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
+    rows = from_file(made.save(path))
+    assert wireshark.differences(rows, wireshark.dissect(path)) == {"seq": [1]}

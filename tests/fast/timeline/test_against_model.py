@@ -1,0 +1,87 @@
+"""The timeline must find out from outside what the model of the sender does on purpose.
+
+hypothesis makes up schedules of calls; tcplab.models.simulate plays them, with a reason for each
+segment; the packets become a capture, the calls a log. The timeline sees only these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.timeline.explained import explain_evidence
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+
+from tcplab.models import Call, NetworkPath, Peer, Simulation, simulate
+from tcplab.programs import Event, SocketOptions
+from tcplab.timeline import Reason, Timeline
+
+RTT_MS = 4.0
+TOGGLES = ("cork", "nodelay")
+
+calls = st.lists(
+    st.builds(
+        lambda kind, size, delay: Call(kind, int(size > 700) if kind in TOGGLES else size, delay),
+        st.sampled_from(["write", "write", "write", "more", "cork", "nodelay"]),
+        st.one_of(st.integers(1, 1400), st.sampled_from([1448, 1449, 2896, 3000])),
+        st.sampled_from([0.013, 0.057, 1.03, 9.07, 300.0]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+def played(schedule: list[Call]) -> tuple[Simulation, Timeline]:
+    prediction = simulate(schedule, peer=Peer(), path=NetworkPath(rtt_ms=RTT_MS))
+    log = [
+        Event(ns(time_ms), _event(call), call.value if call.kind not in TOGGLES else 0)
+        for call, time_ms in zip(schedule, prediction.call_ms, strict=False)
+    ]
+    rows = handshake(RTT_MS)
+    for packet in prediction.packets:
+        segment = packet.segment
+        if not packet.outgoing:
+            rows.append(ack(packet.time_ms, packet.ack))
+        elif segment is not None and segment.payload_bytes:
+            flags: dict[str, Any] = {"is_retransmission": segment.reason == "retransmission"}
+            rows.append(data(packet.time_ms, segment.seq, segment.payload_bytes, **flags))
+            rows[-1]["flags"] |= int(segment.fin)
+    options = SocketOptions(
+        65536, 65536, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 1.0, "reno", 1448, False
+    )
+    return prediction, explain_evidence(log, capture(rows), options)
+
+
+def _event(call: Call) -> str:
+    if call.kind == "cork":
+        return "cork" if call.value else "uncork"
+    if call.kind == "nodelay":
+        return "nodelay" if call.value else "delay"
+    return call.kind
+
+
+@settings(max_examples=150, database=None)
+@given(calls)
+def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> None:
+    if not any(call.kind in ("write", "more") for call in schedule):
+        return
+    prediction, timeline = played(schedule)
+    assert len(timeline.segments) == len(prediction.data)
+    for truth, found in zip(prediction.data, timeline.segments, strict=True):
+        story = f"{truth}\n{found}\n{schedule}"
+        assert (found.offset, found.payload_bytes) == (truth.seq, truth.payload_bytes), story
+        assert found.reason == truth.reason, story
+        if truth.reason is Reason.RETRANSMISSION:
+            continue
+        held = {hold.reason for hold in found.holds}
+        if truth.waited_for is None:
+            assert not held, story
+        elif not _several_acks_at(truth.time_ms, prediction):
+            assert truth.waited_for in held, story
+
+
+def _several_acks_at(time_ms: float, prediction: Simulation) -> bool:
+    """Between two ACKs of one moment the model says for what it waits, for no time at all."""
+    acks = [each for each in prediction.packets if not each.outgoing and each.time_ms == time_ms]
+    return len(acks) > 1

@@ -1,0 +1,175 @@
+"""Doubt where a capture cannot tell: copies, keep-alives, jitter, small tails, its side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.timeline.explained import explain_evidence
+from tests.support.timeline.made_up import START_NS, ack, capture, data, handshake, row
+
+from tcplab.programs import Event
+from tcplab.segments import ACK, SYN
+from tcplab.timeline import Reason, Timeline
+
+MSS = 1448
+
+
+def explained(*rows: dict[str, Any], **more: Any) -> Timeline:
+    return explain_evidence(more.pop("log", None), capture([*handshake(2.0), *rows]), **more)
+
+
+# ---- data that came before -----------------------------------------------------------------------
+
+
+def test_a_keep_alive_is_not_a_loss() -> None:
+    timeline = explained(
+        data(1, 0, 100),
+        ack(3, 100),
+        row(5000, True, seq=99, payload_bytes=1, is_retransmission=True),
+        ack(5002, 100),
+    )
+    last = timeline.segments[-1]
+    assert last.reason is Reason.RETRANSMISSION
+    assert last.evidence == (
+        "a keep-alive (RFC 9293, 3.8.4): its bytes had been acknowledged 4997.0 ms before"
+    )
+    assert last.holds == ()
+    assert timeline.holds == []
+
+
+def test_data_acknowledged_before_are_not_said_to_lack_an_ack() -> None:
+    timeline = explained(
+        data(1, 0, 100), ack(3, 100), data(205, 0, 100, is_retransmission=True), ack(207, 100)
+    )
+    last = timeline.segments[-1]
+    assert "no ACK" not in last.evidence
+    assert "acknowledged 202.0 ms before" in last.evidence
+    assert "had not reached the sender, or the capture was not made beside it" in last.evidence
+
+
+def test_packets_recorded_twice_were_not_sent_again() -> None:
+    rows = [
+        data(1, 0, 100, ip_id=7),
+        data(1.02, 0, 100, ip_id=7, is_retransmission=True),
+        ack(3, 100, ip_id=9),
+        ack(3.01, 100, ip_id=9),
+        data(4, 100, 50, ip_id=8),
+    ]
+    timeline = explained(*rows)
+    assert [segment.payload_bytes for segment in timeline.segments] == [100, 50]
+    assert len(timeline.acks) == 1 + len(handshake()) - 2
+    assert any(words.startswith("2 packets were recorded twice") for words in timeline.missing)
+
+
+@pytest.mark.parametrize(
+    ("later", "ip_id"), [(1.02, 8), (2.5, 7)], ids=["another number", "too late"]
+)
+def test_data_sent_again_are_no_copies(later: float, ip_id: int) -> None:
+    again = data(later, 0, 100, ip_id=ip_id, is_retransmission=True)
+    timeline = explained(data(1, 0, 100, ip_id=7), again)
+    assert [segment.reason for segment in timeline.segments][1:] == [Reason.RETRANSMISSION]
+    assert not any("twice" in words for words in timeline.missing)
+
+
+def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
+    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
+    duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
+    again = data(5, MSS, MSS, is_retransmission=True)
+    timeline = explained(*sent, ack(3, MSS), *duplicates, again)
+    assert timeline.segments[-1].evidence == (
+        "7 duplicate ACKs say that something is missing, 3.9 ms after it first left"
+    )
+    few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
+    assert few.segments[-1].evidence == "no ACK for 3.9 ms"
+
+
+def test_window_updates_are_no_duplicate_acks() -> None:
+    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
+    updates = [ack(4 + i / 10, MSS, window=65_160 + 2000 * (i + 1)) for i in range(7)]
+    timeline = explained(*sent, ack(3, MSS), *updates, data(205, MSS, MSS, is_retransmission=True))
+    assert timeline.segments[-1].evidence == "no ACK for 203.9 ms"
+
+
+# ---- super-segments ------------------------------------------------------------------------------
+
+
+def test_a_super_segment_with_a_small_tail_is_not_full() -> None:
+    tail = explained(data(1, 0, 2 * MSS + 104, gso_count=3)).segments[0]
+    assert tail.evidence == (
+        "3000 bytes are 2 full segments and one of 104 bytes behind, which only a log can explain"
+    )
+    whole = explained(data(1, 0, 2 * MSS, gso_count=2)).segments[0]
+    assert whole.evidence == "2896 bytes are 2 full segments"
+
+
+def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:
+    size = MSS - 4 - 8
+    assert explained(data(1, 0, size, sack_blocks=1)).segments[0].reason is Reason.FULL_SIZED
+    assert explained(data(1, 0, size - 1, sack_blocks=1)).segments[0].reason is Reason.UNKNOWN
+
+
+# ---- late ACKs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "reason", "missing"),
+    [
+        (5, Reason.SENT_AT_ONCE, ""),
+        (18, Reason.UNKNOWN, "the path's jitter"),
+        (40, Reason.ACK_DELAYED_BY_PEER, ""),
+        (400, Reason.ACK_DELAYED_BY_PEER, ""),
+        (800, Reason.UNKNOWN, "less than 500 ms"),
+    ],
+)
+def test_an_ack_is_delayed_by_the_peer_only_for_as_long_as_a_timer_runs(
+    late_ms: float, reason: Reason, missing: str
+) -> None:
+    found = explained(data(1, 0, 100), ack(3 + late_ms, 100)).acks[-1]
+    assert found.reason is reason
+    assert missing in found.missing
+    assert bool(missing) == bool(found.missing)
+
+
+def test_an_ack_of_data_that_the_capture_lacks_is_not_judged() -> None:
+    found = explained(data(1, 0, 100), ack(43, 300), data(50, 300, 10)).acks[-1]
+    assert found.reason is Reason.UNKNOWN
+    assert "not in the capture" in found.missing
+
+
+# ---- the side of the capture ---------------------------------------------------------------------
+
+
+def at_the_server(rtt_ms: float) -> list[dict[str, Any]]:
+    syn = {"seq": -1, "mss": 1460, "wscale": 7}
+    return [
+        row(-rtt_ms - 0.01, True, flags=SYN, ack=-1, **syn),
+        row(-rtt_ms, False, flags=SYN | ACK, ack=0, **syn),
+        row(0, True),
+        data(0.1, 0, 100),
+        ack(0.2, 100),
+    ]
+
+
+def test_a_capture_from_the_receivers_side_is_noticed() -> None:
+    rows = capture(at_the_server(30))
+    log = [Event(START_NS, "write", 100)]
+    with pytest.raises(ValueError, match=r"made beside the receiver .* the log is the sender's"):
+        explain_evidence(log, rows)
+    timeline = explain_evidence(None, rows)
+    assert any(words.startswith("the sender's side") for words in timeline.missing)
+
+
+def test_a_capture_from_the_senders_side_or_of_a_short_path_is_not_suspected() -> None:
+    log = [Event(START_NS, "write", 100)]
+    for rows in each((at_the_server(0.5), [*handshake(30), *at_the_server(30)[3:]])):
+        timeline = explain_evidence(log, capture(rows))
+        assert not any("side" in words for words in timeline.missing)
+
+
+def test_the_server_as_sender_sits_where_the_gap_is_small() -> None:
+    """Seen at the server, a server that sends is on the right side."""
+    rows = [*at_the_server(30)[:3], row(1, False, payload_bytes=50), row(31, True, ack=50)]
+    made = explain_evidence([Event(START_NS, "write", 50)], capture(rows), sender="server")
+    assert len(made.segments) == 1

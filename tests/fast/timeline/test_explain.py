@@ -1,0 +1,429 @@
+"""explain() on captures that are made up: causes that are hard to provoke, and bad input."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.timeline.explained import explain_evidence
+from tests.support.timeline.made_up import MS, capture, data, handshake, ns, row
+from tests.support.timeline.made_up import ack as ack_row
+
+from tcplab.programs import Event, SocketOptions
+from tcplab.segments import FIN
+from tcplab.timeline import Hold, Reason, Timeline
+
+MSS = 1448
+
+
+def options(**values: Any) -> SocketOptions:
+    usual: dict[str, Any] = {
+        "sndbuf_bytes": 46_080,
+        "rcvbuf_bytes": 131_072,
+        "local": "10.0.0.1 port 40000",
+        "peer": "10.0.0.2 port 5001",
+        "cpu": None,
+        "deadline_s": 30.0,
+        "congestion": "reno",
+        "mss_bytes": MSS,
+        "nodelay": False,
+    }
+    return SocketOptions(**usual | values)
+
+
+def log(*events: tuple[float, str, int]) -> list[Event]:
+    return [Event(ns(time_ms), name, size) for time_ms, name, size in events]
+
+
+def stalled() -> tuple[list[Event], list[dict[str, Any]]]:
+    """Two small writes; the second waits 40 ms for the ACK of the first."""
+    events = log((0, "write", 4), (0.01, "write", 100), (41, "reply", 2))
+    rows = [
+        *handshake(),
+        data(0.005, 0, 4),
+        ack_row(40, 4),
+        data(40.01, 4, 100),
+        ack_row(40.9, 104, payload_bytes=2),
+    ]
+    return events, rows
+
+
+def explained(events: list[Event], rows: list[dict[str, Any]], **more: Any) -> Timeline:
+    return explain_evidence(events, capture(rows), more.pop("options", options()), **more)
+
+
+# ---- the whole, from the sender's side alone -----------------------------------------------------
+
+
+def test_the_stall() -> None:
+    timeline = explained(*stalled())
+    first, second = timeline.segments
+    assert (first.reason, first.holds) == (Reason.SENT_AT_ONCE, ())
+    assert second.reason is Reason.RELEASED_BY_ACK
+    [hold] = second.holds
+    assert (hold.start_ns, hold.end_ns) == (ns(0.01), ns(40.01))
+    assert hold.waiting_bytes == 100
+    assert hold.evidence == "4 bytes unacknowledged, 100 < MSS 1448"
+    assert second.released_by is not None
+    ack = timeline.acks[second.released_by]
+    assert ack.reason is Reason.ACK_DELAYED_BY_PEER
+    assert ack.delay_ms == pytest.approx(40 - 0.005 - 0.1)
+    first_words, second_words = timeline.sentences()
+    assert first_words == "4 bytes of write 1 sent at once: nothing was unacknowledged"
+    assert second_words == (
+        "100 bytes of write 2 held 40.0 ms by Nagle: 4 bytes unacknowledged, 100 < MSS 1448;"
+        " released by the peer's delayed ACK (39.9 ms late)"
+    )
+    assert timeline.mss_bytes == MSS
+    assert timeline.missing == []
+    assert timeline.connection == "port 40000 -> port 5001"
+
+
+def test_rows_and_table_have_the_numbers() -> None:
+    timeline = explained(*stalled())
+    rows = timeline.rows()
+    assert [row["bytes"] for row in rows] == [4, 100]
+    assert [row["held_by"] for row in rows] == [None, "held-by-nagle"]
+    assert rows[1]["waited_ms"] == pytest.approx(40.0)
+    assert "held-by-nagle" in timeline.table().text()
+
+
+def test_nodelay_in_the_options_changes_the_verdict() -> None:
+    # The same record with TCP_NODELAY set: then nothing in it was in the way.
+    timeline = explained(*stalled(), options=options(nodelay=True))
+    tail = timeline.segments[1]
+    assert Reason.HELD_BY_NAGLE not in {hold.reason for hold in tail.holds}
+    assert Reason.UNKNOWN in {hold.reason for hold in tail.holds}
+
+
+def test_an_ack_behind_other_data_is_not_called_delayed_without_evidence() -> None:
+    events = log((0, "write", MSS), (0.02, "write", MSS), (60, "reply", 2))
+    rows = [
+        *handshake(),
+        data(0.01, 0, MSS),
+        data(0.03, MSS, MSS),
+        ack_row(50, 2 * MSS),
+    ]
+    assert explained(events, rows).acks[-1].reason is Reason.ACK_DELAYED_BY_PEER
+    rows[-1:] = [ack_row(0.2, MSS), ack_row(50, 2 * MSS)]
+    last = explained(events, rows).acks[-1]
+    assert last.reason is Reason.UNKNOWN
+    assert "a capture at the peer" in last.missing
+    read = log((0.1, "read", 2 * MSS))
+    assert explained(events, rows, peer_log=read).acks[-1].reason is Reason.ACK_DELAYED_BY_PEER
+
+
+def test_an_uncork_logged_after_the_call_and_before_it_is_the_same() -> None:
+    for logged in (0.029, 0.031):
+        events = log((0, "cork", 0), (0.01, "write", 4), (0.02, "write", 6), (logged, "uncork", 0))
+        timeline = explained(events, [*handshake(), data(0.03, 0, 10), ack_row(1, 10)])
+        [segment] = timeline.segments
+        assert segment.reason is Reason.UNCORKED
+        assert [hold.reason for hold in segment.holds] == [Reason.CORKED]
+        assert segment.writes == (1, 2)
+
+
+def test_a_segment_that_nothing_explains_is_unknown() -> None:
+    # Nagle must hold these 6 bytes, and nothing that would let them go is in the record.
+    events = log((0, "write", 4), (0.1, "write", 6), (0.2, "read", 1), (90, "read", 1))
+    rows = [*handshake(rtt_ms=20), data(0.01, 0, 4), data(30, 4, 6), ack_row(60, 10)]
+    segment = explained(events, rows).segments[1]
+    assert segment.reason is Reason.UNKNOWN
+    assert "neither a call nor an ACK" in segment.missing
+
+
+def test_data_behind_the_fin_of_a_closed_socket_does_not_wait() -> None:
+    events = log((0, "write", 4), (0.1, "write", 6))
+    rows = [*handshake(), data(0.01, 0, 4), data(0.2, 4, 6), ack_row(40, 10)]
+    rows[-2]["flags"] |= FIN
+    segment = explained(events, rows).segments[1]
+    assert segment.reason is Reason.SHUTDOWN
+
+
+def test_what_still_waits_at_the_end_is_told() -> None:
+    events = log((0, "write", 4), (0.01, "write", 100))
+    timeline = explained(events, [*handshake(), data(0.005, 0, 4), row(30, True, seq=4)])
+    [hold] = timeline.holds
+    assert not hold.ended
+    assert (hold.reason, hold.waiting_bytes) == (Reason.HELD_BY_NAGLE, 100)
+    assert timeline.sentences()[-1].startswith("at the end 100 bytes still held 30.0 ms by Nagle")
+
+
+def test_a_gap_in_the_capture_is_named() -> None:
+    events = log((0, "write", 4), (1, "write", 6), (2, "write", 8))
+    rows = [*handshake(), data(0.01, 0, 4), ack_row(0.2, 4), data(2.01, 10, 8), ack_row(3, 18)]
+    timeline = explained(events, rows)
+    assert [each.payload_bytes for each in timeline.segments] == [4, 8]
+    assert any("6 bytes from offset 4" in each for each in timeline.missing)
+
+
+def test_the_mss_is_bound_to_half_the_largest_window() -> None:
+    # tcp_bound_to_half_wnd: on loopback the window makes 32741 of an MSS of 65483 at first.
+    events = log((0, "write", 32_741), (0.02, "write", 100))
+    rows = [
+        *handshake(mss=65_495),
+        data(0.01, 0, 32_741),
+        data(0.03, 32_741, 100),
+        ack_row(1, 32_841),
+    ]
+    for each in rows[:3]:
+        each["window"] = 65_483
+    timeline = explained(events, rows)
+    assert timeline.mss_bytes == 32_741
+    assert [each.reason for each in timeline.segments] == [Reason.FULL_SIZED, Reason.SENT_AT_ONCE]
+
+
+def test_without_syns_the_options_tell_the_mss_and_without_both_nothing_does() -> None:
+    events, rows = stalled()
+    known = explained(events, rows[3:])
+    assert known.mss_bytes == MSS
+    assert known.segments[1].reason is Reason.RELEASED_BY_ACK
+    unknown = explain_evidence(events, capture(rows[3:]))
+    assert unknown.mss_bytes is None
+    assert {each.reason for each in unknown.segments} == {Reason.UNKNOWN}
+    assert "the MSS" in unknown.segments[0].missing
+    assert any("start of the connection" in each for each in unknown.missing)
+
+
+def test_the_server_may_be_the_sender() -> None:
+    events = log((1, "write", 2))
+    rows = [*handshake(), data(0.01, 0, 4), row(1.01, False, ack=4, payload_bytes=2)]
+    timeline = explain_evidence(events, capture(rows), sender="server")
+    assert [each.payload_bytes for each in timeline.segments] == [2]
+    swapped = options(local="10.0.0.2 port 5001", peer="10.0.0.1 port 40000")
+    assert explain_evidence(events, capture(rows), swapped).segments == timeline.segments
+
+
+def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
+    events = log((0, "write", 4 * MSS), (0.5, "read", 1), (50, "read", 1))
+    rows = [
+        *handshake(rtt_ms=20),
+        data(0.01, 0, MSS),
+        data(0.02, MSS, MSS),
+        ack_row(20, 2 * MSS),
+        data(20.01, 2 * MSS, MSS),
+        data(20.02, 3 * MSS, MSS),
+        ack_row(41, 4 * MSS),
+    ]
+    blind = explained(events, rows)
+    assert Reason.UNKNOWN in blind.waited_ms()
+    assert any("TCP_INFO" in each.missing for each in blind.holds)
+    sample = {"time_ns": ns(10), "unacked": 2, "snd_cwnd": 2, "notsent_bytes": 2 * MSS}
+    told = explained(events, rows, samples=[sample])
+    assert Reason.CWND_LIMITED in told.waited_ms()
+    assert Reason.UNKNOWN not in told.waited_ms()
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+def test_an_empty_capture() -> None:
+    with pytest.raises(ValueError, match="holds no TCP segment"):
+        explain_evidence(log((0, "write", 4)), capture([]))
+
+
+def test_a_log_without_events() -> None:
+    with pytest.raises(ValueError, match="log is empty"):
+        explained([], stalled()[1])
+
+
+def test_more_was_sent_than_the_log_has() -> None:
+    events, rows = stalled()
+    with pytest.raises(ValueError, match="4 bytes written, and 104 were sent"):
+        explained(events[:1], rows)
+
+
+def test_sent_before_it_was_written() -> None:
+    events, rows = stalled()
+    late = [each._replace(time_ns=each.time_ns + 30 * MS) for each in events]
+    with pytest.raises(ValueError, match=r"byte 3 was sent 30\.0 ms before it was written"):
+        explained(late, rows)
+
+
+def test_a_log_from_another_time() -> None:
+    events, rows = stalled()
+    other = [each._replace(time_ns=each.time_ns + 10**12) for each in events]
+    with pytest.raises(ValueError, match="does not belong to the capture: it is from"):
+        explained(other, rows)
+
+
+@pytest.mark.parametrize("where", ["log", "segments", "peer_log"])
+def test_a_clock_that_steps_back(where: str) -> None:
+    events, rows = stalled()
+    peer_log = log((20, "read", 4), (30, "read", 100))
+    if where == "log":
+        events[1:] = [each._replace(time_ns=each.time_ns - 5 * MS) for each in events[1:]]
+    elif where == "peer_log":
+        peer_log[1] = peer_log[1]._replace(time_ns=ns(10))
+    else:
+        for each in rows[4:]:
+            each["time_ns"] -= 45 * MS
+    with pytest.raises(ValueError, match=f"the clock stepped back by .* ms in {where}, before"):
+        explained(events, rows, peer_log=peer_log)
+
+
+def test_captures_on_two_clocks() -> None:
+    events, rows = stalled()
+    peer = [dict(each, time_ns=each["time_ns"] - 5 * MS) for each in rows]
+    with pytest.raises(ValueError, match=r"not on one clock: packet \d+ arrives 5\.0 ms before"):
+        explained(events, rows, peer_segments=capture(peer))
+
+
+def test_several_connections_need_a_choice() -> None:
+    events, rows = stalled()
+    other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
+    with pytest.raises(ValueError, match=r"holds 2 connections; say which, with .*: 0, 1"):
+        explain_evidence(events, capture([*rows, *other]))
+    assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
+    with pytest.raises(ValueError, match="connection 7 is not in the capture"):
+        explain_evidence(events, capture(rows), connection=7)
+
+
+def test_the_ports_of_the_options_choose_the_connection() -> None:
+    events, rows = stalled()
+    other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
+    assert len(explained(events, [*rows, *other]).segments) == 2
+    with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
+        explained(events, rows, options=options(local="10.0.0.1 port 1"))
+
+
+def test_a_sender_that_is_neither() -> None:
+    with pytest.raises(ValueError, match="sender='both' must be 'client' or 'server'"):
+        explain_evidence(None, capture(stalled()[1]), sender="both")
+
+
+def test_every_message_is_one_line() -> None:
+    events, rows = stalled()
+    for bad in ([], events[:1]):
+        with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
+            explained(bad, rows)
+
+
+# ---- what the log and the capture tell together --------------------------------------------------
+
+
+def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
+    events, rows = stalled()
+    whole = explained(events, rows)
+    assert whole.missing == []
+    # The capture stops before the ACK: nobody knows how long the second write waited.
+    cut = explained(events, rows[:4])
+    assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
+    assert [each.payload_bytes for each in cut.segments] == [4]
+    assert cut.holds == []
+
+
+def test_what_is_read_on_another_connection_does_not_make_a_capture_short() -> None:
+    events, rows = stalled()
+    events[-1] = Event(ns(60), "read", 2)
+    rows = [
+        dict(each, payload_bytes=0 if each["direction"] else each["payload_bytes"]) for each in rows
+    ]
+    assert explained(events, rows).missing == []
+
+
+def test_an_awaited_acknowledgement_ends_a_message() -> None:
+    events = log((0, "write", 4), (40.1, "acknowledged", 4), (40.2, "write", 5))
+    rows = [*handshake(), data(0.005, 0, 4), ack_row(40, 4), data(40.21, 4, 5)]
+    timeline = explained(events, rows)
+    assert [write.message for write in timeline.writes] == [1, 2]
+    [idle] = timeline.holds
+    assert idle.reason is Reason.APPLICATION_IDLE
+    assert "the application waited for the ACK of 4 bytes" in idle.evidence
+
+
+def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> None:
+    """The ACK of the peer's answer was lost with our segment, so both ends send again."""
+    events = log((0, "write", 50), (0.01, "write", 60), (230, "reply", 2))
+    rows = [
+        *handshake(2),
+        data(0.005, 0, 50),
+        ack_row(210, 0, payload_bytes=2, is_retransmission=True),
+        data(212, 50, 60),
+        ack_row(216, 0, sack_blocks=1),
+        data(216.01, 0, 50, is_retransmission=True),
+        ack_row(220, 110, payload_bytes=2, seq=2),
+    ]
+    probe = explained(events, rows).segments[1]
+    assert probe.reason is Reason.TAIL_LOSS_PROBE
+    assert [hold.reason for hold in probe.holds] == [Reason.HELD_BY_NAGLE]
+    assert "nothing new was ACKed for 212.0 ms" in probe.evidence
+
+
+def deferred(**sample: int) -> Timeline:
+    """An ACK leaves room for one segment in a window of six; it is used after the next ACK only."""
+    window = 6 * MSS
+    events = log((0, "write", 12 * MSS))
+    rows = [
+        *handshake(),
+        *(data(0.01, MSS * i, MSS) for i in range(5)),
+        ack_row(20, 0, window=window),
+        data(50.02, 5 * MSS, MSS),
+        ack_row(50, 5 * MSS, window=window),
+    ]
+    rows[2]["window"] = rows[1]["window"] = 5 * MSS
+    rows.sort(key=lambda each: int(each["time_ns"]))
+    usual = {"time_ns": ns(30), "unacked": 5, "snd_cwnd": 10, "snd_wnd_bytes": window}
+    samples = [usual | {"notsent_bytes": 7 * MSS} | sample]
+    return explained(events, rows, samples=samples)
+
+
+def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() -> None:
+    last = deferred().segments[-1]
+    assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
+    assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
+    assert last.reason is Reason.RELEASED_BY_ACK
+    # Without the kernel's word that it had more to send, it is not guessed.
+    for sample in ({"time_ns": ns(60)}, {"notsent_bytes": MSS}, {"snd_wnd_bytes": 2 * MSS}):
+        last = deferred(**sample).segments[-1]
+        assert last.holds[-1].reason is Reason.UNKNOWN
+
+
+# ---- size ----------------------------------------------------------------------------------------
+
+
+def exchanges(count: int) -> tuple[list[Event], list[dict[str, Any]]]:
+    """So many messages of two small writes, each stalled and answered."""
+    events, rows = [], handshake()
+    for i in range(count):
+        start, seq = 50.0 * i, 104 * i
+        events += log((start, "write", 4), (start + 0.01, "write", 100), (start + 41, "reply", 2))
+        rows += [
+            data(start + 0.005, seq, 4),
+            ack_row(start + 40, seq + 4),
+            data(start + 40.01, seq + 4, 100),
+            ack_row(start + 40.9, seq + 104, payload_bytes=2),
+        ]
+    return events, rows
+
+
+def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() -> None:
+    took = []
+    for count in (200, 4000):
+        events, rows = exchanges(count)
+        segments = capture(rows)
+        start = time.process_time()
+        timeline = explain_evidence(events, segments, options(), peer_segments=segments)
+        timeline.sentences()
+        took.append(time.process_time() - start)
+        assert len(timeline.segments) == 2 * count
+    assert took[1] < 100 * took[0]  # 20 times as many
+
+
+def test_holds_that_follow_each_other_for_one_reason_are_merged() -> None:
+    timeline = explained(log((0, "write", 4)), [*handshake(), data(1, 0, 4)])
+    nagle, cork = Reason.HELD_BY_NAGLE, Reason.CORKED
+    holds = [
+        Hold(0, 10, nagle, "a"),
+        Hold(0, 30, nagle, "elsewhere", where="wire"),
+        Hold(10, 20, nagle, "b", waiting_bytes=5),
+        Hold(20, 30, cork, "c"),
+        Hold(31, 40, nagle, "after a gap"),
+    ]
+    merged = replace(timeline, holds=holds).merged_holds()
+    assert [(each.start_ns, each.end_ns, each.merged) for each in merged] == [
+        *((0, 20, 2), (0, 30, 1), (20, 30, 1), (31, 40, 1))
+    ]
+    assert (merged[0].evidence, merged[0].waiting_bytes) == ("b", 5)

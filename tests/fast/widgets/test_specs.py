@@ -1,0 +1,127 @@
+"""The panels as data: labels, limits, models and the code that repeats a run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import widgets
+from tcplab.errors import ParameterError
+from tcplab.experiments.buffers import Transfer
+from tcplab.models import NetworkPath, message_cost
+from tcplab.widgets.controls import Choice, Number, checked
+from tcplab.widgets.panels import buffers
+from tcplab.widgets.spec import PANELS, PanelSpec, load
+
+
+@pytest.fixture(params=PANELS)
+def spec(request: pytest.FixtureRequest) -> PanelSpec:
+    return load(request.param)
+
+
+def test_every_spec_has_a_function_of_its_name() -> None:
+    for name in each(PANELS):
+        function = name.replace("-", "_")
+        assert function in dir(widgets)
+        panel = getattr(widgets, function)()
+        assert panel.spec is load(name)
+        assert panel.spec.name == name
+
+
+def test_unknown_panel_is_refused_by_name() -> None:
+    with pytest.raises(
+        AttributeError, match="no panel 'oscilloscope'; there are buffers, congestion"
+    ):
+        widgets.oscilloscope()
+    with pytest.raises(ParameterError, match="panel='oscilloscope' is not known; use one of"):
+        load("oscilloscope")
+
+
+def test_labels_and_names_are_unique(spec: PanelSpec) -> None:
+    labels = [control.label for control in spec.controls]
+    names = [control.name for control in spec.controls]
+    assert all(each(labels))
+    assert len({*labels}) == len(labels)
+    assert len({*names}) == len(names)
+
+
+def test_logarithmic_slider_begins_above_zero(spec: PanelSpec) -> None:
+    for control in spec.controls:
+        if isinstance(control, Number) and control.scale == "log":
+            assert control.low > 0
+
+
+def test_defaults_are_within_the_limits(spec: PanelSpec) -> None:
+    values = checked(spec.controls, spec.headless)
+    assert set(spec.headless) <= set(values)
+
+
+def test_browser_gets_plain_json(spec: PanelSpec) -> None:
+    panel = widgets.Panel(spec)
+    assert json.loads(json.dumps(panel.model(), allow_nan=False)).keys() == panel.model().keys()
+
+
+def check_code(code: str) -> None:
+    """Its imports work, and it calls a function that is there."""
+    tree = ast.parse(code)
+    imports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names: dict[str, Any] = {}
+    exec(compile(ast.Module(imports, []), "imports", "exec"), names)
+    (call,) = [
+        node.value.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if ast.unparse(node.targets[0]) == "result"
+    ]
+    assert callable(eval(ast.unparse(call), names))
+
+
+def test_code_can_be_run_for_every_choice(spec: PanelSpec) -> None:
+    defaults = checked(spec.controls, {})
+    for control in spec.controls:
+        options = list(control.options) if isinstance(control, Choice) else [control.default]
+        for option in options:
+            check_code(spec.measurement.code(defaults | {control.name: option}))
+
+
+def test_forecast_is_finite_and_positive(spec: PanelSpec) -> None:
+    forecast = widgets.Panel(spec).model()["forecast"]
+    assert forecast is None or (math.isfinite(forecast) and forecast > 0)
+
+
+def test_small_writes_are_forecast_by_the_model_of_messages() -> None:
+    panel = widgets.small_writes(variant="default", rtt_ms=20)
+    expected = message_cost([2] * 15, path=NetworkPath(rtt_ms=20), messages=5).ms_per_message
+    assert panel.model()["forecast"] == expected
+
+
+def test_model_follows_the_settings() -> None:
+    panel = widgets.buffers(rtt_ms=20)
+    near = panel.model()["forecast"]
+    far = panel.set(rtt_ms=80).model()["forecast"]
+    assert far == pytest.approx(near / 4, rel=0.05)  # serialisation adds to both
+
+
+def test_transfer_far_below_the_model_is_noted() -> None:
+    model = {"window_bytes": 1, "model_window_bytes": 1, "rwnd_share": 0.0, "sndbuf_share": 0.0}
+    far, near = (
+        Transfer(80.0, 524_288, 1_048_576, mbit=mbit, model_mbit=47.1, **model)  # type: ignore[arg-type]
+        for mbit in (5.7, 41.0)
+    )
+    (note,) = buffers._shortfalls([far, near])
+    assert "with 524,288 bytes 5.7 Mbit/s is less than half" in note
+    assert "(47.1)" in note
+
+
+def test_buffer_at_the_knee_fills_the_wire_and_half_of_it_does_not() -> None:
+    panel = widgets.buffers()
+    curve = panel.model()["chart"]
+    knee = curve["marks"][0]["x"]
+    full = curve["lines"][0]["points"][-1][1]
+    assert panel.set(request_bytes=int(knee * 1.02)).model()["forecast"] == pytest.approx(full)
+    assert panel.set(request_bytes=int(knee / 2)).model()["forecast"] < 0.6 * full

@@ -1,0 +1,263 @@
+"""The panel's widgets, as a browser would set and read them, without one and without a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import demos, widgets
+from tcplab.demos.view import DemoView
+from tcplab.widgets import words
+from tcplab.widgets.controls import Number
+from tcplab.widgets.fields import NumberField, TextField
+from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import PANELS, load
+from tcplab.widgets.view import PanelView
+
+
+def with_view(panel: Panel) -> PanelView:
+    panel._view = panel.make_view()
+    return panel._view
+
+
+def number_field(panel: Panel, name: str) -> NumberField:
+    field = with_view(panel).fields[name]
+    assert isinstance(field, NumberField)
+    return field
+
+
+def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[str, Any]:
+    """A run as a panel keeps it."""
+    return {
+        "number": number,
+        "headline": headline,
+        "values": {**panel.values, **values},
+        "prediction": None,
+        "label": f"label {number}",
+        "table": f"<p>table {number}</p>",
+        "figure": "",
+        "alt": "",
+        "points": [],
+        "events": [],
+        "steps": {},
+        "code": "",
+        "capture": False,
+        "provenance": {},
+        "seconds": dict.fromkeys(["experiment", "overhead", "drawing"], 0.1),
+    }
+
+
+# ---- controls ----
+
+
+def stops() -> list[Number]:
+    controls = [control for name in PANELS for control in load(name).controls]
+    return [control for control in controls if isinstance(control, Number)]
+
+
+@pytest.mark.parametrize("control", stops(), ids=lambda it: it.name)
+def test_slider_stops_are_allowed_values_from_end_to_end(control: Number) -> None:
+    values = control.stops()
+    assert (values[0], values[-1]) == (control.low, control.high)
+    assert values == sorted({*values})
+    assert all(control.check(value) == value for value in each(values))
+    assert control.default in values
+    assert len(values) <= 252
+
+
+def test_box_slider_and_panel_follow_each_other() -> None:
+    panel = widgets.small_writes()
+    field = number_field(panel, "write_bytes")
+    stops = field._stops
+    field._box.value = 100.0
+    assert panel.values["write_bytes"] == 100
+    assert stops[field._slider.index] == 100
+    field._slider.index += 1
+    assert panel.values["write_bytes"] == field._box.value == stops[field._slider.index] > 100
+    panel.set(write_bytes=2)
+    assert (field._box.value, stops[field._slider.index]) == (2, 2)
+
+
+def test_typed_value_between_two_stops_is_kept() -> None:
+    panel = widgets.buffers()
+    field = number_field(panel, "request_bytes")
+    field._box.value = 65_537.0
+    assert panel.values["request_bytes"] == field._box.value == 65_537
+
+
+@pytest.mark.parametrize("typed", [500.0, 0.0, 1.5])
+def test_refused_number_stays_and_is_not_run(typed: float) -> None:
+    panel = widgets.small_writes()
+    field = number_field(panel, "writes")
+    view = panel._view
+    assert view is not None
+    field._box.value = typed
+    assert field._refusal.value.endswith(" must be a whole number from 1 to 200")
+    assert field._refusal.value.startswith(f"{typed:g}")
+    assert (panel.values["writes"], view.run.disabled) == (15, True)
+    panel.set(rtt_ms=5)
+    assert field._box.value == typed
+    field._box.value = 15.0
+    assert (field._refusal.value, view.run.disabled) == ("", False)
+
+
+@pytest.mark.parametrize("typed", ["1,5", "-3", "nan", "soon"])
+def test_prediction_that_is_no_number_is_refused(typed: str) -> None:
+    panel = widgets.small_writes().predict(7)
+    view = with_view(panel)
+    view.prediction._box.value = typed
+    assert view.prediction._refusal.value.startswith(f"“{typed}” must be a number")
+    assert (panel.prediction, view.run.disabled) == (None, True)
+    view.prediction._box.value = "0.5"
+    assert (panel.prediction, view.run.disabled) == (0.5, False)
+    view.prediction._box.value = ""
+    assert (panel.prediction, view.run.disabled) == (None, False)
+
+
+# ---- runs ----
+
+
+def test_a_command_that_is_not_closed_stays_and_is_not_run() -> None:
+    panel = Panel(load("real-programs"))
+    view = with_view(panel)
+    field, before = view.fields["client"], panel.values["client"]
+    assert isinstance(field, TextField)
+    field._box.value = "curl 'x"
+    assert "closing quotation" in field._refusal.value
+    assert (view.run.disabled, panel.values["client"]) == (True, before)
+    field._box.value = "curl -s 'x' "
+    assert (field._refusal.value, view.run.disabled) == ("", False)
+    assert panel.values["client"] == "curl -s 'x'"
+    field._box.value = ""
+    assert field._refusal.value.startswith("no client: give a command")
+    panel.set(client="wget x")
+    assert field._box.value == ""  # to be corrected
+
+
+def test_runs_are_named_by_what_differs() -> None:
+    panel = widgets.small_writes()
+    first = run_of(panel, 1, 44)
+    controls = panel.spec.controls
+    assert words.names(controls, [first]) == ["Run 1 · label 1"]
+    runs = [first, run_of(panel, 2, 84, rtt_ms=20.0), run_of(panel, 3, 20, quickack="always")]
+    assert words.names(controls, runs) == [
+        "Run 1 · RTT 0 ms, Receiver's ACKs: as the kernel likes",
+        "Run 2 · RTT 20 ms, Receiver's ACKs: as the kernel likes",
+        "Run 3 · RTT 0 ms, Receiver's ACKs: at once",
+    ]
+
+
+def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
+    panel = widgets.small_writes().predict(10)
+    view = with_view(panel)
+    panel.runs = [run_of(panel, 1, 44), run_of(panel, 2, 0.1, variant="writev")]
+    panel.refresh()
+    rows = view.comparison.value.split("<tr ")[1:]
+    heads = [row.partition('scope="row">')[2].partition("<")[0] for row in rows]
+    assert heads == [
+        "Run 1 · How to send: default",
+        "Run 2 · How to send: one writev()",
+        "your prediction",
+        "the model",
+    ]
+    assert ", logarithmic" in view.comparison.value
+    assert [row for row in rows if "chosen" in row] == [rows[1]]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_model_stands_in_the_figure_before_anything_is_measured(name: str) -> None:
+    panel = Panel(load(name))
+    first = with_view(panel).drawn
+    shown = first.get("rows") or first.get("lines") or first.get("levels") or first["model"]
+    assert shown
+    changed = {"rtt_ms": 7, "size_mb": 1, "mtu_bytes": 576, "write_bytes": 99}
+    (setting,) = [key for key in changed if key in panel.values][:1]
+    panel.set(**{setting: changed[setting]}, **{"source": "zeros"} if name == "pipes" else {})
+    assert panel._view is not None
+    assert panel._view.drawn != first
+
+
+def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
+    panel = widgets.small_writes().predict(10)
+    view = with_view(panel)
+    events = [[0.0, "call", 2], [0.1, "segment", 2], [0.2, "call", 28], [40.0, "segment", 28]]
+    panel.runs = [run_of(panel, 1, 44) | {"events": events}]
+    panel.refresh()
+    model, run = view.drawn["rows"]
+    assert [model["label"], run["label"]] == ["the model", "Run 1 · label 1"]
+    assert (run["waits"], run["end"]) == ([(0.0, 0.1), (0.2, 40.0)], 40.0)
+    assert [round(end) for _start, end in model["waits"]] == [44]
+    assert view.drawn["level"]["x"] == 10
+    assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.drawn["alt"]
+
+
+def test_question_with_a_course_leaves_out_the_points_of_the_others() -> None:
+    panel = widgets.sendfile()
+    view = with_view(panel)
+    panel.runs = [run_of(panel, 1, 4.6) | {"points": [[64, 4.6]]}]
+    assert "lines" in view.drawn
+    panel.set(part="header")
+    assert [row["label"] for row in view.drawn["rows"]] == ["without an option", "with a cork"]
+
+
+def test_chosen_run_is_shown_until_the_next() -> None:
+    panel = widgets.small_writes()
+    view = with_view(panel)
+    panel.runs = [run_of(panel, number, 44) for number in (1, 2)]
+    panel.refresh()
+    assert (view.choice.index, view.numbers.value) == (1, "<p>table 2</p>")
+    view.choice.index = 0
+    assert view.numbers.value == "<p>table 1</p>"
+    panel.refresh()
+    assert (view.choice.index, view.numbers.value) == (0, "<p>table 1</p>")
+
+
+def test_origin_is_in_words() -> None:
+    found = {"congestion": "cubic", "link": {"rtt_ms": 20.0, "loss": None}, "drops": [0, 1]}
+    said = words.origin({**run_of(widgets.cork(), 1, 1), "provenance": found | {"offload": False}})
+    assert "<dt>link</dt><dd>rtt ms 20; loss not known</dd>" in said
+    assert "<dt>drops</dt><dd>0, 1</dd>" in said
+    assert "<dt>offload</dt><dd>no</dd>" in said
+
+
+# ---- demos ----
+
+
+@pytest.fixture
+def demo() -> DemoView:
+    panel = demos.show("small-writes")
+    panel.warm = lambda: None  # type: ignore[method-assign]
+    view = with_view(panel)
+    assert isinstance(view, DemoView)
+    return view
+
+
+def test_answer_model_and_tick_wait_for_the_run(demo: DemoView) -> None:
+    demo.ballot.children[3].children[0].value = 3
+    demo.ballot.children[0].children[0].value = 1
+    shares = [row.children[1].value for row in demo.ballot.children]
+    assert ["75%" in share for share in shares] == [False, False, False, True, False]
+    assert "✔" not in "".join(shares)
+    assert demo.answer.value == demo.comparison.value == ""
+    demo.panel.runs = [run_of(demo.panel, 1, 43.9)]
+    demo.panel.refresh()
+    assert "43.9 ms" in demo.answer.value
+    assert demo.step.explain.split(".")[0] in demo.answer.value
+    assert "the model" in demo.comparison.value
+    assert ["✔" in row.children[1].value for row in demo.ballot.children] == [
+        option.value == 50 for option in demo.step.options
+    ]
+
+
+def test_step_that_was_run_shows_its_votes_and_result_again(demo: DemoView) -> None:
+    demo.ballot.children[0].children[0].value = 4
+    demo.panel.runs = [run_of(demo.panel, 1, 44)]
+    demo.steps.index = 1
+    assert demo.panel.values == demo.step.settings
+    assert demo.answer.value == ""
+    assert demo.ballot.children[0].children[0].value == 0
+    demo.steps.index = 0
+    assert "44 ms" in demo.answer.value
+    assert demo.ballot.children[0].children[0].value == 4

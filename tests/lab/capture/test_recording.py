@@ -1,0 +1,504 @@
+"""Recording: it has begun when it says so, loses nothing or says how much, and leaves nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+from tests.support.nonempty import each
+from tests.support.ordinary_user import Run
+
+from tcplab import Host, Lab, LabError
+from tcplab.capture import CaptureLossWarning, Recording, open_capture, record
+from tcplab.errors import CaptureError
+from tcplab.lab import program_path
+
+pytestmark = pytest.mark.needs_lab
+
+SIOCSIFFLAGS, SIOCSIFMTU = 0x8914, 0x8922
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10.0.0.2") -> None:
+    """Datagrams to a port that nobody listens on; the first 4 bytes number them."""
+    with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0)
+        for number in range(count):
+            # A port unreachable message, come back, makes a send fail on a connected socket only.
+            s.sendto(struct.pack(">I", number) + bytes(size - 4), (to, port))
+
+
+def opened(stream: IO[Any] | None) -> IO[Any]:
+    assert stream is not None
+    return stream
+
+
+# ---- nothing is missing ----
+
+
+def test_it_listens_before_the_body_starts_and_has_all_at_its_end(lab: Lab) -> None:
+    for _ in range(15):
+        with record(lab.client) as capture:
+            send(lab.client, 50)
+        sent = capture.segments[capture.segments["dst_port"] == 9]
+        assert len(sent) == 50
+        assert capture.drops == 0
+        assert capture.received == len(capture)
+
+
+def test_a_burst_is_recorded_whole_and_in_order(lab: Lab) -> None:
+    with record(lab.client) as capture:
+        send(lab.client, 20_000)
+    rows = capture.segments[capture.segments["dst_port"] == 9]
+    assert len(rows) == 20_000
+    table = capture.table
+    at = table.offset[rows["packet"]] + 14 + 20 + 8
+    numbers = table.data[at + 2].astype(int) * 256 + table.data[at + 3]
+    assert numbers.tolist() == [n % 65536 for n in range(20_000)]
+    assert (np.diff(rows["time_ns"]) >= 0).all()
+
+
+def test_loopback_packets_are_counted_once(lab: Lab) -> None:
+    with record(lab.client, interface="lo") as capture:
+        send(lab.client, 300, to="127.0.0.1")
+    rows = capture.segments
+    assert (rows["dst_port"] == 9).sum() == 300
+    assert set(rows["outbound"].tolist()) == {1}
+
+
+def test_each_packet_knows_which_way_it_went(lab: Lab) -> None:
+    with record(lab.client) as left, record(lab.server) as right:
+        send(lab.client, 10)
+        time.sleep(0.2)
+    assert left.segments["outbound"].tolist() == [1] * 10
+    assert right.segments["outbound"].tolist() == [0] * 10
+    assert left.interfaces[0].name == "eth0"
+
+
+def test_the_snaplen_cuts_the_packet_and_keeps_its_length(lab: Lab) -> None:
+    with record(lab.client, snaplen=60) as capture:
+        send(lab.client, 1, size=1000)
+    (row,) = capture.segments[capture.segments["dst_port"] == 9]
+    assert row["wire_bytes"] == 1042
+    assert row["payload_bytes"] == 1000
+    assert capture.table.captured_bytes[row["packet"]] == 60
+    assert capture.packets()[int(row["packet"])].wirelen == 1042
+
+
+def test_super_segments_are_kept_whole() -> None:
+    with Lab() as lab:
+        with lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            fcntl.ioctl(s, SIOCSIFMTU, struct.pack("16si20x", b"lo", 1500))
+        server = lab.client.start([sys.executable, "-c", SINK], stdout=subprocess.PIPE)
+        opened(server.stdout).readline()
+        with record(lab.client, interface="lo", snaplen=262144) as capture:
+            talk = "import socket; s = socket.create_connection(('127.0.0.1', 7000))\n"
+            talk += "s.sendall(bytes(2_000_000)); s.shutdown(1); s.recv(1)"
+            lab.client.run([sys.executable, "-c", talk])
+        server.kill()
+        server.communicate()
+    data = capture.segments.data()
+    assert int(data["payload_bytes"].sum()) == 2_000_000
+    longest = data[data["payload_bytes"].argmax()]
+    assert longest["wire_bytes"] > 1514
+    assert longest["gso_count"] == -(-int(longest["payload_bytes"]) // 1448)
+    captured = capture.table.captured_bytes[longest["packet"]]
+    assert captured == longest["wire_bytes"]
+
+
+SINK = """
+import socket
+listener = socket.create_server(("", 7000))
+print("ready", flush=True)
+while True:
+    s, _ = listener.accept()
+    while s.recv(1 << 20):
+        pass
+    s.close()
+"""
+
+
+def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:
+    frame = bytes.fromhex("020000000002 020000000001 8100 6007 88b5") + b"tagged" * 10
+    with record(lab.server) as capture:
+        with lab.client.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+            s.bind(("eth0", 0))
+            s.send(frame)
+        time.sleep(0.2)
+    table = capture.table
+    frames = [table.bytes_of(i) for i in range(len(table))]
+    assert frame in frames
+    assert table.original_bytes[frames.index(frame)] == len(frame)
+
+
+def test_what_the_recorder_could_not_keep_up_with_is_counted_and_said(lab: Lab) -> None:
+    recording = record(lab.client, snaplen=1500, ring_mib=1)
+    recording.start()
+    pid = recorder_of(recording)
+    os.kill(pid, signal.SIGSTOP)
+    send(lab.client, 3000, size=1000)
+    os.kill(pid, signal.SIGCONT)
+    with pytest.warns(CaptureLossWarning, match=r"^\d+ packets are missing from the capture"):
+        capture = recording.stop()
+    assert capture.drops is not None
+    assert 0 < capture.drops < 3000
+    assert capture.received == len(capture) + capture.drops
+    assert capture.received >= 3000
+    assert f"drops: {capture.drops}" in repr(capture)
+    copy = capture.save(Path(tempfile.mkdtemp()) / "lossy.pcapng")
+    with pytest.warns(CaptureLossWarning):
+        open_capture(copy)
+    copy.unlink()
+    copy.parent.rmdir()
+
+
+def recorder_of(recording: Recording) -> int:
+    """PID of the recorder itself, some generations below the process that was started."""
+    assert recording._process is not None
+    family = [recording._process.pid]
+    for pid in family:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            family += [int(child) for child in (task / "children").read_text().split()]
+    (found,) = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"]
+    return found
+
+
+# ---- it works with other tools ----
+
+
+def test_other_programs_can_read_the_nameless_file(lab: Lab) -> None:
+    with record(lab.client) as capture:
+        send(lab.client, 5)
+    from scapy.utils import rdpcap
+
+    assert len(rdpcap(str(capture.path))) == len(capture)
+
+
+def test_tshark_reads_a_stream(lab: Lab, tool: object) -> None:
+    tshark = tool("tshark")  # type: ignore[operator]
+    recorder = lab.client.start(
+        ["capture", "eth0"],
+        privileged=True,
+        text=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert "listening" in json.loads(opened(recorder.stderr).readline())
+    reader = subprocess.Popen(
+        [
+            tshark,
+            *("-n", "-l", "-i", "-", "-c", "3", "-T", "fields", "-e", "udp.dstport"),
+            *("-Y", "udp.dstport == 9 && !icmp"),
+        ],
+        stdin=recorder.stdout,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    opened(recorder.stdout).close()
+    send(lab.client, 1)
+    time.sleep(0.5)
+    send(lab.client, 200)  # the stream flows while the recording goes on
+    out, _ = reader.communicate(timeout=60)
+    opened(recorder.stdin).close()
+    words = opened(recorder.stderr).read().decode()
+    assert recorder.wait(timeout=20) in (0, 1)  # 1 when tshark went first: EPIPE, said in one line
+    opened(recorder.stderr).close()
+    assert 1 <= len(out.split()) <= 3
+    assert set(out.split()) == {"9"}
+    assert len(words.splitlines()) == 1
+
+
+def test_capinfos_sees_the_counts(lab: Lab, tool: object, tmp_path: Path) -> None:
+    capinfos = tool("capinfos")  # type: ignore[operator]
+    with record(lab.client) as capture:
+        send(lab.client, 7)
+    done = subprocess.run(
+        [capinfos, str(capture.save(tmp_path / "x.pcapng"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "nanoseconds (9)" in done.stdout
+    assert "Strict time order:   True" in done.stdout
+    assert "Name = eth0" in done.stdout
+    assert f"Number of packets = {len(capture)}" in done.stdout
+
+
+# ---- beginnings and ends ----
+
+
+def test_over_several_cells(lab: Lab) -> None:
+    recording = record(lab.client)
+    capture = recording.start()
+    with pytest.raises(CaptureError, match="the recording goes on"):
+        len(capture)
+    with pytest.raises(CaptureError, match="the recording goes on"):
+        capture.save("nowhere")
+    assert "goes on" in repr(capture)
+    with pytest.raises(CaptureError, match="started before"):
+        recording.start()
+    send(lab.client, 3)
+    assert recording.stop() is capture
+    assert recording.stop() is capture
+    assert len(capture.segments) == 3
+    with pytest.raises(CaptureError, match="not been started"):
+        record(lab.client).stop()
+
+
+def test_an_error_in_the_body_is_not_hidden_and_ends_the_recording(lab: Lab) -> None:
+    recording = record(lab.client)
+    with pytest.raises(ZeroDivisionError), recording:
+        _ = 1 // 0
+    assert recording._process is not None
+    assert recording._process.poll() == 0
+
+
+def test_no_file_is_left_even_while_recording(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        with record(lab.client) as capture:
+            send(lab.client, 3)
+            assert list(Path(directory).iterdir()) == []
+        path = capture.path
+        assert len(open_capture(path)) == len(capture)
+        gone = weakref.ref(capture)
+        del capture
+        gc.collect()
+        assert gone() is None
+        assert not path.exists()
+
+
+def test_close_lets_go_of_the_file(lab: Lab) -> None:
+    with record(lab.client) as capture:
+        pass
+    with capture:
+        assert capture.path.exists()
+    assert not capture.path.exists()
+
+
+def test_several_recordings_at_once_see_the_same(lab: Lab) -> None:
+    with contextlib.ExitStack() as stack:
+        captures = [stack.enter_context(record(lab.client, ring_mib=2)) for _ in range(4)]
+        send(lab.client, 500)
+    assert {len(capture.segments) for capture in captures} == {500}
+
+
+def test_a_laboratory_closed_meanwhile_is_an_error_in_one_line() -> None:
+    lab = Lab()
+    recording = record(lab.client)
+    recording.start()
+    lab.close()
+    with pytest.raises(CaptureError, match="the recording failed: ended by signal 9") as caught:
+        recording.stop()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interface_that_goes_down_is_said_and_the_file_kept(tmp_path: Path) -> None:
+    path = tmp_path / "down.pcapng"
+    with Lab() as lab:
+        recorder = start_capture(lab, path, "eth0")
+        send(lab.client, 5)
+        with lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sH22x", b"eth0", 0))
+        last, failure = recorder.communicate(timeout=20)[1].splitlines()
+    assert recorder.returncode == 1
+    packets = json.loads(last)["packets"]
+    assert f"eth0: the interface went down after {packets} packets; the file holds them" in failure
+    capture = open_capture(path)
+    assert len(capture) == packets
+    assert len(capture.segments) == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_recorder_ends_by_a_signal_as_by_the_end_of_its_input(
+    lab: Lab, tmp_path: Path, number: signal.Signals
+) -> None:
+    path = tmp_path / "x.pcapng"
+    recorder = start_capture(lab, path, "eth0")
+    send(lab.client, 100)
+    recorder.send_signal(number)
+    _, last = recorder.communicate(timeout=20)
+    assert recorder.returncode == 0
+    capture = open_capture(path)
+    count = len(capture)
+    assert json.loads(last) == {"packets": count, "received": count, "drops": 0}
+    assert len(capture.segments) == 100
+
+
+def start_capture(lab: Lab, path: Path, *arguments: str) -> subprocess.Popen[str]:
+    with path.open("wb") as file:
+        recorder = lab.client.start(
+            ["capture", *arguments],
+            privileged=True,
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.PIPE,
+        )
+    assert json.loads(opened(recorder.stderr).readline()) == {"listening": True}
+    return recorder
+
+
+def test_the_file_grows_while_it_records(lab: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    recorder = start_capture(lab, path, "--snaplen=100", "eth0")
+    send(lab.client, 1)
+    deadline = time.monotonic() + 20
+    while not len(open_capture(path).segments) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(open_capture(path).segments) == 1
+    recorder.communicate("", timeout=20)
+
+
+# ---- what can't be done ----
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"snaplen": 0}, "--snaplen: 0 is outside 1 to 262144"),
+        ({"snaplen": 262145}, "--snaplen: 262145 is outside 1 to 262144"),
+        ({"ring_mib": 4096}, "--ring-mib: 4096 is outside 1 to 1024"),
+        ({"interface": "eth9"}, "interface eth9: ENODEV"),
+    ],
+)
+def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], words: str) -> None:
+    with (
+        pytest.raises(CaptureError, match=words) as caught,
+        record(lab.client, **options),  # type: ignore[arg-type]
+    ):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "an argument is missing; usage: capture "),
+        (["lo", "x"], 2, "one argument too many"),
+        (["--snaplen", "much", "lo"], 2, "--snaplen: 'much' is not a whole number"),
+        (["--no-such-option", "lo"], 2, "no-such-option"),
+        (["eth9"], 1, "interface eth9: ENODEV: No such device"),
+        (["x" * 30], 1, "ENODEV: No such device"),
+        (["--help"], 0, ""),
+    ],
+)
+def test_the_recorders_command_line(lab: Lab, arguments: list[str], code: int, words: str) -> None:
+    done = lab.client.run(["capture", *arguments], privileged=True, check=False)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == (code != 0)
+
+
+def test_a_full_disk_is_said(lab: Lab) -> None:
+    with Path("/dev/full").open("wb") as full:
+        recorder = lab.client.start(
+            ["capture", "lo"], privileged=True, stdout=full, stderr=subprocess.PIPE
+        )
+        _, words = recorder.communicate(timeout=20)
+    assert recorder.returncode == 1
+    assert words == "capture: writing the recording: ENOSPC: No space left on device\n"
+
+
+def test_a_full_disk_during_the_recording_is_said(lab: Lab) -> None:
+    """/dev/full takes nothing, so a pipe whose reader goes away stands in for what fails later."""
+    recorder = lab.client.start(
+        ["capture", "eth0"],
+        privileged=True,
+        text=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    opened(recorder.stderr).readline()
+    opened(recorder.stdout).close()
+    send(lab.client, 10)
+    assert recorder.wait(timeout=20) == 1
+    assert opened(recorder.stderr).read() == b"capture: writing the recording: EPIPE: Broken pipe\n"
+    opened(recorder.stderr).close()
+    opened(recorder.stdin).close()
+
+
+def test_without_the_right_to_record_it_says_which(as_ordinary_user: Run) -> None:
+    done = as_ordinary_user([str(program_path("capture")), "lo"])
+    assert done.returncode == 1
+    assert done.stderr == "capture: recording needs CAP_NET_RAW in this network namespace\n"
+
+
+def test_the_recorder_dies_with_its_owner() -> None:
+    """Python killed by SIGKILL: the end of the recorder's standard input ends it."""
+    script = (
+        "import os, signal\n"
+        "from tcplab import Lab\n"
+        "from tcplab.capture import record\n"
+        "lab = Lab(); recording = record(lab.client); recording.start()\n"
+        "print(recording._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_host_capture_is_the_same(lab: Lab) -> None:
+    with lab.client.capture(snaplen=96) as capture:
+        send(lab.client, 2)
+    assert len(capture.segments) == 2
+    assert capture.interfaces[0].snaplen_bytes == 96
+
+
+def test_a_closed_laboratory_cannot_record() -> None:
+    lab = Lab()
+    lab.close()
+    with pytest.raises(LabError, match="closed"), record(lab.client):
+        pass
+
+
+def test_recordings_from_threads(lab: Lab) -> None:
+    """A notebook may run an experiment in a thread and record in another."""
+    captures = []
+
+    def body() -> None:
+        with record(lab.client, ring_mib=2) as capture:
+            send(lab.client, 5, port=90)
+        captures.append(capture)
+
+    threads = [threading.Thread(target=body) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(captures) == 3
+    assert all(len(capture.segments) >= 5 for capture in each(captures))
+
+
+def test_the_recorder_is_built() -> None:
+    assert os.access(program_path("capture"), os.X_OK)

@@ -1,0 +1,198 @@
+"""scapy on a host: the packets that pass, a count of the lost ones, and packets of one's own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, TCP
+from tests.support.nonempty import each
+
+from tcplab import Lab
+from tcplab.capture import CaptureLossWarning, record
+from tcplab.errors import CaptureError, LabError
+from tcplab.lab import Loopback, has_net_raw
+from tcplab.programs import small_writes
+
+pytestmark = pytest.mark.needs_lab
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+def send(lab: Lab, count: int, to: str = "10.0.0.2") -> None:
+    with lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for _ in range(count):
+            s.sendto(b"hello", (to, 9))
+
+
+def test_scapy_sees_what_the_recorder_sees(lab: Lab) -> None:
+    with record(lab.client, snaplen=2000) as capture, lab.client.sniff() as live:
+        send(lab, 40)
+        time.sleep(0.2)
+    assert live.drops == 0
+    assert live.received == len(live.packets)
+    ours = [bytes(p) for p in capture.packets() if p.haslayer("UDP") and p["UDP"].dport == 9]
+    theirs = [bytes(p) for p in live.packets if p.haslayer("UDP") and p["UDP"].dport == 9]
+    assert ours == theirs
+    assert len(ours) >= 40
+    stamps = [p.time for p in live.packets]
+    assert stamps == sorted(stamps)
+    assert live.packets[0].wirelen == 47
+    assert live.packets[0].sniffed_on == "eth0"
+
+
+def test_packets_are_handed_over_as_they_pass(lab: Lab) -> None:
+    seen: list[str] = []
+    with lab.client.sniff(prn=lambda packet: seen.append(packet.summary())) as live:
+        send(lab, 1)
+        deadline = time.monotonic() + 20
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert seen  # while the statement still runs
+        send(lab, 3)
+    assert seen == [packet.summary() for packet in live.packets]
+    assert len(seen) >= 4
+
+
+def test_loopback_packets_are_seen_once(lab: Lab) -> None:
+    with lab.client.sniff(iface="lo") as live:
+        send(lab, 20, "127.0.0.1")
+    echoes = [p for p in live.packets if p.haslayer("UDP") and not p.haslayer("ICMP")]
+    assert len(echoes) == 20
+
+
+def test_what_scapy_was_too_slow_for_is_said(lab: Lab) -> None:
+    sent = threading.Event()  # until then scapy is stuck at its first packet
+    sniffing = lab.client.sniff(lfilter=lambda _: sent.wait(timeout=60))
+    live = sniffing.__enter__()
+    send(lab, 30_000)
+    sent.set()
+    with pytest.warns(CaptureLossWarning, match=r"too slow for \d+ of \d+ packets"):
+        sniffing.__exit__(None, None, None)
+    assert live.drops > 0
+    assert live.received == len(live.packets) + live.drops
+    assert live.received >= 30_000
+
+
+def test_an_error_in_the_body_is_not_hidden(lab: Lab) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(ZeroDivisionError), lab.client.sniff():
+        _ = 1 // 0
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_an_interface_that_is_not_there(lab: Lab) -> None:
+    with (
+        pytest.raises(CaptureError, match="sniffing on eth9: No such device"),
+        lab.client.sniff(iface="eth9"),
+    ):
+        pass
+
+
+# ---- scapy's own arguments ----
+
+
+def test_the_kernel_filters_in_the_words_of_libpcap(lab: Lab) -> None:
+    with lab.client.sniff(filter="udp port 9") as live:
+        send(lab, 5)
+        lab.client.run(["netcat", lab.server.address, "9"], check=False)  # TCP, refused
+    assert len(live.packets) == live.received == 5
+    assert all("UDP" in packet for packet in each(live.packets))
+
+
+def test_a_filter_that_libpcap_does_not_understand(lab: Lab) -> None:
+    with (
+        pytest.raises(CaptureError, match="filter='tcp prot 80'"),
+        lab.client.sniff(filter="tcp prot 80"),
+    ):
+        pass
+
+
+def test_a_function_filters(lab: Lab) -> None:
+    with lab.client.sniff(lfilter=lambda packet: len(packet) > 100) as live:
+        send(lab, 5)
+        with lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.sendto(bytes(500), ("10.0.0.2", 9))
+    sizes = [len(packet) for packet in live.packets if packet["IP"].src == "10.0.0.1"]
+    assert sizes == [542]
+    assert live.received > len(live.packets)
+    assert live.drops == 0
+
+
+def test_it_stops_at_a_count(lab: Lab) -> None:
+    with lab.client.sniff(count=3) as live:
+        send(lab, 40)
+    assert len(live.packets) == 3
+    assert live.drops == 0
+
+
+def test_an_error_of_a_function_is_raised_and_not_printed(
+    lab: Lab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(IndexError, match="TCP"), lab.client.sniff(prn=lambda p: p["TCP"]):
+        send(lab, 5)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_plain_loopback_shows_only_the_courses_packets() -> None:
+    if not has_net_raw():
+        pytest.skip("needs CAP_NET_RAW on the real machine")
+    with Loopback() as loop, loop.client.sniff() as live:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.sendto(b"noise", ("127.0.0.1", 9))
+        result = small_writes(loop, messages=2)
+    assert result.messages == 2
+    assert {loop.server.address} == {
+        address for p in live.packets for address in (p["IP"].src, p["IP"].dst)
+    } - {"127.0.0.1"}
+    assert sum(len(p["TCP"].payload) for p in live.packets) == 2 * (30 + 2)
+
+
+# ---- sending ----
+
+
+def test_a_host_answers_packets_of_ones_own(lab: Lab) -> None:
+    with lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        syn = IP(dst=lab.server.address) / TCP(dport=port, flags="S", options=[("MSS", 500)])
+        answer = scapy.sr1(syn)
+        assert str(answer[TCP].flags) == "SA"
+        assert answer[IP].dst == scapy.address
+        refused = scapy.sr1(IP(dst=lab.server.address) / TCP(dport=9, flags="S"))
+        assert str(refused[TCP].flags) == "RA"
+
+
+def test_the_kernel_resets_what_was_sent_in_its_name_only(lab: Lab) -> None:
+    resets = []
+    for source in (lab.client.address, None):
+        with lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+            listener.bind((lab.server.address, 0))
+            listener.listen()
+            ip = IP(dst=lab.server.address)
+            if source:
+                ip.src = source
+            with lab.client.sniff() as live:
+                scapy.sr1(ip / TCP(sport=4321, dport=listener.getsockname()[1], flags="S"))
+                time.sleep(0.2)
+        resets.append(sum(str(p[TCP].flags) == "R" for p in live.packets if TCP in p))
+    assert resets == [1, 0]
+
+
+def test_what_cannot_be_sent_is_said(lab: Lab) -> None:
+    with lab.client.scapy_socket() as scapy:
+        with pytest.raises(LabError, match=r"sending 2020 bytes from client .*1500.*too long"):
+            scapy.send(IP(dst=lab.server.address) / bytes(2000))
+        with pytest.raises(LabError, match="no IP header"):
+            scapy.send(TCP())
+    with Loopback() as loop, pytest.raises(LabError, match=r"in a Lab\(\)"):
+        loop.client.scapy_socket()

@@ -1,0 +1,329 @@
+"""`tcplab explain -- COMMAND`: its options, what it prints, saves and refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.explain import programs as run
+from tests.support.nonempty import each
+from tests.support.ordinary_user import Run
+
+from tcplab import cli
+from tcplab.explain import Explanation, answer, explain_command
+from tcplab.explain.here import right_to_capture
+from tcplab.explain_cli import with_command
+from tcplab.lab import has_net_raw
+from tcplab.lab.link import Link
+from tcplab.segments import from_file
+
+needs_lab = pytest.mark.needs_lab
+
+
+@pytest.fixture(scope="module")
+def slow() -> Explanation:
+    """Three requests of http.server: each after the first waits for a delayed ACK."""
+    client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "x" * 200, 8080)
+    return explain_command(client, run.http_server())
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def test_the_command_stands_behind_two_dashes() -> None:
+    assert with_command(["explain", "--", "a", "--", "-b"]) == (
+        ["explain", "command"],
+        ["a", "--", "-b"],
+    )
+    assert with_command(["explain", "command", "--json", "--", "a"]) == (
+        ["explain", "command", "--json"],
+        ["a"],
+    )
+    assert with_command(["explain", "cork"]) == (["explain", "cork"], [])
+    assert with_command(["run", "cork", "--", "a"]) == (["run", "cork", "--", "a"], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--"], "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
+        (["--timeout-s", "0", "--", "a"], "--timeout-s 0: give more than 0, up to 86400"),
+        (["--loss-percent", "101", "--", "a"], "--loss-percent 101: give 0 to 100"),
+        (["--interface", "lo", "--", "a"], "--interface: only with --here"),
+        (
+            ["--here", "--server", "x", "--rtt-ms", "5", "--", "a"],
+            "--server and --rtt-ms: only in a laboratory, not with --here",
+        ),
+    ],
+)
+def test_mistakes_in_the_options_are_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", *words]) == 2
+    assert capsys.readouterr().err == f"tcplab: {message}\n"
+
+
+@needs_lab
+@pytest.mark.parametrize(
+    ("words", "message", "status"),
+    [
+        (["--", "/no/such"], "no command '/no/such'", 2),
+        (["--here", "--", "/no/such"], "no command '/no/such'", 2),
+        (["--server", "/no/such", "--", "true"], "no command '/no/such'", 2),
+        (["--server", "true", "--", "true"], "the server true ended without listening", 1),
+    ],
+)
+def test_what_does_not_start_is_one_line(
+    words: list[str], message: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", *words]) == status
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@needs_lab
+def test_a_server_on_localhost_is_told_to_bind_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 1.0)
+    code = "import socket, time; s = socket.create_server(('127.0.0.1', 8081)); time.sleep(9)"
+    server = f'{run.python("")[0]} -S -c "{code}"'
+    assert cli.main(["explain", "--server", server, "--", "true"]) == 1
+    assert "127.0.0.1 port 8081 only" in capsys.readouterr().err
+
+
+@needs_lab
+def test_server_and_port_are_filled_in(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code = "import socket; s = socket.create_server(('', 0)); c, _ = s.accept();"
+    code += "c.recv(9); c.send(b'.')"
+    server = f'{run.python("")[0]} -S -c "{code}"'
+    client = "import socket; s = socket.create_connection(('{server}', {port})); s.send(b'1');"
+    client += "print(s.recv(9))"
+    words = ["explain", "--json", "--output", "--pcapng", str(tmp_path / "a.pcapng")]
+    status = cli.main([*words, "--server", server, "--", *run.python(client)])
+    printed = capsys.readouterr()
+    assert status == 0, printed.err
+    found = json.loads(printed.out)
+    assert found["connections"][0]["messages"] == 1
+    assert found["connections"][0]["segments"]["client"][0]["bytes"] == 1
+    assert printed.err == "b'.'\n"
+    assert len(from_file(tmp_path / "a.pcapng"))
+
+
+# ---- the answer ----------------------------------------------------------------------------------
+
+
+@needs_lab
+def test_the_report_says_why_and_what_mends_it(slow: Explanation) -> None:
+    verdict, report = slow.verdict, slow.report()
+    assert verdict is not None
+    assert slow.sentence.endswith("of the time of 10 messages: Nagle × delayed ACK")
+    assert verdict.share > 0.8
+    assert "the server hands a message to TCP in 2 writes" in report
+    assert "hand each message over in one write" in report
+    assert "the recorder stopped it for" in report
+    assert 0 < slow.overhead < 0.5
+    total = sum(one.share for one in slow.findings)
+    assert total == pytest.approx(1, abs=1e-6)
+
+
+@needs_lab
+def test_a_program_whose_server_is_not_recorded_is_told_by_the_segments(slow: Explanation) -> None:
+    """As on the machine's own network, where only the client is ours."""
+    recorded = slow.recorded
+    alone = answer.explained(
+        type(recorded)(recorded.client, None, recorded.near, None, recorded.span_ns)
+    )
+    assert alone.verdict is not None
+    assert alone.verdict.cause == "nagle-delayed-ack"
+    assert "by the segments alone, for the server's program is not recorded" in alone.report()
+
+
+@needs_lab
+def test_without_packets_only_what_the_kernel_counted_is_said(slow: Explanation) -> None:
+    recorded = slow.recorded
+    alone = answer.explained(type(recorded)(recorded.client, None, None, None, recorded.span_ns))
+    assert alone.verdict is None
+    assert "without packets nobody can say what held the data" in alone.report()
+    assert "10 writes" in alone.report()
+    with pytest.raises(ValueError, match="nothing was captured"):
+        alone.save_pcapng("never")
+
+
+@needs_lab
+def test_each_reason_is_a_comment_of_its_packet(slow: Explanation, tmp_path: Path) -> None:
+    path = slow.save_pcapng(tmp_path / "commented.pcapng")
+    assert slow.recorded.near is not None
+    plain, rows = slow.recorded.near.segments, from_file(path)
+    assert rows.tolist() == plain.tolist()
+    comments = slow.comments()
+    for packet in each(plain["packet"][plain.carries_data].tolist()):
+        assert comments[packet].startswith(("client: ", "server: "))
+    assert sum("by Nagle" in text for text in comments.values()) >= 9
+
+
+@needs_lab
+def test_wireshark_shows_the_comments(slow: Explanation, tmp_path: Path, tool: object) -> None:
+    tshark = tool("tshark")  # type: ignore[operator]
+    path = slow.save_pcapng(tmp_path / "commented.pcapng")
+    shown = subprocess.run(
+        [tshark, "-r", str(path), "-T", "fields", "-e", "frame.comment"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert [line for line in shown.split("\n") if line] == [
+        text for _packet, text in sorted(slow.comments().items())
+    ]
+
+
+@needs_lab
+def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
+    client = run.python(
+        "import socket, time; s = socket.create_connection(('server', 8080)); s.send(b'1');"
+        " s.recv(9); time.sleep(99)"
+    )
+    found = explain_command(client, run.answers("ok"), timeout_s=0.7)
+    assert "was ended after 0.7 s (--timeout-s)" in found.report()
+    assert found.verdict is not None
+
+
+@needs_lab
+def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
+    words = ["explain", "--", *run.python("import time; time.sleep(600)")]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
+        while not list(tmp_path.glob("*/client.out")):  # of the client, which has begun
+            assert owner.poll() is None
+            time.sleep(0.01)
+        owner.kill()
+    deadline_s = time.monotonic() + 30
+    while left := list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.01)
+
+
+@needs_lab
+def test_a_late_wire_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Link, "lateness", lambda _: {"wire_late": "the wire was late"})
+    found = explain_command(run.sends(["x"], "ok", 8080), run.answers("ok"))
+    assert found.recorded.notes == ["the wire was late"]
+
+
+@needs_lab
+def test_a_connection_over_ipv6_is_explained() -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this kernel has no IPv6")
+    server = run.answers(*run.RESPONSE)
+    server[4] = server[4].replace('("", 8080)', '("::", 8080), family=socket.AF_INET6')
+    client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "hello", 8080)
+    client[4] = client[4].replace('"server"', '"server6"')
+    found = explain_command(client, server)
+    assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
+    assert [each.server for each in found.conversations] == [("fd00::2", 8080)]
+    assert found.conversations[0].sockets.keys() == {"client", "server"}
+    assert found.verdict is not None
+    assert found.verdict.cause == "nagle-delayed-ack", found.report()
+    assert found.verdict.evidence.startswith("the server hands a message to TCP in 2 writes")
+
+
+@needs_lab
+def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
+    run.need("nginx")
+    server = run.nginx(tmp_path)
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(conf.read_text().replace("daemon off;", "daemon on;"))
+    found = explain_command(run.curl(3, "http://server:8080/small"), server)
+    assert found.conversations[0].sockets.keys() == {"client", "server"}
+
+
+# ---- on this machine -----------------------------------------------------------------------------
+
+
+@contextmanager
+def answering() -> Iterator[int]:
+    """A server in this process, which nobody records; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+
+        def serve() -> None:
+            with listener.accept()[0] as client:
+                while client.recv(100):
+                    client.sendall(b"ok")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+CLIENT = "import socket; s = socket.create_connection(('127.0.0.1', {})); s.send(b'1'); s.recv(9)"
+
+
+def test_here_an_ordinary_user_is_told_calls_and_the_line_that_allows_more(
+    as_ordinary_user: Run,
+) -> None:
+    with answering() as port:
+        done = as_ordinary_user(
+            ["tcplab", "explain", "--here", "--", *run.python(CLIENT.format(port))]
+        )
+    assert done.returncode == 0, done.stderr
+    assert f"connection to 127.0.0.1 port {port}: 1 writes, 1 bytes sent, 2 read" in done.stdout
+    assert f"to allow capturing: {right_to_capture()}" in " ".join(done.stdout.split())
+
+
+def test_here_dumpcap_records_for_who_may_run_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As a member of the group wireshark: dumpcap's file has the right, the course's has not."""
+    dumpcap, setcap = shutil.which("dumpcap"), shutil.which("setcap", path="/usr/sbin:/sbin")
+    if dumpcap is None or setcap is None or not has_net_raw():
+        pytest.skip("needs dumpcap (apt install wireshark-common), setcap and the right to use it")
+    copy = shutil.copy(dumpcap, tmp_path)
+    subprocess.run([setcap, "cap_net_raw,cap_net_admin+ep", copy], check=True)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("tcplab.explain.here.has_net_raw", lambda: False)
+    with answering() as port:
+        command = run.python(CLIENT.format(port))
+        assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
+    out = capsys.readouterr().out
+    assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
+
+
+@contextmanager
+def chattering() -> Iterator[None]:
+    """Another program, which connects and is refused all the time."""
+    code = """
+        import socket, time
+        while True:
+            time.sleep(0.001)
+            with socket.socket() as s: s.connect_ex(("127.0.0.1", 1))
+    """
+    with subprocess.Popen(run.python(code)) as other:
+        yield
+        other.kill()
+
+
+def test_here_packets_are_recorded_where_that_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if not has_net_raw():
+        pytest.skip("packets of the real machine take CAP_NET_RAW")
+    with answering() as port, chattering():
+        command = run.python(CLIENT.format(port))
+        assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
+    out = capsys.readouterr().out
+    assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
+    assert re.search(r"\d+ other connections, which no recorded call made, are left out", out)

@@ -1,0 +1,401 @@
+"""The recorder of calls: what it sees of any program, what it says that it cannot, how it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.ordinary_user import Run
+from tests.support.programs.harness import PATIENCE_S, Programs, tcp_listener
+
+from tcplab.lab import program_path
+from tcplab.programs import CallLog, SocketCalls, read_calls
+from tcplab.programs.calls import HANDS_OVER
+
+
+def python(text: str, *words: object) -> list[str]:
+    """A command line of Python."""
+    return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
+
+
+def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:
+    """Runs a command under the recorder."""
+    done = subprocess.run(
+        [str(program_path("calls")), *options, str(log), "--", *command],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return read_calls(log)
+
+
+def written(one: SocketCalls) -> list[int]:
+    """The sizes of its writes, as they were asked for."""
+    return [call.asked_bytes for call in one.calls if call.name in HANDS_OVER]
+
+
+TALK = """
+    import socket, sys, os, threading
+    family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+    listener = socket.create_server((sys.argv[1], 0), family=family)
+    near = socket.create_connection(listener.getsockname()[:2])
+    far, _ = listener.accept()
+"""
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -> None:
+    if address == "::1":
+        try:
+            socket.create_server((address, 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    log = recorded(
+        tmp_path / "log",
+        *python(
+            TALK
+            + """
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    os.write(near.fileno(), b"12")
+    os.writev(near.fileno(), [b"123", b"4567"])
+    near.send(b"1234", socket.MSG_MORE)
+    near.sendmsg([b"12345", b"678"], [], 0)
+    with open(sys.argv[2], "w+b") as file:
+        file.write(b"x" * 1000)
+        file.flush()
+        os.sendfile(near.fileno(), file.fileno(), 0, 1000)
+    r, w = os.pipe()
+    os.write(w, b"123456")
+    os.splice(r, near.fileno(), 6)
+    far.recv(5000)
+    near.shutdown(socket.SHUT_WR)
+    """,
+            address,
+            tmp_path / "file",
+        ),
+    )
+    near = next(each for each in log.sockets if written(each))
+    assert written(near) == [2, 7, 4, 8, 1000, 6]
+    assert [call.name for call in near.calls][2] == "more"
+    assert near.local[0] == near.peer[0] == address
+    assert [(name, value) for _ns, name, value in near.options] == [("nodelay", 1)]
+    assert near.nodelay is True
+    assert near.calls[-1].written == sum(written(near))
+    assert near.unseen_bytes() == 0
+    assert [event.bytes for event in near.events(lambda _offset: None, 0)][-1] == 6
+    far = next(each for each in log.sockets if each.local == near.peer)
+    reads = [event for event in far.events(lambda _offset: None, 0) if event.name == "read"]
+    assert sum(event.bytes for event in reads) == 1027
+    assert log.listening[0][1] == near.peer
+    assert log.whole
+    assert log.exit_status == 0
+
+
+def test_threads_children_and_programs_that_are_executed_are_seen(tmp_path: Path) -> None:
+    log = recorded(
+        tmp_path / "log",
+        *python(
+            TALK
+            + """
+    worker = threading.Thread(target=near.send, args=(b"1",))
+    worker.start(); worker.join()
+    if os.fork() == 0:
+        near.send(b"22")
+        os.set_inheritable(near.fileno(), True)
+        os.execvp("sh", ["sh", "-c", f"echo -n 333 >&{near.fileno()}"])
+    os.wait()
+    """,
+            "127.0.0.1",
+        ),
+    )
+    assert sorted(written(next(one for one in log.sockets if written(one)))) == [1, 2, 3]
+    assert any(path.endswith("/sh") for path in log.programs)
+
+
+def test_a_static_program_is_seen(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("go is not installed: apt install golang-go")
+    source = tmp_path / "talk.go"
+    source.write_text(
+        'package main\nimport ("net"; "os")\nfunc main() { c, e := net.Dial("tcp", os.Args[1]);'
+        ' if e != nil { panic(e) }; c.Write([]byte("12345")); c.Close() }\n'
+    )
+    built = subprocess.run(
+        ["go", "build", "-o", str(tmp_path / "talk"), str(source)],
+        env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        pytest.skip(f"go cannot build here: {built.stderr.strip()[-200:]}")
+    with tcp_listener() as (_listener, port):
+        log = recorded(tmp_path / "log", str(tmp_path / "talk"), f"127.0.0.1:{port}")
+    [one] = log.sockets
+    assert written(one) == [5]
+    assert one.nodelay is True, "as Go does unless it is told otherwise"
+
+
+def test_an_ordinary_user_can_record(as_ordinary_user: Run) -> None:
+    shell = '"$0" calls.log -- python -c "$1" 127.0.0.1 && cat calls.log'
+    script = textwrap.dedent(TALK + "\n    near.send(b'12')\n")
+    done = as_ordinary_user(["sh", "-c", shell, str(program_path("calls")), script])
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[4] for line in done.stdout.splitlines() if " write " in line] == ["2"]
+
+
+# ---- how it ends ----
+
+
+def test_the_exit_status_is_the_command_s(tmp_path: Path) -> None:
+    assert recorded(tmp_path / "log", "sh", "-c", "exit 7", status=7).exit_status == 7
+    assert recorded(tmp_path / "log", "sh", "-c", "kill -9 $$", status=137).exit_status == 137
+
+
+def test_a_command_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", "/no/such"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 127
+    assert done.stderr == "/no/such: ENOENT: No such file or directory\n"
+
+
+def test_it_waits_for_the_children_that_outlive_the_command(tmp_path: Path) -> None:
+    command = ["sh", "-c", "(sleep 0.4; echo done >%s) & exit 3" % (tmp_path / "late")]
+    recorded(tmp_path / "log", *command, status=3)
+    assert (tmp_path / "late").read_text() == "done\n"
+
+
+def test_with_first_it_ends_with_the_command(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    recorded(
+        tmp_path / "log", "sh", "-c", "sleep 5 >&- 2>&- & exit 3", status=3, options=["--first"]
+    )
+    assert time.monotonic() - begin < 4
+
+
+def test_a_hundred_children_leave_nothing(tmp_path: Path) -> None:
+    log = recorded(
+        tmp_path / "log",
+        *python(
+            """
+    import os, socket
+    listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+    for _ in range(100):
+        if os.fork() == 0:
+            with socket.create_connection(listener.getsockname()) as near:
+                near.send(b"1")
+            os._exit(0)
+    for _ in range(100):
+        os.wait()
+    """
+        ),
+    )
+    assert len([one for one in log.sockets if written(one) == [1]]) == 100
+    assert len({one.pid for one in log.sockets}) == 100
+
+
+def test_a_thousand_connections_are_told_apart(tmp_path: Path) -> None:
+    log = recorded(
+        tmp_path / "log",
+        *python(
+            """
+    import socket
+    listener = socket.create_server(("127.0.0.1", 0), backlog=10)
+    for i in range(1000):
+        with socket.create_connection(listener.getsockname()) as near:
+            near.send(b"x" * (i + 1))
+            listener.accept()[0].close()
+    """
+        ),
+    )
+    sizes = [written(one) for one in log.sockets if written(one)]
+    assert sizes == [[i + 1] for i in range(1000)]
+
+
+def test_after_the_limit_calls_are_counted_and_no_longer_logged(tmp_path: Path) -> None:
+    text = TALK + "\n    for _ in range(3000): near.send(b'12')\n"
+    log = recorded(tmp_path / "log", *python(text, "127.0.0.1"), options=["--most", "50"])
+    assert log.logged == 50
+    assert log.calls > 3000
+    assert log.whole
+
+
+def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    text = """
+    import os, signal, sys, time
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+        os.write(1, b"")
+    """
+    recorder = subprocess.Popen(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, pid_file)]
+    )
+    end = time.monotonic() + PATIENCE_S
+    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
+    recorder.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    assert recorder.poll() is None, "the command decides on SIGTERM"
+    recorder.kill()
+    recorder.wait()
+    pid = int(pid_file.read_text())
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
+    assert not read_calls(tmp_path / "log").whole
+
+
+def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    text = """
+    import signal, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    open(sys.argv[1], "w").close()
+    time.sleep(60)
+    """
+    recorder = subprocess.Popen(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, ready)]
+    )
+    end = time.monotonic() + PATIENCE_S
+    while not ready.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    recorder.terminate()
+    with pytest.raises(subprocess.TimeoutExpired):
+        recorder.wait(0.2)
+    recorder.terminate()
+    assert recorder.wait(PATIENCE_S) == 137
+    assert read_calls(tmp_path / "log").whole
+
+
+def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
+    tmp_path: Path,
+) -> None:
+    """Its calls fail with ENOSYS, as the kernel says when the filter's listener is closed."""
+    text = """
+    import os, sys, time
+    if os.fork():
+        time.sleep(60)
+    os.setsid()
+    try:
+        open(sys.argv[1] + ".started", "w").close()  # this may be the call that fails
+        while True:
+            time.sleep(0.01)
+            os.write(2, b"")
+    except OSError as error:
+        os.mkdir(sys.argv[1] + "." + str(error.errno))
+    """
+    name = tmp_path / "end"
+    recorder = subprocess.Popen(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, name)],
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + PATIENCE_S
+    while not name.with_suffix(".started").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    recorder.kill()
+    recorder.wait()
+    while not name.with_suffix(".38").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert name.with_suffix(".38").exists()
+
+
+def test_a_set_user_id_program_is_named(tmp_path: Path) -> None:
+    found = next((path for path in ("/usr/bin/su", "/usr/bin/passwd") if Path(path).exists()), None)
+    if found is None or not Path(found).stat().st_mode & 0o4000:
+        pytest.skip("no set-user-ID program here")
+    done = subprocess.run(
+        [str(program_path("calls")), str(tmp_path / "log"), "--", found, "--help"],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode in (0, 2, 6)
+    assert read_calls(tmp_path / "log").unseen == ("setuid",)
+
+
+def test_io_uring_is_named(tmp_path: Path) -> None:
+    text = "import ctypes; ctypes.CDLL(None).syscall(425, 4, None)"
+    if os.uname().machine != "x86_64":
+        pytest.skip("the number of io_uring_setup is that of x86_64")
+    assert recorded(tmp_path / "log", *python(text)).unseen == ("io_uring",)
+
+
+def test_a_recorder_within_a_recorder_says_why_not(tmp_path: Path) -> None:
+    calls = str(program_path("calls"))
+    done = subprocess.run(
+        [calls, str(tmp_path / "a"), "--", calls, str(tmp_path / "b"), "--", "true"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "are we recorded ourselves?" in done.stderr
+
+
+# ---- what it costs, and whether it is sound ----
+
+
+def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> None:
+    """The best of three: another program may take the processor meanwhile."""
+    text = (
+        TALK
+        + """
+    import time
+    due = time.monotonic()
+    for _ in range(500):
+        near.send(b"x" * 100)
+        far.recv(100)
+        due += 0.001
+        time.sleep(max(due - time.monotonic(), 0))
+    """
+    )
+    shares = []
+    for _ in range(3):
+        log = recorded(tmp_path / "log", *python(text, "127.0.0.1"))
+        near = next(one for one in log.sockets if written(one))
+        assert len(written(near)) == 500
+        took_ns = near.calls[-1].time_ns - near.calls[0].time_ns
+        shares.append(log.stopped_ns / took_ns)
+        if shares[-1] <= 0.1:
+            break
+    assert min(shares) <= 0.1, shares
+
+
+def test_it_is_sound(tmp_path: Path, programs: Programs) -> None:
+    """With the sanitizers, too: every kind of line once."""
+    text = (
+        TALK
+        + """
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10000)
+    near.sendmsg([b"12345", b"678"])
+    far.recv(100)
+    os.system("true")
+    """
+    )
+    done = programs.run("calls", str(tmp_path / "log"), "--", *python(text, "127.0.0.1"))
+    assert done.returncode == 0, done.stderr
+    log = read_calls(tmp_path / "log")
+    for one in each(log.sockets):
+        assert one.calls
+    assert log.whole

@@ -1,0 +1,146 @@
+"""Captures for learners: made in a Lab, and counted in."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab import Lab
+from tcplab.errors import LabError
+from tcplab.grading.captures import (
+    CallLog,
+    Facts,
+    calls_of,
+    data_segments,
+    facts_of,
+    finish,
+    longest_pause,
+    pauses_ms,
+    record_connection,
+)
+
+HANDED_OUT = each(sorted(ROOT.glob("solutions/ps*/captures/*.pcapng")))
+#: The others send UDP.
+OF_TCP = each(path for path in HANDED_OUT if path.parent.parent.name != "ps2")
+MSS = 1448
+
+
+def pause(connection: socket.socket) -> None:
+    """Two writes, the second of which waits for a word of the server."""
+    connection.sendall(b"a" * 100)
+    connection.recv(1)
+    connection.sendall(b"b" * (2 * MSS + 1))
+    finish(connection)
+
+
+def release(connection: socket.socket) -> None:
+    connection.recv(100, socket.MSG_WAITALL)
+    time.sleep(0.05)
+    connection.sendall(b"!")
+    while connection.recv(4096):
+        pass
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture in an assignment's folder, and what made it."""
+    folder = tmp_path_factory.mktemp("captures") / "ps0"
+    (folder / "hidden").mkdir(parents=True)
+    (folder / "captures").mkdir()
+    (folder / "hidden" / "captures.json").write_text(json.dumps({"2.pcapng": "two"}))
+    prepared: list[tuple[bool, bool]] = []
+
+    def prepare(listener: socket.socket, connection: socket.socket) -> None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 60_000)
+        prepared.append((listener.getsockname()[1] == 0, connection.fileno() > 0))
+
+    path = folder / "captures" / "2.pcapng"
+    with Lab(rtt_ms=2) as lab:
+        record_connection(lab, path, pause, release, prepare=prepare)
+    assert prepared == [(True, True)]
+    return path
+
+
+def test_counts_of_a_recorded_connection(made: Path) -> None:
+    facts = facts_of(made)
+    assert facts.cause == "two"
+    # On a busy machine a segment may be sent twice (a tail loss probe): rows, but not new data.
+    first_time = facts.data.data(retransmissions=False)
+    assert list(first_time["payload_bytes"]) == [100, MSS, MSS, 1]
+    assert facts.data_segments == len(facts.data)
+    assert facts.payload_bytes == sum(facts.data["payload_bytes"]) >= 100 + 2 * MSS + 1
+    assert facts.both_ways > facts.data_segments
+    assert facts.segments > facts.from_client > facts.data_segments
+    ends = facts.rows["direction"][facts.rows.is_fin]
+    assert set(ends) == {0, 1}
+    pauses = pauses_ms(facts.data)
+    assert len(pauses) == len(facts.data) - 1
+    assert facts.longest_pause_ms == max(pauses) >= 50
+    assert facts.first_to_last_ms == pytest.approx(sum(pauses))
+
+
+def test_usual_mistakes_get_hints(made: Path) -> None:
+    facts = facts_of(made)
+
+    def counted(value: object) -> float | None:
+        return data_segments(value, facts, name="x").share
+
+    assert counted(facts.data_segments) == 1
+    assert counted(facts.both_ways) == counted(facts.from_client) == 0.5
+    assert counted(facts.segments) == counted(99) == counted("four") == 0
+
+    def paused(value: object) -> float | None:
+        return longest_pause(value, facts, name="x").share
+
+    assert paused(facts.longest_pause_ms) == 1
+    assert paused(facts.longest_pause_ms / 1e3) == 0.5
+    assert paused(3 * facts.first_to_last_ms) == paused(None) == 0
+
+
+def test_failing_end_is_reported_without_waiting_for_it(tmp_path: Path) -> None:
+    def fail(_: socket.socket) -> None:
+        raise ConnectionAbortedError("as it was meant")
+
+    with Lab() as lab:
+        with pytest.raises(ConnectionAbortedError, match="as it was meant"):
+            record_connection(lab, tmp_path / "1.pcapng", fail, release)
+        with pytest.raises(ConnectionAbortedError, match="as it was meant"):
+            record_connection(lab, tmp_path / "1.pcapng", lambda _: None, fail, port=5002)
+        released = threading.Event()
+        path, nothing = tmp_path / "1.pcapng", lambda _: None
+        with pytest.raises(LabError, match=r"1\.pcapng: the server does not end within 0\.2 s"):
+            record_connection(
+                lab, path, nothing, lambda _: wait_for(released), port=5003, patience_s=0.2
+            )
+        released.set()
+    assert not (tmp_path / "1.pcapng").exists()
+
+
+def wait_for(event: threading.Event) -> None:
+    event.wait(60)
+
+
+def test_log_is_read_as_written(tmp_path: Path) -> None:
+    log = CallLog()
+    before_ns = time.time_ns()
+    log.note("cork", 1)
+    log.note("write", 300)
+    log.save(tmp_path / "7.log")
+    assert calls_of(tmp_path / "7.pcapng") == log.calls
+    assert [call[1:] for call in log.calls] == [("cork", 1), ("write", 300)]
+    assert before_ns <= log.calls[0].time_ns <= log.calls[1].time_ns <= time.time_ns()
+    assert (tmp_path / "7.log").read_text().startswith("# CLOCK_REALTIME in ns")
+
+
+def test_released_captures_can_be_counted() -> None:
+    for path in each(OF_TCP):
+        facts: Facts = facts_of(path)
+        assert facts.data_segments <= min(facts.from_client, facts.both_ways) < facts.segments
+        assert 0 < facts.longest_pause_ms <= facts.first_to_last_ms

@@ -1,0 +1,297 @@
+"""`tcplab collect`: the login is of the archive's name, and a bad archive costs its owner only."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import stat
+import struct
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.nonempty import each
+
+from tcplab.cli import main
+from tcplab.errors import ParameterError
+from tcplab.grading.collect import Collected, Sender, collect, sender_of
+from tcplab.grading.course import load_course
+
+FILES = {"tiny.ipynb": b"{}", "total.c": b"int x;"}
+
+
+def packed(files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", compression) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def with_modes(mode: int, *names: str) -> bytes:
+    """An archive whose members have that mode."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+        for name in names:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            archive.writestr(info, "../../../solutions")
+    return data.getvalue()
+
+
+def with_a_password() -> bytes:
+    data = bytearray(packed(FILES))
+    for magic, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = data.find(magic)
+        while start >= 0:
+            data[start + at] |= 1
+            start = data.find(magic, start + 4)
+    return bytes(data)
+
+
+def damaged() -> bytes:
+    """A member whose bytes are not those that were packed."""
+    data = packed({"tiny.ipynb": b"{}", "total.c": b"int x;"}, zipfile.ZIP_STORED)
+    return data.replace(b"int x;", b"int y;", 1)
+
+
+def twice() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("total.c", b"int old;")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("total.c", b"int x;")
+        archive.writestr("tiny.ipynb", b"{}")
+    return data.getvalue()
+
+
+def bomb() -> bytes:
+    return packed({**FILES, **{f"{n}.bin": bytes(60 << 20) for n in range(6)}})
+
+
+def lying_bomb() -> bytes:
+    """It says that it holds 10 bytes, and holds 200 MB."""
+    data = bytearray(packed({"tiny.ipynb": bytes(200_000_000)}))
+    size = struct.pack("<I", 200_000_000)
+    return bytes(data.replace(size, struct.pack("<I", 10)))
+
+
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path) -> Path:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    return course
+
+
+def lms(tmp_path: Path, archives: Mapping[str, bytes]) -> Path:
+    """The one archive that the LMS hands out."""
+    path = tmp_path / "submissions.zip"
+    path.write_bytes(packed(archives, zipfile.ZIP_STORED))
+    return path
+
+
+def submitted(course: Path) -> set[str]:
+    folder = course / "submitted"
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def of(*logins: str) -> set[str]:
+    return {f"{login}/tiny/{name}" for login in logins for name in FILES}
+
+
+@pytest.mark.parametrize(
+    ("name", "sender"),
+    [
+        ("ada.zip", Sender("ada")),
+        ("ada (1).zip", Sender("ada")),
+        ("ADA.ZIP", Sender("ADA")),
+        ("a_b.c@example.org.zip", Sender("a_b.c@example.org")),
+        ("lovelaceada_1815_9001_ada.zip", Sender("ada", "lovelaceada", "1815")),
+        ("lovelaceada_LATE_1815_9001_ada_l.zip", Sender("ada_l", "lovelaceada", "1815")),
+        ("lovelaceada_1815_9001_ada-1.zip", Sender("ada-1", "lovelaceada", "1815")),
+        ("hopper_7_8_bob-2.zip", Sender("bob", "hopper", "7")),
+        ("Ada L_12_assignsubmission_file_/ada.zip", Sender("ada", "Ada L", "12")),
+        ("Ada L_12_assignsubmission_file_ada.zip", Sender("ada", "Ada L", "12")),
+        ("mallory_123_bob.zip", Sender("mallory_123_bob")),
+        ("bob/ada.zip", Sender("ada")),
+    ],
+)
+def test_login_is_of_the_archives_name(name: str, sender: Sender) -> None:
+    assert sender_of(name, known=["bob", "ada", "ada-1"]) == sender
+
+
+@pytest.mark.parametrize(
+    "name", ["*.zip", "a\nb.zip", " .zip", ".zip", "ada.rar", "ada", "[a-z].zip"]
+)
+def test_name_that_says_no_login_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError):
+        sender_of(name)
+
+
+def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path: Path) -> None:
+    """Names as the two make them; learners who pack the files, their folder, or two."""
+
+    def with_folder(folder: str) -> bytes:
+        own = {f"{folder}{name}": data for name, data in FILES.items()}
+        return packed({**own, "__MACOSX/tiny/._tiny.ipynb": b"\0", ".DS_Store": b"\0"})
+
+    archives = {
+        "lovelaceada_1815_9001_ada.zip": with_folder(""),
+        "hopperbob_LATE_77_78_bob.zip": with_folder("tiny/"),
+        "Carla C_123_assignsubmission_file_/carla.zip": with_folder("carla/tiny/"),
+        "Dan D_124_assignsubmission_file_dan.zip": with_folder("some\\folder\\"),
+    }
+    first = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert first.refused == {}
+    assert set(first.done.values()) == {"new"}
+    assert submitted(course) == of("ada", "bob", "carla", "dan")
+    again = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert set(again.done.values()) == {"unchanged"}
+
+
+BAD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "rar": (lambda: b"Rar!\x1a\x07\x00 and so on", "of the format RAR"),
+    "text": (lambda: b"I had no time", "no zip archive that can be read"),
+    "empty": (lambda: packed({}), "has no file in it"),
+    "nothing": (lambda: b"", "no zip archive that can be read"),
+    "cut": (lambda: packed(FILES)[:-30], "no zip archive that can be read"),
+    "password": (with_a_password, "has a password"),
+    "up": (lambda: packed({"../../../../solutions/evil.c": b"x"}), "leads out of its folder"),
+    "absolute": (lambda: packed({"/tmp/evil-of-the-test": b"x"}), "leads out of its folder"),
+    "drive": (lambda: packed({"C:\\evil.c": b"x"}), "leads out of its folder"),
+    "many": (lambda: packed({str(n): b"" for n in range(5001)}), "5001 members"),
+}
+#: What can be taken of these is taken.
+ODD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
+    "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),
+    "twice": (twice, "twice: 'total.c'"),
+    "bomb": (bomb, "left out: '4.bin', 63 MB"),
+}
+
+
+def test_bad_archives_cost_their_owners_only(course: Path, tmp_path: Path) -> None:
+    archives = {
+        "aaron.zip": packed(FILES),
+        **{f"{name}.zip": make() for name, (make, _) in (BAD | ODD).items()},
+        "zoe.zip": packed(FILES),
+        "notes.txt": b"of the LMS",
+    }
+    began_s = time.monotonic()
+    collected = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert time.monotonic() - began_s < 60
+    assert set(collected.refused) == {*(f"{name}.zip" for name in BAD), "notes.txt"}
+    for name, (_, reason) in each(BAD.items()):
+        assert reason in collected.refused[f"{name}.zip"], name
+    for name, (_, note) in each(ODD.items()):
+        assert collected.done[name].startswith("new")
+        assert note in collected.done[name]
+        assert of(name) <= submitted(course)
+    assert of("aaron", "zoe") <= submitted(course)
+    assert {name.partition("/")[0] for name in submitted(course)} == {"aaron", "zoe", *ODD}
+    for path in (course / "submitted").rglob("*"):
+        assert not path.is_symlink()
+        assert os.access(path, os.R_OK)
+    assert not list(course.rglob("evil*"))
+    assert not Path("/tmp/evil-of-the-test").exists()
+    assert not list((course / "reports" / "tiny").glob(".scratch*"))
+
+
+def test_damaged_member_is_left_out_and_told(course: Path, tmp_path: Path) -> None:
+    collected = collect("tiny", [lms(tmp_path, {"ada.zip": damaged()})], course=course)
+    assert collected.done["ada"].startswith("new; left out: 'total.c' (Bad CRC-32")
+    assert submitted(course) == {"ada/tiny/tiny.ipynb"}
+
+
+def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path) -> None:
+    collected = collect("tiny", [lms(tmp_path, {"ada.zip": lying_bomb()})], course=course)
+    sizes = [path.stat().st_size for path in (course / "submitted").rglob("*") if path.is_file()]
+    assert sum(sizes) <= 10
+    assert "Bad CRC-32" in collected.refused["ada.zip"]
+
+
+def test_nobodys_work_is_made_for_somebody_else(course: Path, tmp_path: Path) -> None:
+    """A folder in the archive is not its owner; nor is an archive in an archive."""
+    archives = {
+        "bob.zip": packed(FILES),
+        "mallory.zip": packed({"bob/tiny.ipynb": b"{}", "carl/tiny.ipynb": b"[]"}),
+        "eve.zip": packed({"carl.zip": packed(FILES), "tiny.ipynb": b"{}"}),
+        "mallory_123_bob.zip": packed(FILES),
+    }
+    collected = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert set(collected.done) == {"bob", "mallory", "eve", "mallory_123_bob"}
+    assert {path.name for path in (course / "submitted").iterdir()} == set(collected.done)
+    assert (course / "submitted/bob/tiny/tiny.ipynb").read_bytes() == b"{}"
+
+
+def test_two_archives_of_one_login_are_both_reported(course: Path, tmp_path: Path) -> None:
+    archives = {
+        "lovelace_1_2_ada.zip": packed(FILES),
+        "mallory_3_4_ada.zip": packed({"tiny.ipynb": b"[]"}),
+        "zoe.zip": packed(FILES),
+    }
+    collected = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert set(collected.done) == {"zoe"}
+    for reason in each(collected.refused.values()):
+        assert "several of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
+
+
+def test_number_of_the_lms_tells_who_sent_it(course: Path, tmp_path: Path) -> None:
+    from nbgrader.api import Gradebook
+
+    _, folders = load_course(course)
+    with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
+        gradebook.update_or_create_student("ada", lms_user_id="1")
+        gradebook.update_or_create_student("bob", lms_user_id="3")
+    archives = {
+        "lovelace_1_2_ada-1.zip": packed(FILES),
+        "lovelace_1_2_bob.zip": packed(FILES),
+    }
+    with quiet():
+        collected = collect("tiny", [lms(tmp_path, archives)], course=course)
+    assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
+    assert collected.refused == {
+        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
+    }
+
+
+def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:
+    def taken(content: bytes, **how: bool) -> Collected:
+        archive = packed({"tiny.ipynb": content})
+        return collect("tiny", [lms(tmp_path, {"ada.zip": archive})], course=course, **how)
+
+    assert taken(b"1").done == {"ada": "new"}
+    assert "--replace" in taken(b"2").done["ada"]
+    path = course / "submitted/ada/tiny/tiny.ipynb"
+    assert path.read_bytes() == b"1"
+    assert taken(b"2", replace=True).done == {"ada": "replaced"}
+    assert path.read_bytes() == b"2"
+    assert submitted(course) == {"ada/tiny/tiny.ipynb"}
+
+
+def test_folder_of_archives_and_errors_in_one_line(
+    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "downloaded"
+    (folder / "Ada L_12_assignsubmission_file_").mkdir(parents=True)
+    (folder / "Ada L_12_assignsubmission_file_" / "ada.zip").write_bytes(packed(FILES))
+    (folder / "red\x1b[31m.zip").write_bytes(packed(FILES))
+    words = ["collect", "tiny", "--course", str(course)]
+    assert main([*words, str(folder)]) == 1
+    told = capsys.readouterr()
+    assert "Ada L 12" in told.out
+    assert "1 collected, 1 not" in told.out
+    assert "tcplab: red\\x1b[31m.zip: not collected: gives a login" in told.err
+    assert submitted(course) == of("ada")
+    assert main([*words, str(tmp_path / "nowhere")]) == 2
+    assert main(["collect", "ps99", str(folder), "--course", str(course)]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+    (tmp_path / "ada.zip").write_bytes(packed(FILES))
+    assert main([*words, str(tmp_path / "ada.zip")]) == 1
+    assert "has no archive LOGIN.zip in it" in capsys.readouterr().err

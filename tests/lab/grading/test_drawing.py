@@ -1,0 +1,193 @@
+"""A course's secret, what is drawn from it, and what each student is handed out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.support.grading.fixtures import Tiny
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.cli import main
+from tcplab.errors import LabError, ParameterError
+from tcplab.grading import open_assignment
+from tcplab.grading.assignment import Course, Numbers, Task, load_module
+from tcplab.grading.drawing import (
+    assignments,
+    course_key,
+    draw,
+    new_secret,
+    read_secret,
+)
+from tcplab.grading.handout import hand_out, own_captures, students_in
+
+#: A capture without packets, behind which a text of 20 characters stands.
+SCENES = """
+EMPTY = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000")
+ANSWER = "q2_word"
+CAUSES = ("cork", "nodelay")
+TRIES = []
+
+def draw(rng, cause):
+    return f"{cause} {rng.randrange(1000)}"
+
+def record(path, scene):
+    TRIES.append(scene)
+    path.write_bytes(EMPTY + scene.ljust(20).encode())
+    path.with_suffix(".log").write_text("a log")
+"""
+
+
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path) -> Path:
+    """A course whose assignment "tiny" has captures, whose texts its solution reads."""
+    folder = tmp_path / "course"
+    shutil.copytree(tiny.course, folder)
+    source = folder / "solutions" / "tiny"
+    (source / "hidden" / "scenes.py").write_text(SCENES)
+    task = source / "task.py"
+    task.write_text(task.read_text().replace('{"a":', '{"capture": own.captures()[0], "a":'))
+    notebook = source / "tiny.ipynb"
+    wanted = "__import__('pathlib').Path(n['capture']).read_bytes()[-20:].decode().split()[0]"
+    text = notebook.read_text().replace(r"q2_word = \"cork\"", f"q2_word = {wanted}")
+    assert wanted in text
+    notebook.write_text(text)
+    new_secret(folder / "solutions")
+    return folder
+
+
+def text_of(capture: Path) -> str:
+    return capture.read_bytes()[-20:].decode()
+
+
+def test_captures_are_drawn_from_the_secret(course: Path) -> None:
+    source = course / "solutions" / "tiny"
+    assert list(draw(source, captures=5)) == [(number, 5) for number in range(1, 6)]
+    secret = read_secret(source.parent)
+    assert json.loads((source / "course.json").read_text()) == {
+        "key": course_key(secret, "tiny"),
+        "captures": 5,
+    }
+    causes = json.loads((source / "hidden" / "captures.json").read_text())
+    assert sorted(Counter(causes.values()).values()) == [2, 3]
+    first = {name: text_of(source / "captures" / name) for name in causes}
+    assert {name: text.split()[0] for name, text in first.items()} == causes
+    assert list(draw(source)) == [(number, 5) for number in range(1, 6)]
+    assert {name: text_of(source / "captures" / name) for name in causes} == first
+    new_secret(source.parent)
+    list(draw(source, captures=3))
+    assert sorted(path.name for path in (source / "captures").iterdir()) == [
+        f"{number}.{end}" for number in (1, 2, 3) for end in ("log", "pcapng")
+    ]
+    assert text_of(source / "captures" / "1.pcapng") != first["1.pcapng"]
+
+
+@pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/ps*/hidden/scenes.py")))
+def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
+    """Also the few in which one random number leaves little room for another."""
+    scenes = load_module(source, f"tcplab_scenes_of_a_test_{source.parts[-3]}")
+    for seed, cause in itertools.product(range(500), each(scenes.CAUSES)):
+        assert scenes.draw(random.Random(seed), cause)
+
+
+def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:
+    scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
+    scenes.write_text(SCENES.replace("scene.ljust", "'nagle'.ljust"))
+    with pytest.raises(LabError, match=r"tiny: capture 1 should show .*finds nagle, in 6 rec"):
+        list(draw(scenes.parent.parent, captures=2))
+
+
+def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path) -> None:
+    scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
+    bad = "('nagle' if scene in TRIES[:1] else scene)"
+    scenes.write_text(SCENES.replace("scene.ljust", f"{bad}.ljust"))
+    list(draw(scenes.parent.parent, captures=1))
+    (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
+    shown = text_of(course / "solutions" / "tiny" / "captures" / "1.pcapng")
+    assert shown.split()[0] == cause
+
+
+def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = course / "solutions" / "tiny"
+    with pytest.raises(ParameterError, match="captures=1001 must be from 1 to 1000"):
+        list(draw(source, captures=1001))
+    with pytest.raises(ParameterError, match="tiny has captures 1 to 2, and none 3"):
+        list(draw(source, captures=2, only=[3]))
+    assert main(["draw", "ps9", "--course", str(course)]) == 2
+    assert "no assignment ps9; there are tiny" in capsys.readouterr().err
+    assert main(["draw", "tiny", "--new-secret", "--course", str(course)]) == 2
+    (course / "submitted" / "ada" / "tiny").mkdir(parents=True)
+    with pytest.raises(ParameterError, match="nothing has been handed in"):
+        new_secret(course / "solutions")
+    (course / "solutions" / "secret").unlink()
+    with pytest.raises(ParameterError, match="tcplab draw --new-secret"):
+        list(draw(source))
+
+
+def test_numbers_differ_from_course_to_course() -> None:
+    one, other = (Course(course_key(secret, "ps5"), 48) for secret in (b"one", b"other"))
+
+    def made(course: Course) -> list[int]:
+        return [Numbers("ps5", "ada", course).integer(str(i), 0, 999) for i in range(9)]
+
+    assert made(one) != made(other)
+    captures = Numbers("ps5", "ada", one).captures(48)
+    assert sorted(captures) == sorted(f"captures/{number}.pcapng" for number in range(1, 49))
+    with pytest.raises(ParameterError, match="has 0 captures and needs 1: its course"):
+        Numbers("ps5", "ada").captures()
+
+
+def test_damaged_course_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "course.json").write_text('{"key": 1, "more": 2}')
+    with pytest.raises(ParameterError, match="cannot be read"):
+        Course.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ps5", "ps8"])
+def test_a_student_is_handed_out_their_own_captures_only(name: str, tmp_path: Path) -> None:
+    released = ROOT / "exercises" / name
+    (made,) = hand_out(released, ["ada"], f"{tmp_path}/{{student}}/{{assignment}}")
+    assert made == tmp_path / "ada" / name
+    own = own_captures(Task(released / "task.py", name), "ada")
+    assert len(own) == (3 if name == "ps8" else 1)
+    assert {path.stem for path in (made / "captures").iterdir()} == own
+    numbers = open_assignment(name, "ada", made).numbers
+    for path in numbers.get("captures", [numbers.get("capture")]):
+        assert (made / path).read_bytes() == (released / path).read_bytes()
+    others = {path.name for path in released.iterdir()} - {"captures"}
+    assert {path.name for path in made.iterdir()} - {"captures"} >= others - {"__pycache__"}
+    with pytest.raises(ParameterError, match="exists already"):
+        list(hand_out(released, ["ada"], f"{tmp_path}/{{student}}/{{assignment}}"))
+
+
+def test_archives_for_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roster = tmp_path / "students"
+    roster.write_text("ada\n\nbob # who is late\n")
+    command = ["handout", "ps5", "--students", str(roster), "--course", str(ROOT)]
+    assert main([*command, "--into", f"{tmp_path}/{{student}}.zip"]) == 0
+    assert "2 times ps5" in capsys.readouterr().out
+    with zipfile.ZipFile(tmp_path / "bob.zip") as archive:
+        names = archive.namelist()
+    assert "ps5/ps5.ipynb" in names
+    assert len([name for name in names if name.endswith(".pcapng")]) == 1
+    assert main([*command, "--into", str(tmp_path / "all.zip")]) == 2
+    roster.write_text("ada\nada\n")
+    with pytest.raises(ParameterError, match="'ada' is there twice"):
+        students_in(roster)
+    roster.write_text("../ada\n")
+    with pytest.raises(ParameterError, match="is no id"):
+        students_in(roster)
+
+
+def test_secret_is_not_handed_out() -> None:
+    secret = (ROOT / "solutions" / "secret").read_text().strip()
+    for source in assignments(ROOT / "solutions"):
+        for path in (ROOT / "exercises" / source.name).rglob("*"):
+            assert not path.is_file() or secret.encode() not in path.read_bytes()

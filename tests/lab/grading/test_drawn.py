@@ -1,0 +1,60 @@
+"""The facts that a program must find out are drawn at grading, so that nobody knows them before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.paths import ROOT
+
+from tcplab.grading.assignment import Task, load_module
+from tcplab.grading.submission import Submission
+from tcplab.programs.compile import Built
+
+
+class FirstRunError(Exception):
+    """Ends a judge at its first run in a laboratory; carries what is asked of the program."""
+
+    def __init__(self, *asked: Any) -> None:
+        super().__init__()
+        self.asked = tuple(map(str, asked))
+
+
+class NotRun(Submission):
+    """A submission whose programs compile, and do not run."""
+
+    def compile(self, name: str, **_flags: Any) -> Built:
+        return Built(name, b"\x7fELF", "")
+
+    def run_in_lab(self, built: Built, arguments: Any, **options: Any) -> Any:
+        assert built.binary
+        peer = [word for word in options["peer"] if "tcplab-received" not in word]
+        files: Mapping[str, bytes] = options.get("files") or {}
+        raise FirstRunError(arguments, peer, options["lab"], sorted(files.items()))
+
+
+def asked(name: str, question: str) -> tuple[str, ...]:
+    """The demands on ada's program: arguments, the peer's, the network's, files."""
+    source = ROOT / "solutions" / name
+    judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
+    numbers = Task(source / "task.py", name).numbers("ada")
+    with NotRun("ada", numbers, {}, {}, folder=Path()) as work:
+        with pytest.raises(FirstRunError) as ended:
+            getattr(judge, question)(work)
+        return ended.value.asked
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [(f"ps{n}", "q7") for n in (1, 2, 3, 4, 6, 7)]
+    + [("ps8", "q8"), ("ps9", "q7"), ("ps10", "q7"), ("ps11", "q6"), ("ps11", "q7")],
+)
+def test_two_gradings_of_one_student_differ(name: str, question: str) -> None:
+    assert len({asked(name, question) for _ in range(20)}) > 1
+
+
+def test_paths_of_ps3_are_not_among_the_students_numbers() -> None:
+    numbers = Task(ROOT / "solutions" / "ps3" / "task.py", "ps3").numbers("ada")
+    assert not [each for each in numbers if each.endswith("path_mtu_bytes")]

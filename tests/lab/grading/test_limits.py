@@ -1,0 +1,111 @@
+"""Limits of the sandbox that what is in it cannot reach: as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.grading import greedy
+from tests.support.grading.greedy import GREEDY
+from tests.support.nonempty import each
+from tests.support.ordinary_user import Run
+
+from tcplab.errors import LabError
+from tcplab.experiments.sendfile.memory_limits import control_group
+from tcplab.grading import sandbox
+from tcplab.grading.sandbox import Limits
+from tcplab.lab import Lab
+
+pytestmark = pytest.mark.needs_lab
+
+
+@pytest.fixture(scope="module")
+def ordinary(as_ordinary_user: Run) -> dict[str, list[str | None]]:
+    """The ends of all of them, for an ordinary user."""
+    done = as_ordinary_user(["python", str(Path(greedy.__file__)), *GREEDY], timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str | None]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_greed_is_stopped(name: str) -> None:
+    expected = GREEDY[name].stopped_by, GREEDY[name].output.decode()
+    assert greedy.ended(greedy.run(name)) == expected
+    if not GREEDY[name].with_namespaces:
+        with Lab() as lab:
+            assert greedy.ended(greedy.run(name, lab)) == expected
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_greed_of_an_ordinary_user_is_stopped(
+    name: str, ordinary: dict[str, list[str | None]]
+) -> None:
+    expected = [GREEDY[name].stopped_by, GREEDY[name].output.decode()]
+    ends = {key: value for key, value in ordinary.items() if key.startswith(f"{name} ")}
+    for place, end in each(ends.items()):
+        assert end == expected, place
+
+
+HONEST = """
+import ctypes, multiprocessing, os, resource, socket, threading
+from multiprocessing import shared_memory
+import matplotlib.pyplot as plt, numpy as np, scapy.all
+from tcplab.lab import Lab
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+for each in [threading.Thread(target=np.ones, args=(10,)) for _ in range(8)]:
+    each.start()
+plt.plot(np.arange(10)); plt.savefig("figure.png")
+block = shared_memory.SharedMemory(create=True, size=1 << 20); block.close(); block.unlink()
+with multiprocessing.Pool(2) as pool:
+    assert pool.map(abs, [-1, -2]) == [1, 2]
+counter = multiprocessing.Value("i", 3)
+callback = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 7)
+assert callback() == 7
+listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(100)]
+with Lab(clients=3) as lab, Lab(rtt_ms=2) as other:
+    with other.client.capture() as capture:
+        assert "server" in lab.client.run(["cat", "/etc/hosts"]).stdout
+        other.client.run(["sh", "-c", "ps ax >/dev/null; true"])
+print("all of it")
+"""
+
+
+def test_honest_tools_work_within_the_limits() -> None:
+    outcome = sandbox.run([sys.executable, "-c", HONEST], lab_allowed=True)
+    assert (outcome.stopped_by, outcome.output) == (None, b"all of it\n"), outcome.errors.decode()
+
+
+def test_a_thousand_descriptors_of_one_program_are_no_greed() -> None:
+    source = "kept = [open('/dev/null') for _ in range(1000)]; import time; time.sleep(0.3)"
+    limits = Limits(memory_bytes=512 << 20, processes=16)
+    assert sandbox.run([sys.executable, "-c", source], limits=limits).ok
+
+
+GRADER_IN_A_GROUP = """
+import sys
+from tcplab.grading import sandbox
+
+outcome = sandbox.run([sys.executable, "-c", "x = b'1' * (400 << 20)"])
+print(outcome.signal, outcome.stopped_by, sandbox.run(["/bin/true"]).ok)
+"""
+
+
+def test_in_a_control_group_the_submission_ends_and_not_the_grader() -> None:
+    """As with `systemd-run --scope -p MemoryMax=…`: the limit is of all, the end of one."""
+    try:
+        with control_group(4 * (256 << 20)) as join:  # which gives a quarter of that
+            done = subprocess.run(
+                ["sh", "-c", f'{join} && exec "$@"', "sh", sys.executable, "-c", GRADER_IN_A_GROUP],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+    except LabError as error:
+        pytest.skip(f"CONTROL GROUP NOT TESTED: {error}")
+    assert done.stdout.split() == ["SIGKILL", "None", "True"], done.stderr

@@ -1,0 +1,225 @@
+"""The pool of processes: each task in its own, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.grading import pool
+from tcplab.grading.pool import run_each, turn
+
+
+def work(task: dict[str, Any]) -> dict[str, Any]:
+    """Does what a task says; runs in a process of the pool."""
+    with (Path(task["folder"]) / "tried").open("a") as file:
+        file.write(f"{task['name']}\n")
+    if task["do"] == "sleep":
+        time.sleep(600)
+    if task["do"] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "exit":
+        os._exit(3)
+    if task["do"] == "raise":
+        raise RuntimeError("a bug of ours")
+    leftover = Path(os.environ["TMPDIR"]) / "leftover"
+    leftover.write_text("temporary")
+    return {"pid": os.getpid(), "leftover": str(leftover)}
+
+
+def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
+    return [
+        {"name": f"{number}-{deed}", "do": deed, "folder": str(folder)}
+        for number, deed in enumerate(deeds)
+    ]
+
+
+def processes_naming(folder: Path) -> list[int]:
+    """Living processes with an open file or a command line in the folder."""
+    found = []
+    for entry in each(Path("/proc").glob("[0-9]*")):
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"POOL_TEST={folder}".encode() in environment:
+            found.append(int(entry.name))
+    return found
+
+
+def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "die", "work", "exit", "raise", "work")
+    done = list(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=60))
+    errors = {finished.task["name"]: finished.error for finished in done}
+    assert errors == {
+        "0-work": None,
+        "1-die": "the grading process died (SIGKILL)",
+        "2-work": None,
+        "3-exit": "the grading process died (exit status 3)",
+        "4-raise": "the grading process died (exit status 1)",
+        "5-work": None,
+    }
+    tried = (tmp_path / "tried").read_text().split()
+    assert {name: tried.count(name) for name in errors} == {
+        name: 1 if error is None else 2 for name, error in errors.items()
+    }
+    results = [finished.result for finished in done if finished.error is None]
+    assert len({result["pid"] for result in results}) == 3
+    assert os.getpid() not in {result["pid"] for result in results}
+
+
+def test_temporary_files_go_with_their_process(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    listed = tasks(tmp_path, "work", "die")
+    done = list(run_each(work, listed, jobs=1, scratch=scratch, deadline_s=60))
+    assert Path(done[0].result["leftover"]).is_relative_to(scratch)
+    assert list(scratch.iterdir()) == []
+
+
+def test_deadline_kills_and_is_reported_once(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "sleep", "work")
+    done = list(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=3))
+    assert [finished.error for finished in done] == [None, "not graded within 3 s"]
+    assert (tmp_path / "tried").read_text().count("sleep") == 1
+
+
+def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "sleep", "sleep")
+    with closing(run_each(work, listed, jobs=2, scratch=tmp_path, deadline_s=60)) as results:
+        first = next(results)
+    assert first.error is None
+    assert list(tmp_path.glob("slot-*")) == []
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from tcplab.grading import pool
+from tcplab.grading.pool import load_ahead, run_each, turn
+from tcplab.grading.steps import PRELOAD
+from tests.lab.grading.test_pool import tasks, work
+
+load_ahead(PRELOAD)
+folder = Path(sys.argv[1])
+todo = tasks(folder, "sleep", "sleep")
+list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
+"""
+
+
+def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary:  # short, for the server's socket is in it
+        _see_the_end_of_an_owner_that_is_killed(tmp_path, temporary)
+        assert list(Path(temporary).iterdir()) == []
+
+
+def _see_the_end_of_an_owner_that_is_killed(tmp_path: Path, temporary: str) -> None:
+    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": temporary}
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
+    deadline_s = time.monotonic() + 60
+    tried = tmp_path / "tried"
+    while not (tried.exists() and len(tried.read_text().split()) == 2):
+        assert owner.poll() is None
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    assert len(processes_naming(tmp_path)) >= 4  # the owner, the server, two that sleep
+    owner.kill()
+    owner.wait()
+    while processes_naming(tmp_path) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert processes_naming(tmp_path) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_no_more_than_the_jobs_run_at_a_time(tmp_path: Path, jobs: int) -> None:
+    listed = tasks(tmp_path, *["work"] * 6)
+    with closing(run_each(work, listed, jobs=jobs, scratch=tmp_path, deadline_s=60)) as results:
+        for _ in each(results):
+            assert len(list(tmp_path.glob("slot-*"))) <= jobs
+
+
+def work_in_turn(task: dict[str, Any]) -> None:
+    """Leaves a file while it has its turn, and notes how many others do; in the pool."""
+    folder = Path(task["folder"])
+    if task["do"] == "late":
+        time.sleep(2.0)
+    with turn():
+        mark = folder / f"turn-{task['name']}"
+        mark.write_text("")
+        time.sleep(0.3)
+        with (folder / "tried").open("a") as file:
+            file.write(f"{len(list(folder.glob('turn-*')))}\n")
+        mark.unlink()
+        if task["do"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "sleep":
+        time.sleep(1.0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_no_more_than_the_jobs_have_a_turn_at_a_time(tmp_path: Path, jobs: int) -> None:
+    listed = tasks(tmp_path, *["work"] * 6)
+    results = run_each(work_in_turn, listed, jobs=jobs, scratch=tmp_path, deadline_s=60, ahead=2)
+    most = 0
+    with closing(results):
+        for finished in results:
+            assert finished.error is None
+            most = max(most, len(list(tmp_path.glob("slot-*"))))
+    assert jobs < most <= jobs + 2
+    counted = [int(line) for line in (tmp_path / "tried").read_text().split()]
+    assert len(counted) == 6
+    assert max(counted) <= jobs
+
+
+def test_turn_of_a_process_that_dies_is_given_to_the_next(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "die", "work", "work")
+    results = run_each(work_in_turn, listed, jobs=1, scratch=tmp_path, deadline_s=60, ahead=1)
+    errors = [finished.error for finished in results]
+    assert sorted(errors, key=str) == [None, None, "the grading process died (SIGKILL)"]
+
+
+def test_task_with_a_turn_of_its_own_goes_on_when_its_owner_stalls(tmp_path: Path) -> None:
+    listed = tasks(tmp_path, "work", "late")
+    with closing(
+        run_each(work_in_turn, listed, jobs=2, scratch=tmp_path, deadline_s=60)
+    ) as results:
+        next(results)  # and the other is not listened to any more
+        until_s = time.monotonic() + 30
+        while len((tmp_path / "tried").read_text().split()) < 2:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+
+
+def test_time_in_which_others_have_their_turn_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = multiprocessing.get_context("forkserver")
+    (task,) = tasks(tmp_path, "sleep")
+    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0, asks=True)
+    began_s = time.monotonic()
+    with closing(slot):
+        late = []
+        slot.asked_s = began_s + 50
+        for after_s in (500, 540, 560):  # it waits until 500, and has 50 s more from then on
+            monkeypatch.setattr(time, "monotonic", lambda at=began_s + after_s: at)
+            slot.kill_if_late()
+            late.append(slot.is_late)
+            if slot.asked_s is not None:
+                slot.give_turn()
+        monkeypatch.undo()
+    assert late == [False, False, True]
+
+
+def test_turn_outside_of_a_pool_comes_at_once() -> None:
+    with turn() as waited_s:
+        assert waited_s == 0.0

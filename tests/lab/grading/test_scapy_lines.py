@@ -1,0 +1,350 @@
+"""scapy in the problem sets: the lines that they show, and a kernel's answers to one's packets."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab import Lab
+from tcplab.capture import open_capture
+from tcplab.grading.assignment import Task
+from tcplab.segments import from_file
+
+#: The sets that ask about a capture; ps0 has none.
+SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/ps*/captures")))
+
+
+def shown_lines(name: str) -> str:
+    """The indented lines of scapy in the question about the capture."""
+    notebook = json.loads((ROOT / f"exercises/{name}/{name}.ipynb").read_text())
+    (text,) = [
+        "".join(cell["source"]) for cell in notebook["cells"] if cell["id"] == f"{name}-q4-text"
+    ]
+    return "\n".join(re.findall(r"^    (.+)$", text, re.M))
+
+
+def captures_of(name: str) -> list[Path]:
+    return each(sorted((ROOT / f"exercises/{name}/captures").glob("*.pcapng"))[:5])
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "ps2"])
+def test_the_lines_of_a_set_see_what_the_segments_tell(name: str) -> None:
+    for capture in captures_of(name):
+        seen: dict[str, Any] = {"open_capture": open_capture}
+        seen["n"] = {"capture": str(capture), "captures": [str(capture)]}
+        exec(shown_lines(name), seen)
+        rows = from_file(capture)
+        told = rows.sent_by("server") if name in ("ps4", "ps11") else rows.sent_by("client")
+        assert len(seen["sent"]) == len(told)
+        if "sizes" in seen:
+            assert seen["sizes"] == told["payload_bytes"].tolist()
+        if "syns" in seen:
+            announced = [dict(syn["TCP"].options)["MSS"] for syn in seen["syns"]]
+            assert announced == rows[rows.is_syn]["mss"].tolist()
+        if "windows" in seen:
+            scale = dict(seen["sent"][0]["TCP"].options)["WScale"]
+            scaled = [window << scale for window in seen["windows"][1:]]
+            assert scaled == told[~told.is_syn]["window"].tolist()
+
+
+def test_the_lines_of_set_2_read_each_datagram() -> None:
+    (capture, *_rest) = captures_of("ps2")
+    seen: dict[str, Any] = {"n": {"capture": str(capture)}, "i": 0}
+    exec(shown_lines("ps2"), seen)
+    assert seen["kind"] in (b"data", b"end.", b"done")
+
+
+# ---- packets of one's own ----
+
+
+@pytest.fixture
+def shake_hands() -> Any:
+    """The function of lesson 03, to which the questions refer."""
+    (lesson,) = ROOT.glob("lessons/03-*.ipynb")
+    cells = json.loads(lesson.read_text())["cells"]
+    (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "l03-send"]
+    namespace: dict[str, Any] = {"TCP": TCP}
+    exec(source, namespace)
+    return namespace["shake_hands"]
+
+
+@cache
+def solved(name: str, student: str = "ada") -> tuple[dict[str, Any], dict[str, Any]]:
+    """A student's numbers, and the reference answers to the question that sends."""
+    numbers = Task(ROOT / f"solutions/{name}/task.py", name).numbers(student)
+    notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
+    asked = sending_question(name)
+    (source,) = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == f"{asked}-answer"]
+    answers: dict[str, Any] = {"n": numbers}
+    exec(source, answers)
+    return numbers, answers
+
+
+def sending_question(name: str) -> str:
+    """The question below the heading *Send a packet of your own*."""
+    notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
+    texts = ["".join(cell["source"]) for cell in notebook["cells"]]
+    (text,) = [text for text in texts if text.startswith("## Send a packet of your own")]
+    question: str = re.findall(r"^\*\*(q\d+)\*\*", text, re.M)[0]
+    return question
+
+
+def test_every_set_with_captures_sends_a_packet() -> None:
+    asked = {name: sending_question(name) for name in SETS}
+    assert {name: question for name, question in asked.items() if question != "q8"} == {
+        "ps8": "q10"
+    }
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob"])
+def test_a_reset_speaks_for_what_it_refuses(student: str) -> None:
+    numbers, answers = solved("ps1", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy:
+        syn = TCP(dport=9000, flags="S", seq=numbers["my_seq"])
+        stray = TCP(dport=9000, flags="A", ack=numbers["my_ack"])
+        refused = scapy.sr1(IP(dst=lab.server.address) / syn / bytes(numbers["my_bytes"]))
+        assert refused[TCP].flags == "RA"
+        assert refused[TCP].ack == answers["q8_refused_ack"]
+        refused = scapy.sr1(IP(dst=lab.server.address) / stray)
+        assert refused[TCP].flags == "R"
+        assert refused[TCP].seq == answers["q8_refused_seq"]
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob"])
+def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
+    numbers, answers = solved("ps11", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        ip = IP(dst=lab.server.address)
+        syn = TCP(sport=4000, dport=9000, flags="S", seq=0, options=[("MSS", 1460)])
+        theirs = scapy.sr1(ip / syn)[TCP].seq
+        ack = theirs + 1
+        scapy.send(ip / TCP(sport=4000, dport=9000, flags="A", seq=1, ack=ack))
+        server, _ = listener.accept()
+        with lab.client.sniff(lfilter=lambda p: TCP in p and p[TCP].sport == 9000) as live:
+            server.sendall(bytes(numbers["reply_bytes"]))
+            tcp = TCP(sport=4000, dport=9000, flags="PA", seq=1, ack=ack + numbers["reply_bytes"])
+            scapy.send(ip / tcp / bytes(numbers["my_bytes"]))
+            time.sleep(0.3)
+            server.close()
+            time.sleep(0.3)
+        (reset,) = [p[TCP] for p in live.packets if p[TCP].flags.R]
+        assert reset.seq - theirs == answers["q8_reset_seq"]
+        assert reset.ack == answers["q8_reset_ack"]
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
+    numbers, answers = solved("ps2", student)
+    field: dict[str, Any] = {"right": {}, "none": {"chksum": 0}, "wrong": {"chksum": 1}}
+    with (
+        Lab() as lab,
+        lab.client.scapy_socket() as scapy,
+        lab.server.socket(kind=socket.SOCK_DGRAM) as program,
+    ):
+        program.bind((lab.server.address, 9000))
+        program.settimeout(5)
+        for number, checksum in [*numbers["sent"], (255, "right")]:
+            udp = UDP(dport=9000, **field[checksum])
+            scapy.send(IP(dst=lab.server.address) / udp / bytes([number]))
+        read = []
+        while (number := program.recv(1)[0]) != 255:
+            read.append(number)
+    assert read == answers["q8_read"]
+
+
+def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
+    """The handshake with options of one's own; what every later segment acknowledges."""
+    ip = IP(dst=server)
+    answer = scapy.sr1(ip / TCP(sport=4000, dport=9000, flags="S", options=options))
+    ack = int(answer[TCP].seq) + 1
+    scapy.send(ip / TCP(sport=4000, dport=9000, flags="A", seq=1, ack=ack, window=window))
+    return ack
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -> None:
+    numbers, answers = solved("ps4", student)
+    options = [("MSS", numbers["my_mss_bytes"]), ("WScale", numbers["my_scale"])]
+    expected = {
+        numbers["my_window_field"]: answers["q8_small_field_bytes"],
+        65_535: answers["q8_large_field_bytes"],
+    }
+    for field, bytes_sent in expected.items():
+        with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+            listener.bind((lab.server.address, 9000))
+            listener.listen()
+            with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
+                shake_hands_with(scapy, lab.server.address, options, field)
+                server, _ = listener.accept()
+                assert server.send(bytes(10_000), socket.MSG_DONTWAIT) == 10_000
+                time.sleep(0.5)  # with retransmissions, which tell nothing new
+            server.close()
+        first = {p[TCP].seq: len(p[TCP].payload) for p in live.packets}
+        assert sum(first.values()) == bytes_sent
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_program_reads_up_to_the_hole(student: str) -> None:
+    numbers, answers = solved("ps8", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        ack = shake_hands_with(scapy, lab.server.address, [("MSS", 1460)])
+        server, _ = listener.accept()
+        # Python's timeouts make recv() return what is there: MSG_WAITALL waits by the kernel's own.
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 20, 0))
+        ip = IP(dst=lab.server.address)
+
+        def send(first: int, size: int) -> None:
+            tcp = TCP(sport=4000, dport=9000, flags="A", seq=first, ack=ack)
+            scapy.send(ip / tcp / bytes(size))
+
+        for first, size in numbers["pieces"]:
+            send(first, size)
+        readable = answers["q10_readable_bytes"]
+        assert len(server.recv(readable, socket.MSG_WAITALL)) == readable
+        with pytest.raises(BlockingIOError):
+            server.recv(1, socket.MSG_DONTWAIT)
+        # The hole is filled, and what was held comes with it.
+        held = answers["q10_held_bytes"]
+        behind = min(first for first, _ in numbers["pieces"] if first > readable)
+        hole = behind - 1 - readable
+        send(readable + 1, hole)
+        assert len(server.recv(hole + held, socket.MSG_WAITALL)) == hole + held
+        server.close()
+
+
+def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
+    """The new data segments of a server that `act` drives; its client is scapy."""
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
+            shake_hands(scapy, IP(dst=lab.server.address), mss)
+            server, _ = listener.accept()
+            act(server, scapy)
+            time.sleep(0.1)
+        server.close()  # which pulls its cork
+        first = {p[TCP].seq: len(p[TCP].payload) for p in reversed(live.packets)}
+        return [first[seq] for seq in sorted(first)]
+
+
+@pytest.mark.needs_lab
+def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> None:
+    numbers, answers = solved("ps3")
+    mss = numbers["my_mss_bytes"]
+    sizes = sent_by_server(shake_hands, mss, lambda server, _: server.sendall(bytes(10_000)))
+    assert set(sizes) == {mss}
+    assert sum(sizes) == answers["q8_sent_bytes"]
+
+
+@pytest.mark.needs_lab
+def test_small_writes_wait_for_a_withheld_ack(shake_hands: Any) -> None:
+    numbers, answers = solved("ps5")
+
+    def act(server: Any, scapy: Any) -> None:
+        for size in numbers["withheld"]:
+            server.send(bytes(size))
+        first = scapy.sniff(count=1, timeout=5, lfilter=lambda p: TCP in p and p[TCP].payload)[0]
+        time.sleep(0.05)
+        ack = first[TCP].seq + len(first[TCP].payload)
+        reply = TCP(sport=4000, dport=9000, flags="A", seq=1, ack=ack)
+        scapy.send(IP(dst=first[IP].src) / reply)
+
+    sizes = sent_by_server(shake_hands, 1460, act)
+    assert sizes == [answers["q8_before_bytes"], answers["q8_after_bytes"]]
+
+
+@pytest.mark.needs_lab
+def test_a_cork_holds_the_rest_of_segments_of_the_peers_size(shake_hands: Any) -> None:
+    numbers, answers = solved("ps6")
+
+    def act(server: Any, _: Any) -> None:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        for size in (700, 400, numbers["corked_bytes"] - 1100):
+            server.send(bytes(size))
+
+    sizes = sent_by_server(shake_hands, numbers["my_mss_bytes"], act)
+    assert set(sizes) == {numbers["my_mss_bytes"]}
+    assert sum(sizes) == answers["q8_left_bytes"]
+    assert answers["q8_held_bytes"] == numbers["corked_bytes"] - sum(sizes)
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
+    numbers, answers = solved("ps9", student)
+    mss, first = numbers["my_mss_bytes"], numbers["lost_first"]
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        options = [("MSS", mss), ("SAckOK", b"")]
+        with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
+            start = shake_hands_with(scapy, lab.server.address, options, 20_000)
+            server, _ = listener.accept()
+            server.sendall(bytes(10 * mss))
+            time.sleep(0.1)  # a probe, which is no answer to the ACK
+            behind = start + (first - 1 + numbers["lost_segments"]) * mss
+            ack = TCP(sport=4000, dport=9000, flags="A", seq=1, ack=start + (first - 1) * mss)
+            ack.options = [("NOP", None), ("NOP", None), ("SAck", (behind, start + 10 * mss))]
+            asked_s = time.time()
+            scapy.send(IP(dst=lab.server.address) / ack)
+            time.sleep(0.1)
+        server.close()
+    again = {p[TCP].seq - start + 1: len(p[TCP].payload) for p in live.packets if p.time > asked_s}
+    assert len(live.packets) >= 10 + len(again)
+    assert min(again) == answers["q8_again_number"]
+    assert sum(again.values()) == answers["q8_again_bytes"]
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("student", ["ada", "bob", "carla"])
+def test_a_mark_is_echoed_until_the_sender_has_answered(student: str) -> None:
+    numbers, answers = solved("ps10", student)
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        tcp = TCP(sport=4000, dport=9000, flags="SEC", options=[("MSS", 1460)])
+        answer = scapy.sr1(IP(dst=lab.server.address) / tcp)
+        assert answer[TCP].flags == "SAE"
+        ack, echoes = int(answer[TCP].seq) + 1, []
+        for turn, (mark, flags) in enumerate(numbers["sent"], start=1):
+            ip = IP(dst=lab.server.address, tos={"ECT": 2, "CE": 3}[mark])
+            seq = 1 + 100 * (turn - 1)
+            tcp = TCP(sport=4000, dport=9000, flags=flags, seq=seq, ack=ack, window=8192)
+            heard = scapy.sr1(ip / tcp / bytes(100), timeout=5)
+            assert heard[TCP].ack == seq + 100
+            echoes += [turn] if "E" in heard[TCP].flags else []
+    assert echoes == answers["q8_echoes"]
+
+
+@pytest.mark.needs_lab
+def test_a_header_fills_segments_of_the_peers_size(shake_hands: Any) -> None:
+    numbers, answers = solved("ps7")
+
+    def act(server: Any, _: Any) -> None:
+        server.send(bytes(numbers["page_header_bytes"]), socket.MSG_MORE)
+        server.send(bytes(numbers["page_bytes"]))
+
+    sizes = sent_by_server(shake_hands, numbers["my_mss_bytes"], act)
+    assert len(sizes) == answers["q8_segments"]
+    assert sizes[-1] == answers["q8_last_bytes"]

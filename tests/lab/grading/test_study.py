@@ -1,0 +1,254 @@
+"""A learner without a class: attempts are judged and counted, and answers come after two."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from tests.support.grading.fixtures import Tiny
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.cli import main
+from tcplab.errors import ParameterError
+from tcplab.grading.assignment import Task, open_assignment
+from tcplab.grading.study import Study, StudyError, attempts, study
+from tcplab.grading.trial import Mutant, Trial
+from tcplab.progress import progress
+
+SETS = sorted(path.name for path in ROOT.glob("solutions/ps*"))
+
+
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the course "tiny", in which the learner is ada."""
+    shutil.copytree(tiny.course, tmp_path / "course", ignore=shutil.ignore_patterns(".*"))
+    monkeypatch.chdir(tmp_path / "course")
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    return tmp_path / "course"
+
+
+def write(course: Path, name: str = "tiny", **cells: str) -> None:
+    """Writes into cells of the learner's notebook: q1="q1_sum = 3" into that of q1."""
+    path = course / "exercises" / name / f"{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        for question, source in cells.items():
+            if f"{question}-answer" in (cell.id, cell.metadata.get("nbgrader", {}).get("grade_id")):
+                cell.source = source
+    nbformat.write(notebook, path)
+
+
+def solve(course: Path) -> None:
+    """Puts the reference solution into the learner's folder."""
+    write(course, q1='q1_sum = n["a"] + n["b"]', q2='q2_word = "cork"', w1="Because it is so.")
+    source = course / "solutions" / "tiny" / "hidden" / "total.c"
+    shutil.copy(source, course / "exercises" / "tiny")
+
+
+def judged(*questions: str, answers: bool = False) -> Study:
+    found = study("tiny", *questions, answers=answers)
+    assert found is not None
+    return found
+
+
+def points(found: Study) -> dict[str, float | None]:
+    return {one.question: one.points for one in found.judged}
+
+
+def shown(found: Study) -> list[str]:
+    return [one.question for one in found.judged if one.model is not None]
+
+
+def test_solution_earns_all_points(course: Path) -> None:
+    solve(course)
+    found = judged()
+    assert points(found) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
+    assert found.heading.startswith("tiny: 5 of 5 points")
+    # What is right needs no model; what the learner marks has its scheme.
+    assert shown(found) == ["w1"]
+    assert "Two points for anything." in str(found)
+
+
+def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
+    found = judged()
+    assert points(found) == {"q1": 0, "q2": 0, "q3": 0, "w1": None}
+    messages = {one.question: one.message for one in found.judged}
+    assert "no answer yet" in messages["q1"]
+    assert messages["q3"] == "total.c is as it was handed out."
+    assert shown(found) == []
+    assert attempts(course)["tiny"] == {}
+
+
+def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:
+    write(course, q1='q1_sum = n["b"] - n["a"]')
+    [one] = judged("q1").judged
+    assert one.points == 1
+    assert "this is the difference" in one.message
+
+
+def test_model_answer_comes_after_the_second_attempt(course: Path) -> None:
+    write(course, q1="q1_sum = 1")
+    assert shown(judged("q1")) == []
+    assert shown(judged("q1")) == []  # the same answer again is no attempt
+    write(course, q1="q1_sum = 2")
+    found = judged()
+    assert shown(found) == ["q1"]
+    numbers = Task(course / "solutions/tiny/task.py", "tiny").numbers("ada")
+    assert f"q1_sum = {numbers['a'] + numbers['b']}" in str(found)
+    assert [one.attempts for one in found.judged] == [2, 0, 0, 0]
+    assert [tried["points"] for tried in attempts(course)["tiny"]["q1"]] == [0, 0]
+
+
+@pytest.mark.usefixtures("course")
+def test_model_answers_come_at_once_when_asked_for() -> None:
+    found = judged(answers=True)
+    assert shown(found) == ["q1", "q2", "q3", "w1"]
+    text = str(found)
+    assert '-    printf("%s\\n", argv[1]);' in text
+    assert '+    printf("%d\\n", atoi(argv[1]) + atoi(argv[2]));' in text
+    assert "SOLUTION" not in text
+
+
+def test_reason_is_shown_with_the_model_answer(course: Path) -> None:
+    (course / "solutions/tiny/hidden/why.toml").write_text('q1 = "A sum has two parts."\n')
+    assert "Why: A sum has two parts." in str(judged("q1", answers=True))
+
+
+def test_numbers_are_those_of_the_id_in_the_notebook(course: Path) -> None:
+    path = course / "exercises/tiny/tiny.ipynb"
+    path.write_text(path.read_text().replace("student = None", "student = 'grace'"))
+    write(course, q1='q1_sum = n["a"] + n["b"]')
+    found = judged("q1")
+    assert found.student == "grace"
+    assert points(found) == {"q1": 2}
+
+
+def test_in_the_notebook_its_variables_are_judged(course: Path) -> None:
+    variables: dict[str, Any] = {"study": study}
+    variables["assignment"] = open_assignment("tiny", "grace", course / "exercises/tiny")
+    n = variables["assignment"].numbers
+    variables["q1_sum"] = n["a"] + n["b"]
+    exec('found = study("tiny", "q1")', variables)
+    assert variables["found"].student == "grace"
+    assert points(variables["found"]) == {"q1": 2}
+    assert "q1_sum: right." in variables["found"]._repr_html_()
+
+
+def test_failing_cell_is_named(course: Path) -> None:
+    write(course, q1="q1_sum = nothing_of_that_name")
+    found = judged("q1")
+    assert any("ends with NameError" in note for note in found.notes)
+
+
+def test_copy_without_solutions_says_that_it_is_off(
+    course: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(course / "solutions")
+    assert main(["study", "tiny"]) == 1
+    err = capsys.readouterr().err
+    assert "study is off: this copy has no solutions" in err
+    assert err.count("\n") == 1
+    with pytest.raises(StudyError):
+        study("tiny")
+
+
+@pytest.mark.usefixtures("course")
+@pytest.mark.parametrize("words", [["nosuch"], ["tiny", "q9"]])
+def test_unknown_name_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *words]) == 2
+    err = capsys.readouterr().err
+    assert repr(words[-1]) in err
+    assert "there are" in err
+    assert err.count("\n") == 1
+
+
+def test_damaged_attempts_are_named(course: Path) -> None:
+    (course / "exercises/attempts.json").write_text("{")
+    with pytest.raises(ParameterError, match="delete it to start again"):
+        study("tiny", "q1")
+
+
+def test_nothing_is_studied_while_submissions_are_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert study("tiny") is None
+
+
+def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
+    for folder in ("lessons", "exercises"):
+        (tmp_path / folder).mkdir()
+    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "exercises/ps5")
+    stored = {"05": {"default": 44, "no_delay": None}}
+    (tmp_path / "lessons/predictions.json").write_text(json.dumps(stored))
+    tried = [{"at": "", "answer": str(n), "points": n, "of": 3} for n in (0, 1.5)]
+    (tmp_path / "exercises/attempts.json").write_text(json.dumps({"ps5": {"q1": tried}}))
+    rows = {row["lesson"]: row for row in progress(tmp_path).rows}
+    assert rows["05"]["predicted"].startswith("1 of ")
+    assert rows["05"]["predicted"].endswith(", 1 skipped")
+    assert (rows["05"]["attempts"], rows["05"]["points"]) == ("2", "1.5 of 3")
+    asked = Task(ROOT / "exercises/ps5/task.py", "ps5").answers
+    assert rows["05"]["questions"] == f"1 of {len(asked)}"
+    assert rows["06"]["set"] is None
+
+
+def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lessons").mkdir()
+    (tmp_path / "lessons/predictions.json").write_text('{"05": {"default": 44}}')
+    monkeypatch.chdir(tmp_path)  # no exercises here: they are where the package is
+    rows = {row["lesson"]: row for row in progress().rows}
+    assert rows["05"]["predicted"].startswith("1 of ")
+    assert rows["05"]["set"] == "ps5"
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", ["reference", "nodelay-only"])
+def test_problem_set_gets_the_score_that_its_trial_declares(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solution of problem set 5, and one of its mutants, as a learner would write them."""
+    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "exercises/ps5")
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions/ps5").symlink_to(ROOT / "solutions/ps5")
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    trial = Trial(ROOT / "solutions/ps5")
+    mutant = trial.mutants.get(name, Mutant(trial.full))
+    source = nbformat.read(ROOT / "solutions/ps5/ps5.ipynb", as_version=4)
+    answers = {
+        cell.metadata.nbgrader.grade_id.removesuffix("-answer"): cell.source
+        for cell in source.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    }
+    for cell_id, lines in mutant.answers.items():
+        answers[cell_id.removesuffix("-answer")] = lines
+    write(tmp_path, "ps5", **answers)
+    program = (ROOT / "solutions/ps5/hidden/records.c").read_text()
+    for old, new in mutant.files.get("records.c", ()):
+        program = program.replace(old, new)
+    (tmp_path / "exercises/ps5/records.c").write_text(program)
+    found = study("ps5", course=tmp_path)
+    assert found is not None
+    assert sum(each or 0 for each in points(found).values()) == mutant.score
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lesson_links_to_its_set(name: str) -> None:
+    [lesson] = ROOT.glob(f"lessons/{int(name[2:]):02}-*.ipynb")
+    assert f"](../exercises/{name}/{name}.ipynb)" in lesson.read_text()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_question_has_a_reason(name: str) -> None:
+    import tomllib
+
+    source = ROOT / "solutions" / name
+    reasons = tomllib.loads((source / "hidden" / "why.toml").read_text())
+    assert set(reasons) == set(Trial(source).points)
+    for question, reason in each(reasons.items()):
+        assert len(reason.split()) >= 12, question

@@ -1,0 +1,240 @@
+"""tcpsource, tcpsink, udpsource, udpsink."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import socket
+import struct
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.programs.harness import PATIENCE_S, Programs, as_text, last_object
+
+SINK = ["tcpsink", "--bind", "127.0.0.1", "--congestion", "reno"]
+SOURCE = ["tcpsource", "-p", "PORT", "127.0.0.1", "--congestion", "reno"]
+UDP_SINK = ["udpsink", "--bind", "127.0.0.1"]
+UDP_SOURCE = ["udpsource", "-p", "PORT", "127.0.0.1"]
+
+
+# ---- TCP ----
+
+
+def test_the_defaults_of_the_book(programs: Programs) -> None:
+    sent, received = programs.pair([*SINK], [*SOURCE])
+    assert sent["bytes"] == received["bytes"] == 5000 * 1440
+    assert sent["writes"] == sent["system_calls"] == 5000
+    assert (sent["write_bytes"], received["read_bytes"]) == (1440, 32768)
+    for report, buffer in ((sent, "sndbuf"), (received, "rcvbuf")):
+        assert report[f"{buffer}_requested_bytes"] == 32768
+        assert report[f"{buffer}_granted_bytes"] == 65536  # socket(7): the kernel doubles it
+        assert report[f"{buffer}_end_bytes"] == 65536  # and what was set does not grow
+        assert report["options"][f"{buffer}_bytes"] == 65536
+        assert report["options"]["congestion"] == "reno"
+    assert sent["tcp_info"]["bytes_sent"] >= sent["bytes"]
+    assert received["smallest_read_bytes"] <= received["largest_read_bytes"] <= 32768
+    assert received["smallest_read_bytes"] * received["reads"] <= received["bytes"]
+    assert received["largest_read_bytes"] * received["reads"] >= received["bytes"]
+
+
+@pytest.mark.parametrize("program", ["tcpsource", "tcpsink", "udpsource", "udpsink"])
+def test_the_port_of_the_book(programs: Programs, program: str) -> None:
+    assert re.search(r"--port PORT .* \(9000\)", programs.run(program, "--help").stdout)
+
+
+def test_automatic_buffers_grow(programs: Programs) -> None:
+    many = ["-s", 131072, "-c", 2000]
+    sent, received = programs.pair([*SINK, "-b", "auto"], [*SOURCE, "-b", "auto", *many])
+    assert sent["sndbuf_requested_bytes"] == received["rcvbuf_requested_bytes"] == 0
+    assert sent["sndbuf_end_bytes"] > sent["sndbuf_granted_bytes"]
+    assert received["rcvbuf_end_bytes"] >= received["rcvbuf_granted_bytes"]
+    assert received["read_bytes"] == 131072
+
+
+def test_discarding(programs: Programs) -> None:
+    sent, received = programs.pair([*SINK, "-S", "-r", 100_000], [*SOURCE, "-s", 100_000, "-c", 99])
+    assert received["discard"] is True
+    assert sent["bytes"] == received["bytes"] == 9_900_000
+    assert received["largest_read_bytes"] <= 100_000
+
+
+@pytest.mark.parametrize("end", ["source", "sink"])
+def test_a_small_mss_makes_small_segments(programs: Programs, end: str) -> None:
+    option = ["--mss", 536]
+    sink = [*SINK, *(option if end == "sink" else [])]
+    source = [*SOURCE, *(option if end == "source" else []), "-c", 100, "-s", 5360]
+    sent, _received = programs.pair(sink, source)
+    assert sent["options"]["mss_bytes"] <= 536
+    # Offload sends many segments as one packet, but TCP counts them all.
+    assert sent["tcp_info"]["segs_out"] >= 1000
+
+
+def test_nodelay(programs: Programs) -> None:
+    sent, received = programs.pair([*SINK], [*SOURCE, "--nodelay", "-s", 1, "-c", 10])
+    assert sent["options"]["nodelay"] is True
+    assert received["bytes"] == 10
+
+
+def test_writing_for_a_time(programs: Programs) -> None:
+    sent, received = programs.pair([*SINK], [*SOURCE, "-t", 0.3])
+    assert sent["wall_s"] >= 0.3
+    assert sent["bytes"] == received["bytes"] == sent["writes"] * 1440
+
+
+def test_samples(programs: Programs) -> None:
+    with programs.listening("tcpsink", "-p", 0, "-S", "-b", "auto") as (sink, port):
+        words = ["-p", port, "-t", 0.5, "--interval", 50, "localhost", "--json"]
+        done = programs.run("tcpsource", *words)
+        programs.finish(sink)
+    *samples, result = map(json.loads, done.stdout.splitlines())
+    assert 2 <= len(samples) <= 12
+    times = [sample["sample_s"] for sample in samples]
+    assert times[0] == 0
+    assert all(later - earlier >= 0.045 for earlier, later in each(itertools.pairwise(times)))
+    acked = [sample["bytes_acked"] for sample in samples]
+    assert acked == sorted(acked)
+    assert acked[-1] <= result["bytes"] + 2  # the SYN and the FIN count as a byte each
+    assert all(sample["snd_cwnd"] > 0 for sample in each(samples))
+
+
+def test_the_result_as_text(programs: Programs) -> None:
+    with programs.listening("tcpsink", "-p", 0) as (sink, port):
+        sent = as_text(programs.run("tcpsource", "-p", port, "localhost").stdout)
+        received = as_text(programs.finish(sink).stdout)
+    assert (sent["program"], received["program"]) == ("tcpsource", "tcpsink")
+    assert (sent["bytes"], sent["writes"], sent["write_bytes"]) == ("7200000", "5000", "1440")
+    assert (sent["sndbuf_requested_bytes"], sent["sndbuf_granted_bytes"]) == ("32768", "65536")
+    assert sent["options.peer"] == received["options.local"]
+    assert {name for name in sent if name.startswith("tcp_info.")} == {
+        "tcp_info.data_segs_out",
+        "tcp_info.total_retrans",
+        "tcp_info.busy_time_us",
+        "tcp_info.rwnd_limited_us",
+        "tcp_info.sndbuf_limited_us",
+    }
+    assert received["bytes"] == "7200000"
+    assert received["discard"] == "false"
+
+
+def test_both_address_families(programs: Programs) -> None:
+    with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
+        programs.run("tcpsource", "-p", port, "-c", 1, "127.0.0.1")
+        assert last_object(programs.finish(sink).stdout)["bytes"] == 1440
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 on this machine")
+    with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
+        if programs.run("tcpsource", "-p", port, "-c", 1, "::1").returncode:
+            pytest.skip("no IPv6 on this machine's loopback interface")
+        report = last_object(programs.finish(sink).stdout)
+    assert report["options"]["local"].startswith("::1 port ")
+
+
+# ---- UDP ----
+
+
+def test_what_is_paced_arrives(programs: Programs) -> None:
+    paced = [*UDP_SOURCE, "-c", 2000, "--pace", 50]
+    sent, received = programs.pair([*UDP_SINK, "-b", 2_000_000], paced)
+    assert sent["datagrams"] == sent["arrived"] == received["arrived"] == received["sent"] == 2000
+    assert received["lost"] == received["duplicated"] == received["foreign"] == 0
+    assert received["bytes"] == sent["bytes"] == 2000 * 1440
+    # The limit is one: it cannot be faster, whatever the machine does.
+    assert sent["wall_s"] >= 1999 * 1440 * 8 / 50e6 * 0.99
+
+
+def test_what_a_full_buffer_drops_is_counted(programs: Programs) -> None:
+    sent, received = programs.pair([*UDP_SINK, "-b", 2048], [*UDP_SOURCE, "-c", 20_000, "-s", 300])
+    assert received["sent"] == 20_000
+    assert received["arrived"] + received["lost"] == 20_000
+    assert sent["arrived"] <= received["arrived"]
+    # On loopback nothing is lost but for want of room (end markers find none either, at times).
+    assert received["lost"] <= received["drops"] <= received["lost"] + sent["end_markers"]
+
+
+def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Programs) -> None:
+    options = ["-c", 1001, "-s", 1000, "--pace", 400]
+    sent, received = programs.pair(
+        [*UDP_SINK, "-b", 4_000_000, "--gro"], [*UDP_SOURCE, *options, "--gso"]
+    )
+    assert received["arrived"] == 1001
+    assert received["bytes"] == 1_001_000
+    assert sent["system_calls"] == -(-1001 // 64) + sent["end_markers"]
+    assert received["reads"] < 1001
+
+
+@pytest.mark.parametrize("size", [16, 1472, 65507])
+def test_sizes_of_datagrams(programs: Programs, size: int) -> None:
+    options = ["-s", size, "-c", 20, "--pace", 20, "-b", 200_000]
+    _sent, received = programs.pair([*UDP_SINK, "-b", 4_000_000], [*UDP_SOURCE, *options])
+    assert received["arrived"] == 20
+    assert received["bytes"] == 20 * size
+
+
+def header(kind: bytes, run: bytes, number: int) -> bytes:
+    return kind + run + struct.pack("!Q", number)
+
+
+def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
+    run, other = b"run1", b"run0"
+    datagrams = [
+        header(b"data", run, 0),
+        header(b"data", run, 1) + b"filling",
+        header(b"data", run, 4),  # 2 and 3 come late, 5 never
+        header(b"data", run, 2),
+        header(b"data", run, 2),
+        header(b"data", run, 3),
+        header(b"data", run, 6),
+        header(b"data", run, 0),
+        header(b"data", other, 7),  # of another run
+        header(b"end.", other, 1),
+        b"",
+        b"data",
+        header(b"what", run, 8),
+        header(b"data", run, 2**64 - 1),
+        header(b"data", run, 100_000_000),
+        header(b"end.", run, 3),  # fewer than have arrived
+        header(b"end.", run, 2**63),
+    ]
+    with programs.listening(*UDP_SINK, "-p", 0, "--json") as (sink, port):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source:
+            source.settimeout(PATIENCE_S)
+            source.connect(("127.0.0.1", port))
+            for datagram in datagrams:
+                source.send(datagram)
+            source.send(header(b"end.", run, 8))
+            assert source.recv(100) == header(b"done", run, 6)
+            # The answer got lost, say: the sink gives it again.
+            source.send(header(b"end.", run, 8))
+            assert source.recv(100) == header(b"done", run, 6)
+        report = last_object(programs.finish(sink).stdout)
+    expected = {
+        "sent": 8,
+        "arrived": 6,
+        "lost": 2,
+        "reordered": 2,
+        "duplicated": 2,
+        "foreign": 9,
+        "drops": 0,
+    }
+    assert {name: report[name] for name in expected} == expected
+
+
+def test_an_end_marker_survives_loss(programs: Programs) -> None:
+    """A sink that is deaf to the first three."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind(("127.0.0.1", 0))
+        sink.settimeout(PATIENCE_S)
+        with programs.start(
+            "udpsource", "-p", sink.getsockname()[1], "-c", 1, "127.0.0.1", "--json"
+        ) as source:
+            assert sink.recv(2000)[:4] == b"data"
+            for _marker in range(3):
+                assert sink.recv(2000)[:4] == b"end."
+            marker, address = sink.recvfrom(2000)
+            assert marker[8:] == struct.pack("!Q", 1)
+            sink.sendto(header(b"done", b"oops", 1), address)
+            sink.sendto(header(b"done", marker[4:8], 1), address)
+            done = programs.finish(source)
+    assert done.returncode == 0, done.stderr
+    assert last_object(done.stdout)["end_markers"] >= 4

@@ -1,0 +1,163 @@
+"""Every mistake on the command line is one line that names it, and exit status 2."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+
+import pytest
+from tests.support.paths import ROOT
+from tests.support.programs.harness import Programs, complaint
+
+from tcplab.lab import program_path
+
+PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
+#: What a usage line calls an argument -> one that is right.
+PLACEHOLDERS = {
+    "HOST": "127.0.0.1",
+    "PORT": "1",
+    "N": "10",
+    "FILE": "/etc/passwd",
+    "SCHEDULE...": "0:write=1",
+}
+
+
+@functools.cache
+def help_of(program: str) -> str:
+    done = subprocess.run([program_path(program), "--help"], capture_output=True, text=True)
+    return done.stdout
+
+
+def usage(program: str) -> str:
+    """The arguments as the first line of the help shows them: "HOST PORT N [MODE]"."""
+    return help_of(program).splitlines()[0].partition("[OPTION]...")[2].partition(",")[0]
+
+
+def arguments(program: str) -> list[str]:
+    """Right arguments, as many as there must be at least."""
+    return [PLACEHOLDERS[word] for word in re.sub(r"\[.*?\]", "", usage(program)).split()]
+
+
+def numbers() -> list[tuple[str, str, bool]]:
+    """Every option that takes a whole number, and whether 0 is one that it takes."""
+    found = []
+    for program in PROGRAMS:
+        options = re.findall(r"^ .*?(-[\w-]+) [A-Z]+ .*\((\d+) to \d+", help_of(program), re.M)
+        found += [(program, option, least == "0") for option, least in options]
+    return found
+
+
+WRONG_NUMBERS = [
+    "-1",
+    "1000000000000",
+    "99999999999999999999",
+    "abc",
+    "",
+    "1.5",
+    "1e3",
+    "0x10",
+    "7 ",
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_fits_a_screen(programs: Programs, program: str) -> None:
+    done = programs.run(program, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"usage: {program} ")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(("program", "option", "takes_zero"), numbers())
+def test_a_wrong_number_is_named(
+    programs: Programs, program: str, option: str, takes_zero: bool
+) -> None:
+    for value in [*WRONG_NUMBERS, *([] if takes_zero else ["0"])]:
+        done = programs.run(program, option, value, *arguments(program))
+        line = complaint(done, 2)
+        assert line.endswith("(try --help)")
+        assert value in line
+        if re.fullmatch(r"-?\d+", value):
+            assert re.search(r"outside \d+ to \d+", line), line
+        else:
+            assert "is not a whole number" in line
+        assert done.stdout == ""
+
+
+def test_a_wrong_number_is_named_with_its_option(programs: Programs) -> None:
+    assert "--writes: " in complaint(programs.run("tcp_nodelay_server", "-w", "0", "0", "1"), 2)
+    assert "-c: " in complaint(programs.run("tcpsource", "-c0", "127.0.0.1"), 2)
+
+
+@pytest.mark.parametrize("option", ["-t", "--interval", "--deadline"])
+@pytest.mark.parametrize("value", ["-1", "1e12", "abc", "", "nan", "inf", "1s"])
+def test_a_wrong_decimal_is_named(programs: Programs, option: str, value: str) -> None:
+    line = complaint(programs.run("tcpsource", option, value, "127.0.0.1"), 2)
+    assert "is not a number" in line or "is outside" in line
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nonsense"], "--nonsense is not an option of this program"),
+        (["-Z"], "-Z is not an option of this program"),
+        (["--cpu"], "--cpu needs a value"),
+        (["--json=1"], "--json=1 is not an option of this program"),
+    ],
+)
+def test_a_wrong_option_is_named(
+    programs: Programs, program: str, words: list[str], message: str
+) -> None:
+    line = complaint(programs.run(program, *arguments(program), *words), 2)
+    assert message in line
+
+
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if "..." not in usage(name)])
+def test_an_argument_too_many_is_named(programs: Programs, program: str) -> None:
+    line = complaint(programs.run(program, *arguments(program), "a", "b", "c", "d", "e"), 2)
+    assert "is one argument too many" in line
+
+
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if arguments(name)])
+def test_a_missing_argument_is_said(programs: Programs, program: str) -> None:
+    assert "missing" in complaint(programs.run(program), 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tcp_nodelay_client", "127.0.0.1", "1", "0"], "N: 0 is outside 1 to 10000000"),
+        (["tcp_nodelay_client", "127.0.0.1", "1", "abc"], "N: 'abc' is not a whole number"),
+        (
+            ["tcp_nodelay_client", "127.0.0.1", "1", "1", "nagle"],
+            "MODE: 'nagle' is none of default",
+        ),
+        (["tcp_nodelay_client", "127.0.0.1", "0", "1"], "PORT: 0 is outside 1 to 65535"),
+        (["tcp_nodelay_client", "127.0.0.1", "http", "1"], "PORT: 'http' is not a whole number"),
+        (["tcp_nodelay_server", "65536", "1"], "PORT: 65536 is outside 0 to 65535"),
+        (["tcp_nodelay_server", "--quickack", "yes", "0", "1"], "'yes' is none of on, off, always"),
+        (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
+        (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
+        (
+            ["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"],
+            "none of read, mmap, sendfile",
+        ),
+        (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
+        (["netcat", "127.0.0.1"], "PORT is missing"),
+        (["netcat", "-l", "0", "1"], "-l takes PORT alone"),
+        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is none of cold, warm, asis"),
+    ],
+)
+def test_a_wrong_value_is_named(programs: Programs, words: list[str], message: str) -> None:
+    assert message in complaint(programs.run(*words), 2)
+
+
+def test_an_option_may_follow_the_arguments(programs: Programs) -> None:
+    line = complaint(programs.run("tcpsource", "127.0.0.1", "-s", "0"), 2)
+    assert line.startswith("--write-bytes: 0 is outside")
+    line = complaint(programs.run("tcpsource", "--", "-s", "0"), 2)
+    assert line.startswith("'0' is one argument too many")

@@ -1,0 +1,441 @@
+"""A failure outside the programs makes one line that says so, status 1, and never a hang."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.ordinary_user import Run
+from tests.support.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_listener
+
+Meet = Callable[[socket.socket], None]
+
+#: Those that connect, with enough to send that a peer must read for them to go on.
+SENDERS = ["tcpsource", "recordsource", "sendfile_client", "netcat"]
+CLIENTS = [*SENDERS, "tcp_nodelay_client", "quoteclient", "udpsource"]
+LISTENERS = ["tcpsink", "recordsink", "sendfile_server", "quoteserver", "tcp_nodelay_server"]
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """64 MB that need no disk: more than the buffers of both ends hold."""
+    path = tmp_path_factory.mktemp("file") / "large"
+    with path.open("wb") as file:
+        file.truncate(64_000_000)
+    return path
+
+
+@pytest.fixture
+def client_words(large_file: Path) -> Callable[[str, int], list[str]]:
+    """The command line of a client of the port on 127.0.0.1."""
+
+    def words(program: str, port: int) -> list[str]:
+        own = {
+            "tcpsource": ["-c", "1000000", "-s", "65536"],
+            "recordsource": ["-c", "10000000"],
+            "sendfile_client": [],
+            "quoteclient": [],
+            "udpsource": [],
+        }
+        if program == "tcp_nodelay_client":
+            return [program, "127.0.0.1", str(port), "10"]
+        if program == "netcat":
+            return [program, "127.0.0.1", str(port)]
+        after = [str(large_file)] if program == "sendfile_client" else []
+        return [program, "-p", str(port), *own[program], "127.0.0.1", *after]
+
+    return words
+
+
+@pytest.fixture
+def standard_input(large_file: Path) -> Iterator[int]:
+    """netcat's: the large file. The others don't read it."""
+    with large_file.open("rb") as file:
+        yield file.fileno()
+
+
+def listener_words(program: str) -> list[str]:
+    if program == "tcp_nodelay_server":
+        return [program, "--bind", "127.0.0.1", "0", "10"]
+    return [program, "--bind", "127.0.0.1", "-p", "0"]
+
+
+# ---- no peer ----
+
+
+@pytest.mark.parametrize("program", CLIENTS)
+def test_refused(
+    programs: Programs, client_words: Callable[[str, int], list[str]], program: str
+) -> None:
+    with tcp_listener() as (_listener, port):
+        pass
+    line = complaint(programs.run(*client_words(program, port)), 1)
+    if program == "udpsource":
+        assert line == f"no sink listens on port {port}"
+    else:
+        assert line == f"127.0.0.1 port {port}: ECONNREFUSED: Connection refused"
+
+
+@pytest.mark.parametrize("program", CLIENTS)
+def test_unknown_host(
+    programs: Programs, client_words: Callable[[str, int], list[str]], program: str
+) -> None:
+    words = client_words(program, 9)
+    words[words.index("127.0.0.1")] = "no-such-host.invalid"
+    line = complaint(programs.run(*words), 1)
+    assert line.startswith("no-such-host.invalid: ")
+
+
+@pytest.mark.parametrize("program", LISTENERS)
+def test_port_in_use(programs: Programs, program: str) -> None:
+    with tcp_listener() as (_listener, port):
+        words = [str(port) if word == "0" else word for word in listener_words(program)]
+        line = complaint(programs.run(*words), 1)
+    assert line == f"port {port}: EADDRINUSE: Address already in use"
+
+
+def test_udp_port_in_use(programs: Programs) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        line = complaint(programs.run("udpsink", "-p", port, "--bind", "127.0.0.1"), 1)
+    assert line == f"port {port}: EADDRINUSE: Address already in use"
+
+
+@pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
+def test_nobody_comes(programs: Programs, program: str) -> None:
+    done = programs.run(*listener_words(program), "--deadline", "0.2")
+    line = complaint(done, 1)
+    assert "--deadline" in line
+    assert done.stdout.startswith("listening on ")
+
+
+def test_an_address_of_another_machine(programs: Programs) -> None:
+    line = complaint(programs.run("tcpsink", "-p", "0", "--bind", "192.0.2.1"), 1)
+    assert line.startswith("port 0: EADDRNOTAVAIL")
+
+
+def test_an_unknown_congestion_control_and_cpu(programs: Programs) -> None:
+    line = complaint(programs.run("tcpsink", "-p", "0", "--congestion", "nonsense"), 1)
+    assert line.startswith("--congestion nonsense (this kernel offers: ")
+    assert "cubic" in line
+    line = complaint(programs.run("tcpsink", "-p", "0", "--cpu", "1023"), 1)
+    assert re.match(r"--cpu 1023 \(this machine has CPUs 0 to \d+\): EINVAL", line)
+
+
+def test_a_congestion_control_that_only_root_may_choose(
+    installed: Programs, as_ordinary_user: Run
+) -> None:
+    sysctls = Path("/proc/sys/net/ipv4")
+    available, allowed = (
+        (sysctls / f"tcp_{which}_congestion_control").read_text().split()
+        for which in ("available", "allowed")
+    )
+    if not (forbidden := sorted(set(available) - set(allowed))):
+        pytest.skip(f"every user may choose any of {' '.join(available)} here")
+    command = installed.command("tcpsink", "-p", 0, "--congestion", forbidden[0])
+    done = as_ordinary_user(command)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"--congestion {forbidden[0]}: only root may choose it here, others: " in line
+    assert f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join(allowed)} " in line
+
+
+# ---- a peer that goes away, or stands still ----
+
+
+@contextmanager
+def peer(meet: Meet) -> Iterator[int]:
+    """Somebody who takes connections, and does something to the first one after the last came."""
+    with contextlib.ExitStack() as stack:
+        listener, port = stack.enter_context(tcp_listener())
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(OSError):
+                first, _address = listener.accept()
+                meet(first)
+                time.sleep(PATIENCE_S)
+            os._exit(0)
+        try:
+            yield port
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def read_some_and_reset(connection: socket.socket) -> None:
+    connection.recv(100)
+    reset(connection)
+
+
+def read_some_and_close(connection: socket.socket) -> None:
+    connection.recv(1, socket.MSG_PEEK)
+    connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def stand_still(_connection: socket.socket) -> None:
+    time.sleep(PATIENCE_S)
+
+
+@pytest.mark.parametrize("meet", [read_some_and_reset, read_some_and_close])
+@pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client"])
+def test_the_peer_goes_away(
+    programs: Programs,
+    client_words: Callable[[str, int], list[str]],
+    standard_input: int,
+    program: str,
+    meet: Meet,
+) -> None:
+    with peer(meet) as port:
+        done = programs.run(*client_words(program, port), stdin=standard_input)
+    line = complaint(done, 1)
+    assert re.search("ECONNRESET|EPIPE|closed the connection|ENOTCONN", line), line
+    assert done.stdout == ""
+
+
+def test_the_quote_server_goes_away(programs: Programs) -> None:
+    with peer(read_some_and_close) as port:
+        line = complaint(programs.run("quoteclient", "--single", "-p", port, "127.0.0.1"), 1)
+    assert line == "the server closed the connection after 0 of 200 quotes"
+
+
+@pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client", "quoteclient"])
+def test_the_peer_stops_reading(
+    programs: Programs,
+    client_words: Callable[[str, int], list[str]],
+    standard_input: int,
+    program: str,
+) -> None:
+    with peer(stand_still) as port:
+        words = [*client_words(program, port), "--deadline", "0.3"]
+        line = complaint(programs.run(*words, stdin=standard_input), 1)
+    assert "for 0.3 s (--deadline)" in line
+
+
+@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
+def test_the_receiver_of_a_file_stops_reading(
+    programs: Programs, large_file: Path, method: str
+) -> None:
+    with peer(stand_still) as port:
+        words = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
+        line = complaint(programs.run("sendfile_client", *words), 1)
+    assert "for 0.3 s (--deadline)" in line
+
+
+@pytest.mark.parametrize("program", LISTENERS)
+def test_the_client_says_nothing(programs: Programs, program: str) -> None:
+    with (
+        programs.listening(*listener_words(program), "--deadline", "0.3") as (process, port),
+        contextlib.ExitStack() as stack,
+    ):
+        for _connection in range(2):  # quoteserver wants two
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        line = complaint(programs.finish(process), 1)
+    assert line.endswith("no progress for 0.3 s (--deadline)")
+
+
+@pytest.mark.parametrize("program", LISTENERS)
+def test_the_client_crashes(programs: Programs, program: str) -> None:
+    with programs.listening(*listener_words(program)) as (process, port):
+        others = [socket.create_connection(("127.0.0.1", port)) for _connection in range(2)]
+        others[0].sendall(b"\x00")
+        reset(others[0])
+        line = complaint(programs.finish(process), 1)
+        others[1].close()
+    assert "ECONNRESET" in line
+
+
+@pytest.mark.parametrize(
+    ("program", "sent", "message"),
+    [
+        ("tcp_nodelay_server", b"x" * 45, "after 1 of 10 messages and 15 of 30 bytes"),
+        ("tcp_nodelay_server", b"x" * 301, "the client goes on after 10 messages"),
+        ("recordsink", b"\x00\x14\x00\x00\x00\x00", "in the middle of a record or batch"),
+        ("recordsink", b"\x00\x13" + b"x" * 100, "a length of 19 is not from 20 to 100"),
+        ("recordsink", b"GET / HTTP/1.1\r\n\r\n", "is the peer a recordsource?"),
+        ("recordsink", b"\x00\x00\x00\x00", "a batch of 0 records is not from 1 to 1000"),
+        ("recordsink", b"\x00\x14\x00\x00\x00\x07" + b"x" * 14, "record 7 came where 0 was due"),
+        ("recordsink", b"\x00\x00\x00\x02", "in the middle of a record or batch, after 0"),
+        ("quoteserver", b"S000", "in the middle of a request, after 0"),
+    ],
+)
+def test_the_client_talks_nonsense(
+    programs: Programs, program: str, sent: bytes, message: str
+) -> None:
+    words = [*listener_words(program), *(["--single"] if program == "quoteserver" else [])]
+    with (
+        programs.listening(*words) as (process, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(4096):
+                pass
+        assert message in complaint(programs.finish(process), 1)
+
+
+def test_the_server_sends_more_than_it_should(programs: Programs) -> None:
+    with (
+        tcp_listener() as (listener, port),
+        programs.start("tcpsource", "-p", port, "-c", "1", "127.0.0.1") as process,
+    ):
+        connection, _address = listener.accept()
+        with connection:
+            connection.sendall(b"?")
+            line = complaint(programs.finish(process), 1)
+    assert line == "the sink sent more than was asked of it"
+
+
+def test_a_udp_sink_that_does_not_answer(programs: Programs) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind(("127.0.0.1", 0))
+        port = sink.getsockname()[1]
+        line = complaint(programs.run("udpsource", "-p", port, "127.0.0.1", "--deadline", "0.3"), 1)
+    assert re.match(r"the sink has not answered \d+ end markers in 0.3 s", line)
+
+
+def test_a_udp_source_that_ends_without_an_end_marker(programs: Programs) -> None:
+    with (
+        programs.listening("udpsink", "-p", "0", "--deadline", "0.3") as (process, port),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source,
+    ):
+        source.sendto(b"datarun." + bytes(8), ("127.0.0.1", port))
+        line = complaint(programs.finish(process), 1)
+    assert line.startswith("1 datagrams, then nothing for 0.3 s and no end marker")
+
+
+# ---- output that cannot be written ----
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_a_full_disk_for_the_result(programs: Programs, json: list[str]) -> None:
+    with programs.listening("tcpsink", "-p", "0") as (sink, port):
+        with Path("/dev/full").open("w") as full:
+            done = programs.run("tcpsource", "-p", port, "127.0.0.1", *json, stdout=full)
+        programs.finish(sink)
+    assert complaint(done, 1) == "writing the result: ENOSPC: No space left on device"
+
+
+def test_a_full_disk_for_the_help(programs: Programs) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = programs.run("tcpsource", "--help", stdout=full)
+    assert "ENOSPC" in complaint(done, 1)
+
+
+@pytest.mark.parametrize("program", ["tcpsink", "udpsink"])
+def test_closed_standard_output(programs: Programs, program: str) -> None:
+    command = programs.command(program, "-p", "0")
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+        env=programs.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"{program}: standard output is closed, so the result has nowhere to go\n"
+
+
+def test_a_reader_of_the_result_that_is_gone(programs: Programs) -> None:
+    with programs.listening("tcpsink", "-p", "0") as (sink, port):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        with os.fdopen(write_end, "w") as gone:
+            done = programs.run("tcpsource", "-p", port, "127.0.0.1", stdout=gone)
+        programs.finish(sink)
+    assert complaint(done, 1) == "writing the result: EPIPE: Broken pipe"
+
+
+def test_a_full_disk_for_the_file(programs: Programs, large_file: Path) -> None:
+    with programs.listening("sendfile_server", "-p", "0", "-o", "/dev/full") as (receiver, port):
+        sender = programs.run("sendfile_client", "-p", port, "127.0.0.1", large_file)
+        line = complaint(programs.finish(receiver), 1)
+    assert line == "writing /dev/full: ENOSPC: No space left on device"
+    assert re.search("ECONNRESET|EPIPE", complaint(sender, 1))
+
+
+def test_a_full_disk_for_the_log(programs: Programs) -> None:
+    with programs.listening("recordsink", "-p", "0") as (sink, port):
+        done = programs.run("recordsource", "-p", port, "127.0.0.1", "--log", "/dev/full")
+        programs.finish(sink)
+    assert complaint(done, 1) == "writing the --log file: ENOSPC: No space left on device"
+
+
+def test_a_log_that_cannot_be_made(programs: Programs) -> None:
+    line = complaint(programs.run("recordsource", "127.0.0.1", "--log", "/no/such/log"), 1)
+    assert line == "--log /no/such/log: ENOENT: No such file or directory"
+
+
+def test_files_that_cannot_be_sent(programs: Programs, tmp_path: Path) -> None:
+    line = complaint(programs.run("sendfile_client", "127.0.0.1", tmp_path), 1)
+    assert line == f"{tmp_path} is not a regular file"
+    line = complaint(programs.run("sendfile_client", "127.0.0.1", tmp_path / "none"), 1)
+    assert line.endswith("ENOENT: No such file or directory")
+    line = complaint(programs.run("sendfile_server", "-p", "0", "-o", tmp_path), 1)
+    assert line.endswith("EISDIR: Is a directory")
+
+
+@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
+def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method: str) -> None:
+    path = tmp_path / "shrinking"
+    with path.open("wb") as file:
+        file.truncate(64_000_000)
+    with tcp_listener() as (listener, port):
+        words = ["-m", method, "-p", port, "127.0.0.1", path]
+        with programs.start("sendfile_client", *words) as process:
+            connection, _address = listener.accept()
+            with connection:
+                connection.recv(1)
+                os.truncate(path, 1)
+                while connection.recv(1 << 20):
+                    pass
+            line = complaint(programs.finish(process), 1)
+    assert "became shorter while it was" in line
+
+
+# ---- signals ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("program", ["tcpsink", "udpsink", "netcat"])
+def test_a_signal_ends_it(programs: Programs, program: str, number: signal.Signals) -> None:
+    def as_in_a_shell() -> None:  # where we ignore it (nohup), so would what we start
+        signal.signal(number, signal.SIG_DFL)
+
+    words = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]
+    with programs.start(program, *words, preexec_fn=as_in_a_shell) as process:
+        ready = process.stderr if program == "netcat" else process.stdout
+        assert ready is not None
+        ready.readline()
+        process.send_signal(number)
+        done = programs.finish(process)
+    assert (done.returncode, done.stderr) == (-number, "")
+
+
+def test_stop_and_continue_disturb_nothing(programs: Programs) -> None:
+    """With a time limit on the socket, system calls return EINTR after SIGCONT (signal(7))."""
+    sink = ["tcp_nodelay_server", "--bind", "127.0.0.1", "0", "40"]
+    with programs.listening(*sink, "--json") as (server, port):
+        words = ["127.0.0.1", port, "40", "--json"]
+        with programs.start("tcp_nodelay_client", *words) as client:
+            for _round in range(5):
+                for process in (client, server):
+                    process.send_signal(signal.SIGSTOP)
+                    time.sleep(0.02)
+                    process.send_signal(signal.SIGCONT)
+                    time.sleep(0.02)
+            assert programs.finish(client).returncode == 0
+        done = programs.finish(server)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,187 @@
+"""sendfile_client, sendfile_server, pagecache: every byte arrives, and the costs are true."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.programs.harness import Programs, complaint, last_object
+
+METHODS = ["read", "mmap", "sendfile", "splice", "zerocopy"]
+
+
+@pytest.fixture(scope="module")
+def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "3 MB and a bit"
+    path.write_bytes(random.Random(1).randbytes(3_000_001))
+    return path
+
+
+def transfer(
+    programs: Programs, path: Path, sender: list[object], receiver: list[object]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    return programs.pair(
+        ["sendfile_server", "--bind", "127.0.0.1", "--congestion", "reno", *receiver],
+        ["sendfile_client", "-p", "PORT", "127.0.0.1", path, "--congestion", "reno", *sender],
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("block", [None, 1000, 4096, 131072, 2147479552])
+def test_the_file_arrives(
+    programs: Programs, some_file: Path, tmp_path: Path, method: str, block: int | None
+) -> None:
+    if method == "read" and block == 2147479552:
+        pytest.skip("a buffer of 2 GB says nothing more about read()")
+    output = tmp_path / "output"
+    size = ["-s", block] if block else []
+    sent, received = transfer(
+        programs,
+        some_file,
+        ["-m", method, *size],
+        ["-o", output],
+    )
+    assert output.read_bytes() == some_file.read_bytes()
+    assert sent["bytes"] == received["bytes"] == 3_000_001
+    assert sent["method"] == method
+    assert received["writes"] >= 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097])
+def test_sizes_around_a_page(programs: Programs, tmp_path: Path, method: str, size: int) -> None:
+    path, output = tmp_path / "input", tmp_path / "output"
+    path.write_bytes(random.Random(size).randbytes(size))
+    sent, received = transfer(programs, path, ["-m", method], ["-o", output])
+    assert output.read_bytes() == path.read_bytes()
+    assert (sent["file_bytes"], received["bytes"]) == (size, size)
+
+
+def test_the_system_calls_are_counted(programs: Programs, some_file: Path) -> None:
+    calls = {}
+    for method in METHODS:
+        sent, _received = transfer(programs, some_file, ["-m", method, "-s", 65536], ["-S"])
+        calls[method] = sent["system_calls"]
+    blocks = -(-3_000_001 // 65536)
+    assert calls["read"] == 2 * blocks
+    assert calls["mmap"] == blocks
+    assert calls["sendfile"] >= blocks
+    assert calls["splice"] >= 2 * blocks
+    assert calls["zerocopy"] > blocks
+    everything, _received = transfer(programs, some_file, [], ["-S"])
+    assert 1 <= everything["system_calls"] < blocks
+
+
+def test_zero_copy_tells_that_loopback_copies(programs: Programs, some_file: Path) -> None:
+    sent, _received = transfer(programs, some_file, ["-m", "zerocopy"], [])
+    # msg_zerocopy.rst: what is looped to a local socket is copied after all.
+    assert sent["zerocopy_copied"] == sent["zerocopy_sends"] >= 3_000_001 // 131072
+
+
+def test_many_reports_of_zero_copy(programs: Programs, some_file: Path) -> None:
+    """More sends than the kernel keeps reports for (ENOBUFS, optmem_max)."""
+    sent, received = transfer(programs, some_file, ["-m", "zerocopy", "-s", 300], ["-S"])
+    assert received["bytes"] == 3_000_001
+    assert sent["zerocopy_sends"] >= 10_001
+
+
+@pytest.mark.parametrize(
+    ("option", "segments"), [(None, 2), ("--cork", 1), ("--more", 1), ("--nodelay", 2)]
+)
+def test_a_header_and_a_small_file(
+    programs: Programs, tmp_path: Path, option: str | None, segments: int
+) -> None:
+    path, output = tmp_path / "input", tmp_path / "output"
+    path.write_bytes(b"x" * 1000)
+    options = [option] if option else []
+    sent, received = transfer(
+        programs,
+        path,
+        ["-m", "read", "--header", 100, *options],
+        ["--header", 100, "-o", output],
+    )
+    assert sent["tcp_info"]["data_segs_out"] == segments
+    assert (sent["bytes"], received["bytes"]) == (1100, 1000)
+    assert output.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_at_a_time(
+    programs: Programs, some_file: Path, tmp_path: Path, method: str
+) -> None:
+    output = tmp_path / "output"
+    sent, received = transfer(
+        programs,
+        some_file,
+        ["-j", 3, "-m", method],
+        ["-j", 3, "-o", output],
+    )
+    assert sent["bytes"] == received["bytes"] == 3 * 3_000_001
+    assert sent["connections"] == received["connections"] == 3
+    written = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert written == dict.fromkeys(["output.1", "output.2", "output.3"], some_file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """More than 2 GiB; what the first transfer brings into the page cache, the next finds there."""
+    path = tmp_path_factory.mktemp("sparse") / "sparse"
+    with path.open("wb") as file:
+        file.truncate(2**31 + 5000)
+    yield path
+    path.unlink()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("method", ["sendfile", "mmap"])
+def test_more_than_two_gib(installed: Programs, sparse: Path, method: str) -> None:
+    sent, received = transfer(installed, sparse, ["-m", method], ["-S"])
+    assert sent["bytes"] == received["bytes"] == 2**31 + 5000
+    if method == "sendfile":
+        assert sent["system_calls"] >= 2  # no call takes more than 2147479552 (sendfile(2))
+
+
+# ---- the page cache ----
+
+
+@pytest.fixture
+def file_on_disk(tmp_path: Path, installed: Programs) -> Path:
+    path = tmp_path / "on disk"
+    path.write_bytes(os.urandom(1_000_000))
+    done = installed.run("pagecache", "--state", "cold", path)
+    if "tmpfs" in done.stderr:
+        pytest.skip(f"{tmp_path} is on a tmpfs, whose files are always in memory: set TMPDIR")
+    return path
+
+
+def test_cold_and_warm(programs: Programs, file_on_disk: Path) -> None:
+    for state, share in (("warm", 1), ("asis", 1), ("cold", 0), ("asis", 0)):
+        done = programs.run("pagecache", "--state", state, "--json", file_on_disk)
+        # A machine short of memory may take a page or two back at any time.
+        assert last_object(done.stdout)["cached_share"] == pytest.approx(share, abs=0.05)
+        assert last_object(done.stdout)["bytes"] == 1_000_000
+
+
+@pytest.mark.parametrize(("state", "share"), [("cold", 0), ("warm", 1)])
+def test_sending_from_cold_or_warm(
+    programs: Programs, file_on_disk: Path, state: str, share: float
+) -> None:
+    sent, _received = transfer(programs, file_on_disk, ["--cache", state], [])
+    assert sent["cached_share"] == pytest.approx(share, abs=0.05)
+
+
+def test_a_file_that_cannot_be_dropped(programs: Programs) -> None:
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("no tmpfs at /dev/shm")
+    path = memory / f"tcplab-test-{os.getpid()}"
+    path.write_bytes(b"x" * 4096)
+    try:
+        line = complaint(programs.run("pagecache", "--state", "cold", path), 1)
+    finally:
+        path.unlink()
+    assert line.startswith(f"cold: 100 % of {path} is still in the page cache")

@@ -1,0 +1,176 @@
+"""netcat: both ways at once, each with its own end, nothing lost."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.programs.harness import (
+    PATIENCE_S,
+    Process,
+    Programs,
+    as_text,
+    complaint,
+    last_object,
+)
+
+LARGE = random.Random(7).randbytes(5_000_000)
+
+
+def listening_port(process: Process) -> int:
+    assert process.stderr is not None
+    return int(process.stderr.readline().split()[-1])
+
+
+def files(tmp_path: Path, *contents: bytes) -> list[Path]:
+    paths = [tmp_path / str(number) for number in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    return paths
+
+
+@pytest.mark.parametrize("splice", [[], ["--splice"]])
+@pytest.mark.parametrize(
+    ("from_client", "from_server"),
+    [(LARGE, b""), (b"", LARGE), (LARGE, LARGE), (b"request\n", LARGE), (b"", b"")],
+)
+def test_both_directions(
+    programs: Programs, tmp_path: Path, splice: list[str], from_client: bytes, from_server: bytes
+) -> None:
+    client_in, server_in = files(tmp_path, from_client, from_server)
+    client_out, server_out = tmp_path / "client out", tmp_path / "server out"
+    with (
+        client_in.open() as a,
+        server_in.open() as b,
+        client_out.open("w") as c,
+        server_out.open("w") as d,
+        programs.start("netcat", "-v", "-l", 0, *splice, stdin=b, stdout=d) as server,
+    ):
+        port = listening_port(server)
+        client = programs.run("netcat", "127.0.0.1", port, *splice, "--json", stdin=a, stdout=c)
+        served = programs.finish(server)
+    assert (client.returncode, served.returncode) == (0, 0), client.stderr + served.stderr
+    assert server_out.read_bytes() == from_client
+    assert client_out.read_bytes() == from_server
+    report = last_object(client.stderr)
+    assert (report["bytes_sent"], report["bytes_received"]) == (len(from_client), len(from_server))
+    served_text = as_text(served.stderr)
+    assert served_text["bytes_sent"] == str(len(from_server))
+    assert served_text["bytes_received"] == str(len(from_client))
+
+
+@pytest.mark.parametrize("splice", [[], ["--splice"]])
+def test_through_pipes(programs: Programs, tmp_path: Path, splice: list[str]) -> None:
+    (path,) = files(tmp_path, LARGE)
+
+    def start(*words: object, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        command = programs.command("netcat", *words, *splice)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=pipe, stderr=pipe, env=programs.environment
+        )
+
+    with (
+        start("-v", "-l", 0) as server,
+        subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as cat,
+    ):
+        assert server.stderr is not None
+        port = int(server.stderr.readline().split()[-1])
+        with start("127.0.0.1", port, stdin=cat.stdout) as client:
+            assert cat.stdout is not None
+            cat.stdout.close()
+            out, _err = server.communicate(timeout=PATIENCE_S)
+            assert client.communicate(timeout=PATIENCE_S) == (b"", b"")
+    assert (server.returncode, client.returncode, cat.returncode) == (0, 0, 0)
+    assert out == LARGE
+
+
+def test_the_reader_of_our_output_sees_its_end_at_once(programs: Programs) -> None:
+    """Our own input is still open: the two directions end apart."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        programs.start(
+            "netcat", "127.0.0.1", listener.getsockname()[1], stdin=subprocess.PIPE
+        ) as process,
+    ):
+        connection, _address = listener.accept()
+        with connection:
+            connection.sendall(b"all I have to say")
+            connection.shutdown(socket.SHUT_WR)
+            assert process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout.read() == "all I have to say"
+            process.stdin.write("and I still answer")
+            process.stdin.close()
+            answer = b""
+            while piece := connection.recv(100):
+                answer += piece
+            assert answer == b"and I still answer"
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_an_output_that_cannot_be_written(programs: Programs, tmp_path: Path) -> None:
+    (path,) = files(tmp_path, LARGE)
+    with (
+        Path("/dev/full").open("w") as full,
+        path.open() as data,
+        programs.start("netcat", "-v", "-l", 0, stdout=full) as server,
+    ):
+        programs.run("netcat", "127.0.0.1", listening_port(server), stdin=data)
+        line = complaint(programs.finish(server), 1)
+    assert line == "writing to standard output: ENOSPC: No space left on device"
+
+
+@pytest.mark.parametrize("ours", ["client", "server"])
+def test_together_with_another_netcat(
+    programs: Programs, tool: Callable[[str], str], tmp_path: Path, ours: str
+) -> None:
+    other = tool("nc")
+    if "OpenBSD" not in subprocess.run([other, "-h"], capture_output=True, text=True).stderr:
+        pytest.skip("nc is not OpenBSD's: apt install netcat-openbsd")
+    (path,) = files(tmp_path, LARGE)
+    output = tmp_path / "output"
+    with path.open() as data, output.open("w") as out:
+        if ours == "server":
+            with programs.start("netcat", "-v", "-l", 0, stdout=out) as server:
+                command = [other, "-N", "127.0.0.1", str(listening_port(server))]
+                subprocess.run(command, stdin=data, timeout=PATIENCE_S, check=True)
+                assert programs.finish(server).returncode == 0
+        else:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            with subprocess.Popen(
+                [other, "-v", "-l", "-p", str(port)], stdout=out, stderr=-1
+            ) as nc:
+                assert nc.stderr is not None
+                nc.stderr.readline()  # "Listening on ..."
+                done = programs.run("netcat", "127.0.0.1", port, stdin=data)
+                assert (done.returncode, nc.wait(PATIENCE_S)) == (0, 0)
+    assert output.read_bytes() == LARGE
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "listens"),
+    [
+        ("nc.openbsd", ["-l"], True),
+        ("nc.openbsd", ["-l", "-p"], True),
+        ("nc.traditional", ["-l"], False),
+        ("nc.traditional", ["-l", "-p"], True),
+    ],
+)
+def test_other_netcats_listen_by_different_arguments(
+    tool: Callable[[str], str], name: str, arguments: list[str], listens: bool
+) -> None:
+    """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen([tool(name), "-v", "-n", *arguments, str(port)], stderr=-1) as nc:
+        assert nc.stderr is not None
+        words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
+        nc.kill()
+    assert (words[3] == b"%d" % port) == listens

@@ -1,0 +1,130 @@
+"""The runner of a pair: ports, reports, blame, and what goes on while a pair runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import Lab, LabError, Loopback
+from tcplab.programs import (
+    Running,
+    RunOptions,
+    await_listener,
+    run_pair,
+    tcp_source,
+    tcp_transfer,
+    write_patterns,
+    writepattern_peer,
+)
+
+LISTENS = "echo '{\"listening\": 9}'; "
+REPORTS = "echo '{\"done\": 1}'"
+
+
+def shell(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+@pytest.fixture(scope="module")
+def loopback() -> Iterator[Loopback]:
+    with Loopback() as network:
+        yield network
+
+
+def test_the_port_of_the_listener_goes_into_the_other_command(loopback: Loopback) -> None:
+    client = ["sh", "-c", 'echo "debugging"; echo "{\\"port\\": $0}"', "{port}"]
+    sent, received = run_pair(loopback, shell(LISTENS + REPORTS), client)
+    assert (sent["port"], sent["earlier_lines"]) == (9, ["debugging"])
+    assert received["done"] == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "message"),
+    [
+        ("echo no >&2; exit 3", REPORTS, "sh failed (exit 3): no"),
+        ("exit 0", REPORTS, "sh ended without listening"),
+        ("echo hello", REPORTS, "sh printed 'hello' instead of its port"),
+        (LISTENS + REPORTS, "echo hello", "sh printed no result (a JSON object, with --json)"),
+        (LISTENS + REPORTS, "echo 5", "sh printed no result (a JSON object, with --json)"),
+        (LISTENS + REPORTS, "kill -9 $$", "sh was ended by SIGKILL"),
+        (LISTENS + "sleep 60", REPORTS, "sh did not end within timeout_s=1"),
+        (LISTENS + "sleep 60", "sleep 60", "sh did not end within timeout_s=1"),
+        (
+            LISTENS + "echo full >&2; exit 1",
+            "exit 2",
+            "sh failed (exit 2); sh failed (exit 1): full",
+        ),
+    ],
+)
+def test_failures_name_the_program_and_its_last_line(
+    loopback: Loopback, server: str, client: str, message: str
+) -> None:
+    with pytest.raises(LabError) as caught:
+        run_pair(loopback, shell(server), shell(client), timeout_s=1)
+    assert str(caught.value) == message
+
+
+def test_a_program_is_killed_with_its_statement(loopback: Loopback, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with Running(loopback.client, shell(f"echo $$ > {file}; exec sleep 60")) as running:
+        while not file.exists() or not file.read_text().strip():
+            time.sleep(0.01)
+        pid = int(file.read_text())
+        assert not running.ended()
+        assert running.failure() == ""
+    assert running.ended()
+    deadline_s = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists():  # its guard, which is killed first, takes it along
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_a_listener_is_awaited_until_it_ends(loopback: Loopback) -> None:
+    with loopback.server.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        assert not await_listener(loopback.server, port, lambda: True, within_s=60)
+        assert not await_listener(loopback.server, port, lambda: False, within_s=0.05)
+        listener.listen()
+        assert await_listener(loopback.server, port, lambda: False, within_s=60)
+
+
+@pytest.mark.needs_lab
+def test_each_end_has_its_options() -> None:
+    run = RunOptions(cpu=(3, None), congestion="reno", deadline_s=5)
+    with Lab() as lab:
+        client, server = run.client_options(lab), run.server_options(lab)
+    assert client == ["--json", "--cpu", "3", "--congestion", "reno", "--deadline", "5"]
+    assert server == ["--json", "--congestion", "reno", "--deadline", "5", "--bind", "10.0.0.2"]
+
+
+@pytest.mark.needs_lab
+def test_a_transfer_is_watched_and_ends_with_its_statement() -> None:
+    with Lab() as lab:
+        with tcp_transfer(lab, interval_ms=10) as transfer:
+            while not transfer.latest:
+                transfer.check()
+                time.sleep(0.01)
+            assert transfer.latest["snd_cwnd"] > 0
+        with pytest.raises(LabError, match=r"^tcpsource was ended by SIGKILL"):
+            transfer.check()
+
+
+@pytest.mark.needs_lab
+def test_a_source_sends_to_a_receiver_that_delays_its_acks() -> None:
+    with Lab() as lab, writepattern_peer(lab, quickack="off") as port:
+        report = tcp_source(lab, port, write_bytes=1000, count=3, nodelay=True)
+    assert (report.bytes, report.writes, report.options.nodelay) == (3000, 3, True)
+
+
+@pytest.mark.needs_lab
+def test_patterns_have_logs_of_their_own() -> None:
+    with Lab() as lab, writepattern_peer(lab, reply=(4, 2)) as port:
+        results = write_patterns(lab, port, ["0:write=4 0:read=2", "0:nodelay=1 0:more=4"])
+    names = [[event.name for event in result.log] for result in results]
+    assert names == [["write", "read"], ["nodelay", "more"]]
+    assert all(result.mss_bytes == 1448 for result in each(results))

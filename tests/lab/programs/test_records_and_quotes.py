@@ -1,0 +1,108 @@
+"""recordsource, recordsink, quoteclient, quoteserver: the two cases of the MSDN article."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.programs.harness import Programs
+
+from tcplab.programs import read_log
+
+ONE_CPU = ["--cpu", 0, "--congestion", "reno"]
+
+
+def records(
+    programs: Programs, source: list[object], sink: list[object]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    return programs.pair(
+        ["recordsink", "--bind", "127.0.0.1", *ONE_CPU, *sink],
+        ["recordsource", "-p", "PORT", "127.0.0.1", *ONE_CPU, *source],
+    )
+
+
+def test_ten_thousand_records(programs: Programs) -> None:
+    sent, received = records(programs, [], [])
+    assert sent["records"] == received["records"] == sent["sends"] == 10_000
+    assert sent["bytes"] == received["bytes"]
+    assert 20 * 10_000 < sent["bytes"] < 100 * 10_000
+    # Nagle's algorithm made few segments of many sends.
+    assert sent["tcp_info"]["data_segs_out"] < 10_000
+
+
+@pytest.mark.parametrize("read_bytes", [1, 7, 99, 100, 104, 200, 1 << 20])
+@pytest.mark.parametrize("batch", [None, 1, 7, 80])
+def test_records_survive_any_size_of_reads(
+    programs: Programs, read_bytes: int, batch: int | None
+) -> None:
+    source = ["-c", 1001, *(["--batch", batch] if batch else [])]
+    sent, received = records(programs, source, ["-r", read_bytes])
+    assert received["records"] == 1001
+    assert sent["bytes"] == received["bytes"]
+    if batch:
+        assert sent["sends"] == received["batches"] == -(-1001 // batch)
+        assert sent["bytes"] == 1001 * 100 + 4 * sent["sends"]
+    if read_bytes < 20:
+        assert received["split_records"] == (1001 if not batch else received["split_records"])
+        assert received["one_record_reads"] == 0
+
+
+def test_unbuffered_sends_each_record_by_itself(programs: Programs) -> None:
+    sent, _received = records(programs, ["-c", 100, "--unbuffered"], [])
+    assert sent["tcp_info"]["data_segs_out"] == 100
+
+
+def test_the_article_s_case_and_its_advice(programs: Programs) -> None:
+    """Unbuffered against a receiver that delays its ACKs; then 80 records at a time."""
+    slow, _received = records(programs, ["-c", 60, "--unbuffered"], ["--quickack", "off"])
+    fast, _received = records(programs, ["--batch", 80], ["--quickack", "off"])
+    assert slow["send_us"]["max"] > 30_000
+    assert slow["records_per_s"] < 1000
+    assert fast["records_per_s"] / slow["records_per_s"] > 50
+
+
+def test_the_log_of_an_unbuffered_source(programs: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    records(programs, ["-c", 5, "--unbuffered", "--log", log], [])
+    events = read_log(log)
+    assert [event.name for event in events] == ["write", "acknowledged"] * 5
+    assert all(a.bytes == b.bytes for a, b in zip(events[::2], events[1::2], strict=True))
+
+
+def quotes(
+    programs: Programs, client: list[object], server: list[object]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    return programs.pair(
+        ["quoteserver", "--bind", "127.0.0.1", *ONE_CPU, *server],
+        ["quoteclient", "-p", "PORT", "127.0.0.1", *ONE_CPU, *client],
+    )
+
+
+@pytest.mark.parametrize("shape", [[], ["--single"]])
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_each_request_gets_its_quote(programs: Programs, shape: list[object], batch: int) -> None:
+    client = [*shape, "-c", 1001, "--batch", batch]
+    asked, answered = quotes(programs, client, shape)
+    assert asked["quotes"] == answered["quotes"] == 1001
+    assert asked["single"] is answered["single"] is bool(shape)
+    assert asked["tcp_info"]["bytes_sent"] == 8 * 1001
+    assert answered["reads"] >= -(-1001 // batch)
+
+
+def test_two_one_way_connections_stall_and_one_does_not(programs: Programs) -> None:
+    late: list[object] = ["--quickack", "off"]
+    apart, _answered = quotes(programs, ["-c", 40], late)
+    nodelay, _answered = quotes(programs, ["-c", 40, "--nodelay"], [*late, "--nodelay"])
+    single, _answered = quotes(programs, ["-c", 40, "--single"], [*late, "--single"])
+    assert apart["exchange_us"]["max"] > 30_000
+    assert nodelay["quotes_per_s"] / apart["quotes_per_s"] > 5
+    assert single["quotes_per_s"] / apart["quotes_per_s"] > 5
+
+
+def test_logs_of_client_and_server(programs: Programs, tmp_path: Path) -> None:
+    client_log, server_log = tmp_path / "client", tmp_path / "server"
+    quotes(programs, ["-c", 5, "--log", client_log], ["--log", server_log])
+    expected = [("request", 8), ("quote", 32)] * 5
+    for log in (client_log, server_log):
+        assert [(event.name, event.bytes) for event in read_log(log)] == expected

@@ -1,0 +1,72 @@
+"""The programs are read by learners: short files, short functions, a manual at the top."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+from tests.lab.programs.test_command_line import PROGRAMS
+from tests.support.paths import ROOT
+
+from tcplab.listings import shared_sources, source_path
+
+#: Not from a text: the programs of lesson 08, and those that a model is compared with.
+OUR_OWN = ("faulty_", "writepattern")
+
+
+def functions(path: Path) -> dict[str, int]:
+    """Name -> lines of code, from the line with the name to that with the last brace."""
+    found = {}
+    start = name = None
+    for number, line in enumerate(path.read_text().splitlines()):
+        if match := re.match(r"(?!struct|enum|typedef)\w[^=;]*?\b(\w+)\(", line):
+            start, name = number, match[1]
+        if line == "}" and start is not None and name is not None:
+            found[name] = number - start + 1
+            start = None
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_is_one_short_file(program: str) -> None:
+    path = ROOT / "src/programs" / f"{program}.c"
+    text = path.read_text()
+    own = program.startswith(OUR_OWN)
+    assert text.count("\n") <= (275 if own else 250)
+    assert text.startswith(f"/*\n * {program} - ")
+    manual = text[: text.index("*/")]
+    if not own:
+        assert re.search(r"Snader|Red Hat|MSDN|ChinaUnix|Chen Shuo", manual), "names no source"
+    assert re.search(rf"^ \*     {program} ", manual, re.MULTILINE), "shows no command line"
+    assert max(functions(path).values()) <= 60
+
+
+def test_median_function_is_short() -> None:
+    paths = [*(ROOT / "src/programs" / f"{program}.c" for program in PROGRAMS), *shared_sources()]
+    lengths = [length for path in paths for length in functions(path).values()]
+    assert len(lengths) > 150
+    assert statistics.median(lengths) <= 10
+    assert max(lengths) <= 60
+
+
+@pytest.mark.parametrize("path", shared_sources(), ids=lambda path: path.name)
+def test_shared_files_are_short_and_have_one_subject(path: Path) -> None:
+    header = path.with_suffix(".h").read_text()
+    assert header.startswith(f"/*\n * {path.stem}.h - ")
+    assert path.read_text().startswith(f"/* {path.name} - see {path.stem}.h. */\n")
+    assert path.read_text().count("\n") <= 300
+
+
+def test_net_h_lists_the_shared_headers() -> None:
+    text = source_path("net.h").read_text()
+    manual = text[: text.index("*/")]
+    said = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
+    assert said == set(re.findall(r'^#include "(\w+)\.h"$', text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)
+def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
+    """netinet/tcp.h knows only the first half of struct tcp_info, and one cannot include both."""
+    assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

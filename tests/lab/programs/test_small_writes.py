@@ -1,0 +1,136 @@
+"""tcp_nodelay_client and tcp_nodelay_server: the text's command lines, and what lies behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.programs.harness import Programs, as_text, complaint
+
+from tcplab.programs import read_log
+
+N = 20
+MODES = ["default", "no_delay", "cork", "msg_more", "writev"]
+
+
+def exchange(
+    programs: Programs, mode: str, *options: object, server: list[object] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    common = ["--cpu", 0, "--congestion", "reno", *options]
+    listener = ["tcp_nodelay_server", *(server or []), *common, "--bind", "127.0.0.1", 0, N]
+    client = ["tcp_nodelay_client", *common, "127.0.0.1", "PORT", N, mode]
+    return programs.pair(listener, client, port_option=None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
+    words = [] if mode == "default" else [mode]
+    with programs.listening("tcp_nodelay_server", "0", N) as (server, port):
+        done = programs.run("tcp_nodelay_client", "localhost", port, N, *words)
+        assert programs.finish(server).returncode == 0
+    assert (done.returncode, done.stderr) == (0, "")
+    result = as_text(done.stdout)
+    assert (result["mode"], result["n"], result["message_bytes"]) == (mode, str(N), "30")
+    sent_bytes = float(result["wall_s"]) * 1000 * float(result["bytes_per_ms"])
+    assert sent_bytes == pytest.approx(N * 30, rel=1e-3)
+
+
+def test_the_default_waits_and_the_others_do_not(programs: Programs) -> None:
+    medians = {mode: exchange(programs, mode)[0]["message_us"]["median"] for mode in MODES}
+    assert medians["default"] >= 30_000
+    for mode in MODES[1:]:
+        assert medians["default"] / medians[mode] > 5
+
+
+@pytest.mark.parametrize(
+    ("mode", "calls", "segments"),
+    [
+        ("default", 16 * N, None),
+        # At most 10 segments are under way at first (RFC 6928), and anew after a pause that a busy
+        # processor makes (RFC 2861); the other 5 of a message wait, and so join.
+        ("no_delay", 16 * N, range(11 * N, 15 * N + 1)),
+        ("cork", 18 * N, range(N, N + 1)),
+        ("msg_more", 16 * N, range(N, N + 1)),
+        ("writev", 2 * N, range(N, N + 1)),
+    ],
+)
+def test_system_calls_and_segments(
+    programs: Programs, mode: str, calls: int, segments: range | None
+) -> None:
+    sent, served = exchange(programs, mode)
+    assert sent["system_calls"] == calls
+    assert sent["bytes"] == served["bytes"] == 30 * N
+    # The end of the connection counts as one byte.
+    assert sent["tcp_info"]["bytes_acked"] in (30 * N, 30 * N + 1)
+    data_segments = sent["tcp_info"]["data_segs_out"]
+    assert data_segments in segments if segments else data_segments >= 2 * N
+
+
+def test_the_effective_options_are_told(programs: Programs) -> None:
+    for report in exchange(programs, "no_delay"):
+        options = report["options"]
+        assert options["congestion"] == "reno"
+        assert options["cpu"] == 0
+        assert options["sndbuf_bytes"] > 0
+        assert options["mss_bytes"] > 0
+        assert options["local"].startswith("127.0.0.1 port ")
+    sent, served = exchange(programs, "no_delay")
+    assert sent["options"]["nodelay"] is True
+    assert served["options"]["nodelay"] is False
+    assert sent["options"]["peer"] == served["options"]["local"]
+    assert {"busy_time_us", "rwnd_limited_us", "sndbuf_limited_us"} <= sent["tcp_info"].keys()
+
+
+def test_when_the_server_acknowledges(programs: Programs) -> None:
+    medians = {
+        when: exchange(programs, "default", server=["--quickack", when])[0]["message_us"]["median"]
+        for when in ("on", "off", "always")
+    }
+    assert medians["off"] > 30_000
+    assert medians["on"] / medians["always"] > 5
+
+
+@pytest.mark.parametrize(("writes", "size"), [(1, 30), (100, 2), (1, 1), (3, 70000), (1024, 1)])
+def test_other_shapes(programs: Programs, writes: int, size: int) -> None:
+    for mode in ("writev", "cork"):
+        sent, served = exchange(
+            programs, mode, "--writes", writes, "--write-bytes", size, "--reply", 5
+        )
+        assert sent["bytes"] == served["bytes"] == N * writes * size
+        assert served["tcp_info"]["bytes_sent"] == 5 * N
+
+
+def test_logs(programs: Programs, tmp_path: Path) -> None:
+    client_log, server_log = tmp_path / "client", tmp_path / "server"
+    common = ["--cpu", 0]
+    programs.pair(
+        ["tcp_nodelay_server", "0", N, *common, "--log", server_log],
+        ["tcp_nodelay_client", "localhost", "PORT", N, "cork", *common, "--log", client_log],
+        port_option=None,
+    )
+    assert client_log.read_text().startswith("# CLOCK_REALTIME ns, event, bytes\n")
+    events = read_log(client_log)
+    message = [("cork", 0), *[("write", 2)] * 15, ("uncork", 0), ("reply", 2)]
+    assert [(event.name, event.bytes) for event in events] == message * N
+    times = [event.time_ns for event in events]
+    assert times == sorted(times)
+    served = read_log(server_log)
+    assert sum(event.bytes for event in served if event.name == "read") == 30 * N
+    replies = [event for event in served if event.name == "reply"]
+    assert [event.bytes for event in replies] == [2] * N
+    # One clock: each reply left the server before it reached the client.
+    arrivals = [event for event in events if event.name == "reply"]
+    assert all(left.time_ns < came.time_ns for left, came in zip(replies, arrivals, strict=True))
+
+
+def test_the_two_disagree_on_the_number(programs: Programs) -> None:
+    with programs.listening("tcp_nodelay_server", "0", 7) as (server, port):
+        client = programs.run("tcp_nodelay_client", "localhost", port, N)
+        line = complaint(programs.finish(server), 1)
+    assert "the client goes on after 7 messages (was it given the same N" in line
+    assert client.returncode == 1
+    with programs.listening("tcp_nodelay_server", "0", N) as (server, port):
+        assert programs.run("tcp_nodelay_client", "localhost", port, 7).returncode == 0
+        line = complaint(programs.finish(server), 1)
+    assert "closed the connection after 7 of 20 messages and 0 of 30 bytes" in line

@@ -1,0 +1,222 @@
+"""Others count the same: strace, tshark, nc, iperf3, the kernel and the wire."""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.programs.harness import PATIENCE_S, Programs, last_object
+
+from tcplab.lab import Host, Lab
+from tcplab.programs import SmallWritesMode, small_writes, tcp_bulk, udp_bulk
+
+Tool = Callable[[str], str]
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+# ---- strace: system calls ----
+
+
+def traced(
+    programs: Programs, tool: Tool, tmp_path: Path, words: list[object]
+) -> tuple[dict[str, Any], collections.Counter[str]]:
+    """Runs a program under strace: its report, and how often it made each system call."""
+    trace = tmp_path / "trace"
+    command = [tool("strace"), "-f", "-qq", "-o", str(trace)]
+    command += [*programs.command(*map(str, words)), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    if "ptrace" in done.stderr and done.returncode:
+        pytest.skip(f"strace may not trace here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    # What comes before the connection is the search for the host's address.
+    connected = re.split(r"connect\(\d+, .*sin_port=htons.*= 0\n", trace.read_text())[-1]
+    calls = re.findall(r"^\d+ +(\w+)\(", connected, re.MULTILINE)
+    return last_object(done.stdout), collections.Counter(calls)
+
+
+@pytest.mark.parametrize("mode", ["default", "cork", "writev"])
+def test_strace_counts_the_same_small_writes(
+    installed: Programs, tool: Tool, tmp_path: Path, mode: str
+) -> None:
+    with programs_listening(installed, "tcp_nodelay_server", "0", 5) as port:
+        words = ["tcp_nodelay_client", "127.0.0.1", port, 5, mode]
+        report, calls = traced(installed, tool, tmp_path, words)
+    sends, corks = {"default": (75, 0), "cork": (75, 10), "writev": (0, 0)}[mode]
+    assert calls["sendto"] == sends
+    assert calls["writev"] == (5 if mode == "writev" else 0)
+    receives = calls["recvfrom"] - 1  # the end of the connection is not of the loop
+    assert report["system_calls"] == calls["sendto"] + calls["writev"] + receives + corks
+
+
+@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
+def test_strace_counts_the_same_for_a_file(
+    installed: Programs, tool: Tool, tmp_path: Path, method: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1_000_000)
+    with programs_listening(installed, "sendfile_server", "-p", "0") as port:
+        words = ["sendfile_client", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
+        report, calls = traced(installed, tool, tmp_path, words)
+    used = ["pread64", "sendto", "sendfile", "splice", "recvmsg", "poll"]
+    assert report["system_calls"] == sum(calls[name] for name in used)
+
+
+class programs_listening:  # noqa: N801 (reads as a function)
+    """`programs.listening`, which gives the port alone, and looks at the end of the listener."""
+
+    def __init__(self, programs: Programs, *words: object) -> None:
+        self._programs = programs
+        self._context = programs.listening(*map(str, words))
+
+    def __enter__(self) -> int:
+        self._process, port = self._context.__enter__()
+        return port
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            if exception == (None, None, None):
+                assert self._programs.finish(self._process).returncode == 0
+        finally:
+            self._context.__exit__(None, None, None)
+
+
+# ---- tshark: segments ----
+
+
+def tshark(tool: Tool, path: Path, display_filter: str, field: str) -> list[int]:
+    command = [tool("tshark"), "-n", "-r", str(path), "-Y", display_filter, "-T", "fields"]
+    done = subprocess.run(
+        [*command, "-e", field], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    return [int(line) for line in done.stdout.split()]
+
+
+@pytest.mark.parametrize("mode", ["default", "no_delay", "cork", "writev"])
+def test_tshark_sees_the_same_segments(
+    lab: Lab, tool: Tool, tmp_path: Path, mode: SmallWritesMode
+) -> None:
+    path = tmp_path / "capture.pcapng"
+    with lab.client.capture() as capture:
+        result = small_writes(lab, mode, messages=5)
+    capture.save(path)
+    client = f"ip.src == {lab.client.address} && tcp.len > 0"
+    sizes = tshark(tool, path, client, "tcp.len")
+    assert len(sizes) == result.tcp_info["data_segs_out"]
+    # A busy machine may be late with an ACK, and be sent a segment again.
+    assert sum(sizes) - result.tcp_info["bytes_retrans"] == result.bytes == 150
+
+
+def test_tshark_sees_the_same_mss(lab: Lab, tool: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcapng"
+    with lab.client.capture() as capture:
+        result = tcp_bulk(lab, count=100, mss_bytes=600)
+    capture.save(path)
+    sizes = tshark(tool, path, f"ip.src == {lab.client.address} && tcp.len > 0", "tcp.len")
+    assert max(sizes) <= 600
+    assert sum(sizes) == result.source.bytes + result.source.tcp_info["bytes_retrans"]
+
+
+def test_tshark_sees_the_same_datagrams(lab: Lab, tool: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcapng"
+    with lab.server.capture() as capture:
+        result = udp_bulk(lab, count=200, datagram_bytes=300, pace_mbit=10)
+    capture.save(path)
+    sizes = tshark(tool, path, f"udp && ip.src == {lab.client.address}", "udp.length")
+    assert collections.Counter(sizes) == {308: 200, 24: result.source.end_markers}
+    assert result.sink.arrived == 200
+
+
+# ---- the wire and the kernel: losses ----
+
+
+def test_the_wire_has_lost_the_same_datagrams() -> None:
+    with Lab(loss=0.2) as lossy:
+        result = udp_bulk(lossy, count=2000, pace_mbit=50, rcvbuf_bytes=1_000_000)
+        lost = lossy.link.counters()["client->server"]["dropped"]["loss"]
+    assert result.sink.lost <= lost <= result.sink.lost + result.source.end_markers
+    assert result.sink.lost > 200
+    assert result.sink.drops == 0
+
+
+def udp_counters(host: Host) -> dict[str, int]:
+    names, values = (
+        line.split()[1:]
+        for line in host.read("/proc/net/snmp").splitlines()
+        if line.startswith("Udp:")
+    )
+    return dict(zip(names, map(int, values), strict=True))
+
+
+def test_the_kernel_has_dropped_the_same_datagrams(lab: Lab) -> None:
+    before = udp_counters(lab.server)
+    result = udp_bulk(lab, count=20_000, datagram_bytes=200, rcvbuf_bytes=2048)
+    after = udp_counters(lab.server)
+    assert after["RcvbufErrors"] - before["RcvbufErrors"] == result.sink.drops
+    # InDatagrams counts what was read, end markers included.
+    read = after["InDatagrams"] - before["InDatagrams"]
+    assert read == result.sink.reads
+    assert result.sink.arrived < read <= result.sink.arrived + result.source.end_markers
+
+
+def test_iperf3_loses_the_same_share(tool: Tool) -> None:
+    iperf3 = tool("iperf3")
+    with Lab(loss=0.1) as lossy:
+        ours = udp_bulk(lossy, count=4000, pace_mbit=40, rcvbuf_bytes=1_000_000)
+        with lossy.server.start([iperf3, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
+            await_port(lossy.server, 5201)
+            command = [iperf3, "-c", lossy.server.address, "-u", "-b", "40M", "-l", "1440"]
+            command += ["-k", "4000", "-J"]
+            theirs = json.loads(lossy.client.run(command).stdout)["end"]["sum"]
+            server.wait(PATIENCE_S)
+    assert theirs["packets"] > 3000
+    assert 0.06 < ours.sink.lost / 4000 < 0.15
+    assert 0.06 < theirs["lost_packets"] / theirs["packets"] < 0.15
+
+
+def await_port(host: Host, port: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while f":{port:04X} " not in host.read("/proc/net/tcp") + host.read("/proc/net/tcp6"):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# ---- nc: bytes ----
+
+
+def test_nc_sends_what_tcpsink_counts(installed: Programs, tool: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 3_333_333)
+    with installed.listening("tcpsink", "-p", 0, "--json") as (sink, port):
+        with path.open() as data:
+            command = [tool("nc"), "-N", "127.0.0.1", str(port)]
+            subprocess.run(command, stdin=data, timeout=PATIENCE_S, check=True)
+        assert last_object(installed.finish(sink).stdout)["bytes"] == 3_333_333
+
+
+def test_nc_receives_what_tcpsource_counts(installed: Programs, tool: Tool, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [tool("nc"), "-v", "-d", "-l", str(port)]
+    with (
+        output.open("w") as out,
+        subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE) as nc,
+    ):
+        assert nc.stderr is not None
+        nc.stderr.readline()  # "Listening on ..."
+        done = installed.run("tcpsource", "-p", port, "-c", 77, "-s", 12_345, "127.0.0.1", "--json")
+        assert nc.wait(PATIENCE_S) == 0
+    assert output.stat().st_size == last_object(done.stdout)["bytes"] == 77 * 12_345

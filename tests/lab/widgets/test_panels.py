@@ -1,0 +1,332 @@
+"""Panels without a browser: runs, failures and Stop, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from scapy.utils import rdpcap
+from tests.support.widgets.processes import processes_with, until
+from tools import notebooks
+
+from tcplab import widgets
+from tcplab.capture import open_capture
+from tcplab.errors import LabError
+from tcplab.experiments.exclusive import exclusive
+from tcplab.widgets import process
+from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import KEPT_RUNS, load
+from tcplab.widgets.worker import Run
+
+pytestmark = pytest.mark.timeout(240)  # each new worker imports for seconds on a busy machine
+
+
+@pytest.fixture(scope="module")
+def panel(mark: str) -> Iterator[Panel]:
+    """One worker for all that can share it: it takes seconds to start on a busy machine."""
+    del mark
+    panel = widgets.small_writes()
+    yield panel
+    panel.close()
+
+
+class Watcher:
+    """Takes the place of the browser's view."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        self.shown: list[tuple[str, str]] = []
+        self.samples: list[Any] = []
+        panel._view = self  # type: ignore[assignment]
+
+    def refresh(self) -> None:
+        self.shown.append((self.panel.phase, self.panel.message))
+
+    def add(self, sample: Any) -> None:
+        self.samples.append(sample)
+
+
+# ---- a run ----
+
+
+def test_run_shows_picture_numbers_and_provenance(panel: Panel) -> None:
+    watcher = Watcher(panel)
+    panel.set(variant="cork", writes=15, write_bytes=2).predict(10).start().wait()
+    assert panel.phase == "done", panel.message
+    run = panel.runs[-1]
+    assert "1 segment" in run["alt"]
+    assert "cork" in run["table"]
+    assert run["prediction"] == 10
+    assert run["provenance"]["kernel"] == os.uname().release
+    assert run["headline"] > 0
+    assert run["seconds"]["overhead"] < run["seconds"]["picture"]
+    stages = [message for _phase, message in watcher.shown]
+    assert "Measuring …" in stages
+    assert "Drawing …" in stages
+
+
+def test_packets_can_be_saved(panel: Panel, tmp_path: Path) -> None:
+    panel.set(variant="writev", writes=15, write_bytes=2).start().wait()
+    assert panel.runs[-1]["capture"]
+    path = tmp_path / "run.pcapng"
+    path.write_bytes(panel.capture())
+    with open_capture(path) as capture:
+        rows = capture.segments
+    assert sorted({*rows.data("client")["payload_bytes"].tolist()}) == [30]
+    with pytest.raises(ValueError, match="run 4711 has no capture"):
+        panel.capture(4711)
+
+
+@pytest.mark.parametrize("name", ["congestion-window", "cork", "small-writes", "stepper"])
+def test_saved_packets_say_why_they_left(name: str, tmp_path: Path) -> None:
+    panel = Panel(load(name)).start().wait()
+    panel.close()
+    assert panel.phase == "done", panel.message
+    path = tmp_path / "run.pcapng"
+    path.write_bytes(panel.capture())
+    with open_capture(path) as capture:
+        data = capture.segments.data("client", retransmissions=False)
+    why = [packet.comment.decode() for packet in rdpcap(str(path)) if packet.comment]
+    assert len(why) >= len(data) > 1
+    assert all(re.search(r"\d bytes of writes? \d", sentence) for sentence in why)
+
+
+def test_code_repeats_the_run(panel: Panel, capsys: pytest.CaptureFixture[str]) -> None:
+    panel.set(variant="writev", writes=4)
+    names: dict[str, Any] = {}
+    exec(panel.spec.measurement.code(panel.values), names)
+    (variant,) = names["result"].variants
+    assert (variant.mode, variant.result.writes) == ("writev", 4)
+    assert "ms/message" in capsys.readouterr().out
+
+
+def test_last_three_runs_are_kept(panel: Panel) -> None:
+    panel.set(variant="cork", writes=2)
+    for _ in range(KEPT_RUNS + 1):
+        panel.start().wait()
+    numbers = [run["number"] for run in panel.runs]
+    assert len(numbers) == KEPT_RUNS
+    assert numbers == sorted(numbers)
+    assert all(panel.capture(number) for number in numbers)
+    with pytest.raises(ValueError, match="has no capture"):
+        panel.capture(numbers[0] - 1)
+
+
+def test_second_start_during_a_run_does_nothing(panel: Panel) -> None:
+    before = panel._number
+    panel.set(variant="default", writes=5).start().start().start()
+    panel.wait()
+    assert panel._number == before + 1
+
+
+def test_worker_serves_several_runs(panel: Panel) -> None:
+    panel.start().wait()
+    first = panel._worker
+    panel.start().wait()
+    assert first is not None
+    assert panel._worker is first
+
+
+# ---- what goes wrong ----
+
+
+def test_setting_out_of_range_is_refused_before_anything_runs() -> None:
+    panel = widgets.small_writes()
+    with pytest.raises(ValueError, match="writes=0 must be a whole number from 1 to 200"):
+        panel.set(writes=0)
+    with pytest.raises(ValueError, match="prediction=-1"):
+        panel.predict(-1)
+    assert panel._worker is None
+
+
+def start_and_reach_measuring(panel: Panel) -> None:
+    panel.start()
+    until(lambda: panel.message == "Measuring …" or panel.phase != "running")
+    assert panel.phase == "running", panel.message
+
+
+def test_killed_program_is_reported_in_one_line(panel: Panel, mark: str) -> None:
+    before = list(panel.runs)
+    start_and_reach_measuring(panel.set(variant="default", rtt_ms=200))
+    clients = until(lambda: [p for p, name in processes_with(mark) if name == "tcp_nodelay_cli"])
+    os.kill(clients[0], signal.SIGKILL)
+    panel.wait()
+    assert panel.phase == "failed"
+    assert "SIGKILL" in panel.message
+    assert "\n" not in panel.message
+    assert panel.runs == before
+
+
+def test_killed_worker_is_reported_and_replaced(panel: Panel) -> None:
+    start_and_reach_measuring(panel.set(rtt_ms=200))
+    assert panel._worker is not None
+    os.kill(panel._worker.pid, signal.SIGKILL)
+    panel.wait()
+    assert panel.phase == "failed"
+    assert "ended by SIGKILL; press Run to try again" in panel.message
+    panel.set(rtt_ms=0).start().wait()
+    assert panel.message.startswith("Done")
+
+
+def test_fault_of_the_panel_is_told_and_not_waited_for(
+    panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(panel, "_keep", lambda message: message["no such"])
+        panel.set(rtt_ms=0).start().wait()
+    assert panel.phase == "failed"
+    assert "KeyError: 'no such'); press Run to try again" in panel.message
+    panel.start().wait()
+    assert panel.message.startswith("Done")
+
+
+def test_waiting_for_a_turn_does_not_count_as_run_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
+    waiting = widgets.small_writes(writes=2, write_bytes=2)
+    try:
+        with exclusive(lambda: None):
+            waiting.start()
+            until(lambda: waiting._is_queued or waiting.phase != "running")
+            assert waiting.message.startswith("Waiting for another measurement")
+            waited = threading.Thread(target=waiting.wait, args=[2.5])
+            waited.start()
+            waited.join(5)
+            assert waited.is_alive()
+            assert waiting.phase == "running"
+        # Its turn has come, and it has no more than its own time.
+        waited.join(60)
+        assert not waited.is_alive()
+        assert not waiting._is_queued
+    finally:
+        waiting.close()
+
+
+def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:
+    before = list(panel.runs)
+    start_and_reach_measuring(panel.set(rtt_ms=200))  # 10 messages of 444 ms
+    until(lambda: len(processes_with(mark)) > 4)  # worker, process 1, wire, programs, …
+    panel.stop().wait()
+    assert panel.phase == "stopped"
+    assert panel.runs == before
+    until(lambda: not processes_with(mark))
+    panel.stop()  # nothing runs: nothing happens
+    assert panel.phase == "stopped"
+
+
+def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> None:
+    panel.close()  # whose worker has the mark too
+    code = (
+        "import time\nfrom tcplab import widgets\npanel = widgets.small_writes(rtt_ms=200).start()"
+        "\nwhile panel.message != 'Measuring …': time.sleep(0.05)\nprint('now', flush=True)"
+        "\ntime.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "now\n"
+        owner.kill()
+    until(lambda: not processes_with(mark))
+
+
+def test_half_a_message_of_a_killed_worker_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    worker = tmp_path / "worker"
+    worker.write_text("""#!/bin/sh\nprintf '{"ready": true}\\n{"sta'; kill -9 $$\n""")
+    worker.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(worker))
+    messages: list[dict[str, Any]] = []
+    process.Worker(messages.append)._thread.join(60)
+    assert messages == [{"ready": True}, {"ended": -9}]
+
+
+def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    job = Run(load("cork"), {"writes": 7, "write_bytes": 33}, capture_fd=-1)
+    with pytest.raises(LabError, match="recording") as caught:
+        job.spec.measurement.run(job)
+    assert "\n" not in str(caught.value)
+
+
+# ---- live ----
+
+
+@pytest.fixture(scope="module")
+def wire(panel: Panel) -> Iterator[tuple[Panel, Watcher]]:
+    panel.close()  # its worker would be counted
+    live = widgets.wire(rtt_ms=10, rate_mbit=20)
+    yield live, Watcher(live)
+    live.close()
+
+
+def reach_readings(panel: Panel, watcher: Watcher, count: int) -> None:
+    watcher.samples.clear()
+    panel.start()
+    until(lambda: len(watcher.samples) >= count or panel.phase == "failed")
+    assert panel.phase == "running", panel.message
+
+
+def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
+    panel, watcher = wire
+    reach_readings(panel.set(seconds=120), watcher, 5)
+    panel.set(rtt_ms=120)
+    # Smoothed RTTs lag behind, and the queue adds to both; but 110 ms more cannot be missed.
+    until(lambda: watcher.samples[-1]["rtt_ms"] > 100)
+    samples = watcher.samples
+    assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])
+    times = [sample["t"] for sample in samples]
+    assert times == sorted(times)
+    assert panel._worker is not None
+    os.kill(panel._worker.pid, signal.SIGSTOP)  # a busy machine: nothing is lost by it
+    panel.stop()
+    time.sleep(1)
+    os.kill(panel._worker.pid, signal.SIGCONT)
+    panel.wait()
+    assert panel.phase == "done", panel.message
+    assert panel.runs[-1]["label"].endswith("then 1 change")
+
+
+def test_stop_of_a_live_run_ends_its_laboratory(wire: tuple[Panel, Watcher], mark: str) -> None:
+    panel, watcher = wire
+    before = len(panel.runs)
+    reach_readings(panel.set(seconds=300), watcher, 3)
+    panel.stop().wait()
+    assert panel.phase == "done", panel.message
+    assert len(panel.runs) - before == 1
+    until(lambda: len(processes_with(mark)) <= 1)  # the worker waits for the next run
+    panel.close()
+    until(lambda: not processes_with(mark))
+
+
+# ---- in a notebook ----
+
+
+def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
+    source = 'from tcplab import widgets\n\nwidgets.small_writes(variant="cork")'
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    notebooks.client(notebook, tmp_path, 120).execute()
+    outputs = notebook.cells[0].outputs
+    assert [each.output_type for each in outputs] == ["execute_result"]
+    html = outputs[0].data["text/html"]
+    assert 'alt="Timeline of message' in html
+    assert "cork: 15 × 2 B, RTT 0 ms" in html
+    assert "<summary>Copy as code</summary>" in html
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_page_before_a_run_says_what_to_do() -> None:
+    html = widgets.small_writes().html()
+    assert "<h3>Small writes</h3>" in html
+    assert "run this cell in JupyterLab" in html

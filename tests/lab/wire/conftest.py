@@ -1,0 +1,37 @@
+"""The wire on a bench, and the wire between two hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.wire.bench import Bench
+from tests.support.wire.model import Settings
+
+from tcplab import Lab
+
+
+@pytest.fixture(scope="package")
+def lab() -> Iterator[Lab]:
+    """Two hosts; the benches stand in the client's namespace."""
+    with Lab() as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def shared_bench(lab: Lab) -> Iterator[Bench]:
+    with Bench(lab) as made:
+        yield made
+
+
+@pytest.fixture
+def bench(shared_bench: Bench) -> Bench:
+    """One link between two ends, empty, with nothing set."""
+    shared_bench.wait_until(shared_bench.is_empty)
+    shared_bench.use(Settings())
+    shared_bench.set(mtu=0, icmp="on", aqm="tail_drop", ecn="off", burst_begin=0)
+    shared_bench.command("reset")
+    for end in shared_bench.ends:
+        while end.receive(1, seconds=0):
+            pass
+    return shared_bench

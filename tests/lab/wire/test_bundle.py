@@ -1,0 +1,123 @@
+"""Segments that leave in one system call arrive as the frames they were, bit for bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import ACK, FIN, PSH, tcp
+
+
+def train(
+    lengths: list[int],
+    options: bytes = b"",
+    odd_one: int = -1,
+    odd: Mapping[str, int] = MappingProxyType({}),
+) -> list[bytes]:
+    """Consecutive segments; the one at index odd_one differs."""
+    frames = []
+    seq = 2**32 - 3000
+    for index, length in enumerate(lengths):
+        fields = {"seq": seq, "identification": 65530 + index & 0xFFFF, "flags": ACK}
+        if index == odd_one:
+            length -= odd.get("shorter", 0)
+            fields |= {name: value for name, value in odd.items() if name != "shorter"}
+        content = random.Random(index).randbytes(length)
+        frames.append(tcp(content, options=options, **fields))  # type: ignore[arg-type]
+        seq += length
+    return frames
+
+
+def together(bench: Bench, frames: list[bytes]) -> list[bytes]:
+    """Dams the frames up, then lets them all go at the same moment."""
+    bench.set(rate_bps=1000)
+    bench.command("reset")
+    bench.ends[0].send(*frames)
+    bench.wait_until(lambda: bench.counters()["ab"]["packets_in"] == len(frames))
+    bench.set(rate_bps=0)
+    return bench.ends[1].receive(len(frames))
+
+
+ODD = [
+    {},
+    {"flags": ACK | PSH},
+    {"flags": ACK | FIN},
+    {"flags": ACK | 0x20},
+    {"flags": ACK | 0x80},
+    {"flags": 0},
+    {"ack": 9},
+    {"window": 9},
+    {"seq": 9},
+    {"identification": 9},
+    {"port": 9},
+    {"shorter": 1},
+    {"checksum_added": 1},
+    {"flags_and_offset": 0},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_one_that_differs_stays_as_it_is(bench: Bench, odd: dict[str, int]) -> None:
+    frames = train([1000] * 8, odd_one=3, odd=odd)
+    assert together(bench, frames) == frames
+
+
+@settings(
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    length=st.sampled_from([1, 2, 7, 536, 1447, 1448]),
+    last=st.integers(1, 1448),
+    count=st.sampled_from([2, 3, 30, 60]),
+    options=st.sampled_from([b"", b"\x01\x01\x08\x0a" + bytes(8)]),
+    odd_one=st.integers(0, 5),
+    odd=st.sampled_from(ODD),
+)
+def test_trains_arrive_as_they_were(
+    bench: Bench,
+    length: int,
+    last: int,
+    count: int,
+    options: bytes,
+    odd_one: int,
+    odd: dict[str, int],
+) -> None:
+    lengths = [length] * (count - 1) + [min(last, length)]
+    frames = train(lengths, options, odd_one, odd)
+    assert together(bench, frames) == frames
+
+
+def test_ip_checksums_that_are_wrong_stay_wrong(bench: Bench) -> None:
+    frames = train([1000] * 5)
+    damaged = frames[2][:24] + b"\x12\x34" + frames[2][26:]
+    frames[2] = damaged
+    assert together(bench, frames) == frames
+
+
+def test_segments_with_ip_options(bench: Bench) -> None:
+    frames = [
+        tcp(bytes([n]) * 500, seq=500 * n, identification=n, ip_options=b"\x01" * 8)
+        for n in range(20)
+    ]
+    assert together(bench, frames) == frames
+
+
+def test_every_value_of_the_checksum_survives(bench: Bench) -> None:
+    """Zero has two representations: choose payloads whose checksum is one of them."""
+    frames = []
+    seq = 0
+    for number in range(60):
+        frame = tcp(bytes(100), seq=seq, identification=number)
+        missing = int.from_bytes(frame[50:52], "big")
+        # A payload word that brings the checksum to zero.
+        frames.append(tcp(missing.to_bytes(2, "big") + bytes(98), seq=seq, identification=number))
+        assert frames[-1][50:52] in (b"\0\0", b"\xff\xff")
+        seq += 100
+    assert together(bench, frames) == frames

@@ -1,0 +1,97 @@
+"""Random loss: seeded and repeatable."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import arp, number_of, numbered
+from tests.support.wire.model import Settings, chance
+
+COUNT = 2000
+
+
+def received(bench: Bench, side: int = 0, count: int = COUNT) -> list[int]:
+    """Sends numbered frames from a side; the numbers that arrive at the other one, in order."""
+    for first in range(0, count, 100):
+        frames = [numbered(60, number) for number in range(first, min(first + 100, count))]
+        bench.ends[side].send(*frames)
+    bench.drain(count)
+    left = bench.counters()["ab" if side == 0 else "ba"]["packets_out"]
+    bench.command("reset")
+    return [number_of(frame) for frame in bench.ends[1 - side].receive(left)]
+
+
+def test_the_same_seed_and_traffic_lose_the_same_frames(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    first = received(bench)
+    bench.set(loss=0.1, seed=7)
+    assert received(bench) == first
+    bench.set(loss=0.1, seed=8)
+    assert received(bench) != first
+    # 10 % of 2000 is 200 +- 13; five times that is wide enough for ever.
+    assert abs(COUNT - len(first) - 200) < 70
+
+
+def gilbert_elliott(begin: float, end: float, loss: float, others: float, seed: int) -> list[int]:
+    """The frames that arrive, by the model of Gilbert (1960) and Elliott (1963)."""
+    arrived, in_burst = [], False
+    for number in range(COUNT):
+        changes = chance(seed, "ab", number + 1, 2) < (end if in_burst else begin)
+        in_burst ^= changes
+        if chance(seed, "ab", number + 1) >= (loss if in_burst else others):
+            arrived.append(number)
+    return arrived
+
+
+@pytest.mark.parametrize(("loss", "others"), [(1, 0), (0.5, 0.01)])
+def test_bursts_of_losses(bench: Bench, loss: float, others: float) -> None:
+    bench.set("ab", burst_begin=0.02, burst_end=0.2, burst_loss=loss, loss=others, seed=11)
+    arrived = received(bench)
+    assert arrived == gilbert_elliott(0.02, 0.2, loss, others, 11)
+    gaps = [after - before for before, after in itertools.pairwise(arrived)]
+    assert max(gaps) > 5, "no burst"
+    # Without bursts, chance goes its old way.
+    bench.set("ab", burst_begin=0, loss=0.1, seed=7)
+    assert received(bench) == [n for n in range(COUNT) if chance(7, "ab", n + 1) >= 0.1]
+
+
+def test_both_directions_have_their_own_chance(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    there, back = received(bench, 0), received(bench, 1)
+    assert there != back
+
+
+def test_the_script_does_not_shift_the_losses(bench: Bench) -> None:
+    bench.set(loss=0.1, seed=7)
+    alone = received(bench)
+    bench.use(Settings(loss=0.1, seed=7, duplicate_every=10, hold_every=7))
+    both = received(bench)
+    assert set(both) == set(alone)
+    assert len(both) > len(alone)
+    assert both != sorted(both), "nothing overtook"
+
+
+def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
+    """Without a new seed the sequence runs on: what a slider does to a live transfer."""
+    bench.set(loss=0.1, seed=7)
+    whole = received(bench)
+    bench.set(seed=7)
+    first = received(bench, count=COUNT // 2)
+    bench.set(loss=0.1)
+    second = received(bench, count=COUNT // 2)
+    assert first + [COUNT // 2 + number for number in second] == whole
+
+
+def test_arp_is_not_subject_to_chance(bench: Bench) -> None:
+    """Hosts send it when their own timers say so: it must neither be lost nor shift who is."""
+    bench.set(loss=1.0)
+    bench.ends[0].send(*[arp(number) for number in range(50)])
+    assert len(bench.ends[1].receive(50)) == 50
+
+
+@pytest.mark.parametrize("loss", [0, 1])
+def test_never_and_always(bench: Bench, loss: int) -> None:
+    bench.set(loss=loss)
+    assert len(received(bench, count=100)) == 100 * (1 - loss)

@@ -1,0 +1,203 @@
+"""The control channel: what is asked is done or refused in one line, at once."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.wire.bench import Bench, WireError
+from tests.support.wire.frames import numbered
+from tests.support.wire.model import Settings
+from tests.support.wire.queue_model import Settings as QueueSettings
+
+from tcplab import Lab
+from tcplab.lab import program_path
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program_path("wire"), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "A:B"),
+        (["eth0"], "pair of interfaces"),
+        (["eth0"], "eth0"),
+        ([":"], "''"),
+        (["a" * 16 + ":b"], "a" * 16),
+        (["--memory", "0", "a:b"], "--memory"),
+        (["--memory", "much", "a:b"], "much"),
+        (["--fast", "a:b"], "fast"),
+        (["a:b", "c:d"], "one argument too many"),
+    ],
+)
+def test_a_wrong_command_line(arguments: list[str], named: str) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert named in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_an_interface_that_is_not_there() -> None:
+    ended = run("nosuch0:nosuch1")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("wire: no network interface 'nosuch0' here")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_interface_named_twice(lab: Lab) -> None:
+    ended = lab.client.run(["wire", "eth0:eth0"], privileged=True, check=False)
+    assert (ended.returncode, "twice" in ended.stderr) == (2, True)
+
+
+def test_without_the_privilege(as_ordinary_user: Callable[..., Any]) -> None:
+    ended = as_ordinary_user([program_path("wire"), "lo:eth0"])
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("wire: lo: a packet socket (needs CAP_NET_RAW): EPERM")
+
+
+def test_help_names_every_key_and_command() -> None:
+    text = run("--help").stdout
+    for key in asdict(Settings()).keys() - {"duplicate_every", "hold_every"} | {"mtu", "icmp"}:
+        assert f"\n  {key}" in text
+    for key in asdict(QueueSettings(rate_bps=0)).keys() | {
+        "burst_begin",
+        "burst_end",
+        "burst_loss",
+    }:
+        assert f"\n  {key}" in text
+    for command in ("set", "script", "trace", "access", "counters", "reset", "capture"):
+        assert f"\n  {command}" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("frobnicate", "frobnicate"),
+        ("set", "none of ab, ba, both"),
+        ("set sideways delay_ns=1", "sideways"),
+        ("set ab colour=red", "colour"),
+        ("set ab delay_ns", "delay_ns"),
+        ("set ab delay_ns=", "delay_ns"),
+        ("set ab delay_ns=1.5", "1.5"),
+        ("set ab delay_ns=-1", "-1"),
+        ("set ab delay_ns=10000000001", "10000000000"),
+        ("set ab delay_ns=99999999999999999999", "99999999999999999999"),
+        ("set ab loss=1.1", "1.1"),
+        ("set ab loss=nan", "nan"),
+        ("set ab loss=0.1x", "0.1x"),
+        ("set ab queue_packets=1000000001", "1000000000"),
+        ("set ab mtu=65536", "65536"),
+        ("set ab icmp=maybe", "maybe"),
+        ("set ab aqm=red", "tail_drop, codel, fq_codel, pie"),
+        ("set ab burst_begin=2", "2"),
+        ("trace sideways off", "none of ab, ba, both"),
+        ("trace ab", "trace"),
+        ("trace ab /no/such/file", "/no/such/file: No such file"),
+        ("trace ab /proc/self/comm", "line 1: wants whole milliseconds"),
+        ("access eth7 1", "an interface of the wire"),
+        ("access", "an interface of the wire"),
+        ("set ab " + "delay_ns=1 " * 70, "words"),
+    ],
+)
+def test_a_wrong_command_changes_nothing(bench: Bench, words: str, named: str) -> None:
+    bench.use(Settings(delay_ns=1_000_000))
+    with pytest.raises(WireError, match=named):
+        bench.command(words)
+    with pytest.raises(WireError):
+        bench.command("set both loss=1 delay_ns=7 mtu=1 seed=-1")
+    bench.ends[0].send(numbered(60, 1))
+    assert bench.ends[1].receive(1) == [numbered(60, 1)]
+
+
+def test_a_command_too_long_ends_the_wire(lab: Lab) -> None:
+    with Bench(lab) as own:
+        own.write("x" * 10000)
+        assert own.process.wait(10) == 1
+        assert "8192" in own.last_words()
+
+
+def test_several_commands_at_once_and_in_pieces(lab: Lab) -> None:
+    with Bench(lab) as own:
+        own.write("counters\nreset\r\n\ncounter")
+        assert "ab" in own.answer()
+        assert own.answer() == {"ok": True}
+        with pytest.raises(WireError, match="no command ''"):
+            own.answer()
+        own.write("s\n")
+        assert "ba" in own.answer()
+
+
+# ---- while frames are under way ----
+
+
+def test_a_new_rate_holds_for_the_frame_being_sent_and_those_behind(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """At 10 kbit/s ten frames would take 12 s; the rest of the train leaves at 100 Mbit/s."""
+    bench.use(Settings(rate_bps=10_000))
+
+    def work() -> int:
+        bench.ends[0].send(*[numbered(1514, number) for number in range(10)])
+        bench.wait_until(lambda: bench.counters()["ab"]["queue_packets"] == 9)
+        bench.set(rate_bps=100_000_000)
+        return 10
+
+    recorded = bench.record(tmp_path / "faster.pcapng", work)
+    due = [p.value("due_ns") for p in recorded if not p.inbound]
+    assert due[0] - recorded[0].time_ns < 1_230_400_000
+    assert {later - earlier for earlier, later in itertools.pairwise(due)} == {123_040}
+
+
+def test_a_shorter_delay_overtakes_nothing(bench: Bench, tmp_path: Path) -> None:
+    bench.set("ab", delay_ns=100_000_000)
+
+    def work() -> int:
+        bench.ends[0].send(numbered(60, 0), numbered(60, 1))
+        bench.wait_until(lambda: bench.counters()["ab"]["line_packets"] == 2)
+        bench.set("ab", delay_ns=0)
+        bench.ends[0].send(numbered(60, 2))
+        return 3
+
+    recorded = bench.record(tmp_path / "shorter.pcapng", work)
+    left = [p for p in recorded if not p.inbound]
+    assert [p.id for p in left] == [p.id for p in recorded if p.inbound]
+    due = [p.value("due_ns") for p in left]
+    assert due == sorted(due)
+    assert due[1] == due[2]
+
+
+def test_a_shorter_queue_drops_only_newcomers(bench: Bench) -> None:
+    bench.use(Settings(rate_bps=10_000, queue_packets=50))
+    bench.ends[0].send(*[numbered(60, number) for number in range(20)])
+    bench.wait_until(lambda: bench.counters()["ab"]["queue_packets"] == 19)
+    bench.set(queue_packets=5)
+    bench.ends[0].send(numbered(60, 20))
+    bench.wait_until(lambda: bench.counters()["ab"]["dropped"]["queue"] == 1)
+    bench.set(rate_bps=0)
+    assert len(bench.ends[1].receive(20)) == 20
+
+
+def test_lateness_is_told(bench: Bench) -> None:
+    bench.set(delay_ns=1_000_000)
+    bench.ends[0].send(*[numbered(60, number) for number in range(100)])
+    bench.drain(100)
+    late = bench.counters()["ab"]["late_ns"]
+    assert 0 <= late["p50"] <= late["p99"] <= late["max"]
+    assert late["max"] > 0
+    bench.command("reset")
+    assert bench.counters()["ab"]["late_ns"]["max"] == 0

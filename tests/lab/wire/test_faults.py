@@ -1,0 +1,263 @@
+"""Whatever comes: garbage, interfaces that go, clocks that jump, memory that runs out."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.lab.wire.test_model import compare
+from tests.support.paths import ROOT
+from tests.support.wire.bench import Bench, End, stopped_wire
+from tests.support.wire.frames import arp, numbered, tcp, udp
+from tests.support.wire.model import Settings
+
+from tcplab import Lab
+from tcplab.experiments import provenance, table
+from tcplab.experiments.bottleneck import Fairness
+from tcplab.listings import shared_sources
+
+SOURCES = ROOT / "src"
+WIRE = SOURCES / "laboratory/wire"
+#: What a frame of the store takes, in frame.h.
+CELL_BYTES = 2048
+
+
+def compiler() -> str:
+    found = shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        pytest.skip("no C compiler: apt install gcc")
+    return found
+
+
+def build_sanitized(program: Path, *sources: Path) -> Path:
+    """Compiles with the sanitizers for addresses and undefined behaviour: a fault ends it."""
+    flags = ["-std=c17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    command = [compiler(), *flags, f"-I{SOURCES}/common", f"-I{WIRE}"]
+    command += map(str, sources)
+    command += [*map(str, shared_sources()), "-o", str(program), "-lm", "-lpthread"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "cannot find -lasan" in built.stderr or "cannot find libasan" in built.stderr:
+        pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+    assert built.returncode == 0, built.stderr
+    program.parent.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_sanitized(tmp_path_factory.mktemp("sanitized") / "wire", *WIRE.glob("*.c"))
+
+
+def test_no_byte_is_read_that_is_not_the_frames(tmp_path: Path) -> None:
+    parsers = [path for path in WIRE.glob("*.c") if path.name != "wire.c"]
+    source = Path(__file__).with_name("parse_fuzz.c")
+    fuzz = build_sanitized(tmp_path / "parse_fuzz", source, *parsers)
+    ended = subprocess.run([fuzz, "4", "200000"], capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+    assert ended.returncode == 0
+    # Fragments and ICMP messages were made, and none of their cells was lost.
+    assert 1 < int(ended.stdout.split()[0]) / CELL_BYTES < 250
+
+
+@pytest.fixture
+def watched(lab: Lab, sanitized: Path) -> Iterator[Bench]:
+    with Bench(
+        lab,
+        program=sanitized,
+        env={"ASAN_OPTIONS": "detect_leaks=0"},
+        options=["--memory=1"],
+        mtu=3000,
+    ) as made:
+        yield made
+        made.end_input()
+        assert made.process.wait(20) == 0, made.last_words()
+
+
+def garbage(chosen: random.Random) -> bytes:
+    """A frame that is random, or was good until some bytes of it were changed or cut off."""
+    kind = chosen.randrange(8)
+    if kind == 0:
+        return chosen.randbytes(chosen.randrange(14, 3014))
+    options = chosen.randbytes(4 * chosen.randrange(11))
+    frame = bytearray(
+        [
+            udp(bytes(chosen.randrange(2900)), flags_and_offset=0, options=options),
+            udp(bytes(chosen.randrange(2900)), flags_and_offset=chosen.randrange(65536)),
+            tcp(bytes(chosen.randrange(2900)), options=options, identification=kind),
+            arp(0),
+            bytes(12) + b"\x86\xdd" + b"\x60" + chosen.randbytes(chosen.randrange(2900)),
+            bytes(12) + b"\x81\x00\x00\x01\x08\x00\x45" + chosen.randbytes(chosen.randrange(900)),
+            bytes(12) + b"\x88\xa8\x00\x01\x81\x00\x00\x01",
+        ][kind - 1]
+    )
+    for _ in range(chosen.randrange(4)):
+        frame[chosen.randrange(12, min(len(frame), 80))] = chosen.randrange(256)
+    # The kernel itself throws away a frame that ends within its VLAN tags.
+    shortest = min(len(frame), 20 if kind > 5 else 14)
+    return bytes(frame[: chosen.choice([len(frame), chosen.randint(shortest, len(frame))])])
+
+
+def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
+    """Under the sanitizers, with every feature on, live changes and a recording."""
+    chosen = random.Random(4)
+    watched.command(f"capture 3000 {tmp_path / 'garbage.pcapng'}")
+    for round_number in range(40):
+        watched.set(
+            mtu=chosen.choice([0, 20, 28, 68, 576, 1280]),
+            rate_bps=chosen.choice([0, 0, 10**8]),
+            loss=0.05,
+            hold_ns=100_000,
+            delay_ns=chosen.choice([0, 10_000, 1_000_000]),
+            queue_packets=chosen.choice([0, 10]),
+        )
+        if round_number % 10 == 5:
+            watched.command("script both duplicate any every=7")
+            watched.command("script both hold data every=3 port=5001")
+        for side in (0, 1):
+            watched.ends[side].send(*[garbage(chosen) for _ in range(50)])
+    watched.set(rate_bps=0)
+    watched.settle()
+    assert watched.arrived() > 3900
+    ways = watched.counters()
+    for way in ways.values():
+        came = way["packets_in"] + way["duplicated"] + way["icmp"]
+        came += way["fragments"] - way["fragmented"]
+        assert came == way["packets_out"] + sum(way["dropped"].values()) - way["dropped"]["ring"]
+        assert way["dropped"]["mtu"] > 0
+        assert way["fragmented"] > 0
+    watched.command("capture off")
+    assert watched.process.poll() is None
+
+
+def test_memory_is_bounded_and_its_end_is_told(lab: Lab) -> None:
+    """1 MiB holds 512 cells of 2 KiB, each a frame."""
+    with Bench(lab, options=["--memory=1"]) as bench:
+        bench.use(Settings(delay_ns=5_000_000_000, queue_packets=0))
+        for first in range(0, 1000, 100):
+            bench.ends[0].send(*[numbered(1514, n) for n in range(first, first + 100)])
+        bench.wait_until(lambda: bench.counters()["ab"]["packets_in"] == 1000)
+        assert bench.command("counters")["memory_bytes"] == 1 << 20
+        assert bench.counters()["ab"]["dropped"]["memory"] == 1000 - 512
+
+
+def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
+    with Bench(lab) as bench:
+        name = bench.ends[1].name
+        bench.set_link(name, state="down")
+        bench.ends[0].send(numbered(60, 1))
+        bench.drain(1)
+        bench.set_link(name, state="up")
+        bench.ends[1].close()  # its socket has been told that the network is down
+        bench.ends[1] = End(lab, name)
+
+        def works(one: int, other: int) -> bool:
+            # The kernel takes up to a second to notice that the neighbour is there again.
+            frame = numbered(60, one)
+            bench.ends[one].send(frame)
+            return frame in bench.ends[other].receive(1, seconds=0.2)
+
+        bench.wait_until(lambda: works(0, 1))
+        bench.wait_until(lambda: works(1, 0))
+
+
+@pytest.mark.parametrize("how", ["goes down", "vanishes"])
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_interface_that_is_gone_ends_the_wire_with_its_name(
+    lab: Lab, busy: bool, how: str
+) -> None:
+    with Bench(lab) as bench:
+        name = bench.interfaces[1]
+        if busy:
+            bench.set(delay_ns=1_000_000_000)
+            bench.ends[0].send(*[numbered(60, n) for n in range(10)])
+        if how == "vanishes":
+            bench.delete(name)
+        else:
+            bench.set_link(name, state="down")
+        assert bench.process.wait(10) == 1
+        assert bench.last_words() == f"wire: interface {name}: ENETDOWN: Network is down\n"
+
+
+JUMPING_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+/* CLOCK_REALTIME an hour ahead in every other period of 50 ms: the clock is set, or the machine
+   was asleep. The kernel's stamps stay where they are, and so fit in no other period. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, now);
+    if (clock == CLOCK_REALTIME) {
+        struct timespec steady;
+        real(CLOCK_MONOTONIC, &steady);
+        now->tv_sec += steady.tv_nsec / 50000000 % 2 ? 3600 : 0;
+    }
+    return result;
+}
+"""
+
+
+def test_a_clock_that_jumps_is_survived_and_told(lab: Lab, tmp_path: Path) -> None:
+    source, library = tmp_path / "jump.c", tmp_path / "jump.so"
+    source.write_text(JUMPING_CLOCK)
+    subprocess.run([compiler(), "-shared", "-fPIC", source, "-o", library], check=True)
+    with Bench(lab, env={"LD_PRELOAD": str(library)}) as bench:
+        bench.use(Settings(rate_bps=100_000_000, delay_ns=2_000_000))
+
+        def work() -> int:
+            for number in range(60):
+                bench.ends[0].send(numbered(1000, number))
+                time.sleep(0.005)
+            return 60
+
+        recorded = bench.record(tmp_path / "jump.pcapng", work)
+        assert bench.command("counters")["clock_steps"] >= 2
+    # By the stamps alone some frames came, or would leave, an hour before or after the others.
+    times = [packet.time_ns for packet in recorded]
+    times += [packet.value("due_ns") for packet in recorded if not packet.inbound]
+    assert max(times) - min(times) < 60e9
+    compare(recorded, 0, Settings(rate_bps=100_000_000, delay_ns=2_000_000))
+
+
+def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> None:
+    with Bench(lab, offloads=True) as bench:
+        bench.set_link(bench.interfaces[0].replace("wire", "end"), mtu=9000)
+        bench.set_link(bench.interfaces[0], mtu=9000)
+        # The wire was opened at an MTU of 1500: its ring has no room for this one.
+        bench.ends[0].send(numbered(5000, 1), numbered(1000, 2))
+        bench.drain(2)
+        assert bench.counters()["ab"]["dropped"]["oversize"] == 1
+        assert bench.ends[1].receive(1) == [numbered(1000, 2)]
+
+
+def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
+    with Lab() as lab, lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        before = provenance(lab)
+        assert before["wire_late_p99_ms"] == 0
+        assert "wire_late" not in before
+        sender.connect((lab.server.address, 9))
+        with stopped_wire(lab):
+            sender.send(b"held up")
+            time.sleep(0.05)
+        deadline = time.monotonic() + 30
+        while not lab.link.counters()["client->server"]["packets_out"]:
+            assert time.monotonic() < deadline
+        after = provenance(lab)
+    assert after["wire_late_p99_ms"] >= 40
+    assert "ms late" in after["wire_late"]
+    assert after["wire_late_share"] >= 0.5  # the other packet is the server's refusal
+    assert after["wire_missed"] == 0
+    # A table says so above its numbers, unless they were recorded: then it says that.
+    late, fine = (table(Fairness([], origin)).caption for origin in (after, before))
+    assert late.startswith("1 of 100 packets left the wire more than")
+    assert fine == ""
+    mark = {"measured_at": "2026-11-22", "kernel": "6.18", "why": "no lab"}
+    assert "busy" not in table(Fairness([], {**after, "recorded": mark})).caption

@@ -1,0 +1,143 @@
+"""The wire against the reference model: the same arrivals must leave at the same nanosecond."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import arp, number_of, numbered
+from tests.support.wire.model import FRAMING_BYTES, Arrival, Outcome, Settings, forward
+from tests.support.wire.recording import Packet
+
+# Times that matter here are of the order of a frame's transmission: 12 us at 1 Gbit/s to 12 ms.
+LINKS = st.builds(
+    Settings,
+    delay_ns=st.sampled_from([0, 1, 50_000, 3_000_000, 20_000_000]),
+    rate_bps=st.sampled_from([0, 0, 1_000_003, 10_000_000, 100_000_000, 1_000_000_000]),
+    queue_packets=st.sampled_from([0, 1, 3, 10]),
+    loss=st.sampled_from([0.0, 0.1, 0.5]),
+    hold_ns=st.sampled_from([0, 100_000, 2_000_000]),
+    seed=st.integers(0, 2**63 - 1),
+    duplicate_every=st.sampled_from([0, 5]),
+    hold_every=st.sampled_from([0, 3]),
+)
+LENGTHS = st.sampled_from([46, 60, 61, 100, 590, 1514])
+GAPS_US = st.sampled_from([0, 0, 0, 20, 200])
+TRAINS = st.lists(st.tuples(LENGTHS, GAPS_US, st.booleans()), min_size=1, max_size=24)
+
+Train = list[tuple[int, int, bool]]
+
+
+def send(bench: Bench, side: int, train: Train) -> int:
+    """Sends the frames with the gaps between them; one in the train may not be IP."""
+    for number, (length, gap_us, is_ip) in enumerate(train):
+        bench.ends[side].send(numbered(length, number) if is_ip else arp(number))
+        until = time.perf_counter_ns() + 1000 * gap_us
+        while time.perf_counter_ns() < until:
+            pass
+    return len(train)
+
+
+def arrivals_of(recorded: list[Packet], side: int) -> list[Packet]:
+    return [packet for packet in recorded if packet.inbound and packet.side == side]
+
+
+def as_arrivals(entries: list[Packet]) -> list[Arrival]:
+    return [Arrival(p.time_ns, p.length, p.data[12:14] == b"\x08\x00") for p in entries]
+
+
+def assert_agrees(entry: Packet, leavings: list[Packet], expected: Outcome) -> None:
+    assert entry.dropped == expected.dropped
+    assert entry.value("queue_packets") == expected.queue_packets
+    assert entry.value("queue_bytes") == expected.queue_bytes
+    due = sorted(packet.value("due_ns") for packet in leavings)
+    assert due == sorted(expected.departures_ns)
+
+
+def compare(recorded: list[Packet], side: int, link: Settings) -> None:
+    entries = arrivals_of(recorded, side)
+    outcomes = forward(link, "ab" if side == 0 else "ba", as_arrivals(entries))
+    leavings: dict[int, list[Packet]] = {entry.id: [] for entry in entries}
+    for packet in recorded:
+        if not packet.inbound and packet.side != side:
+            leavings[packet.id].append(packet)
+            # Late it may be, and says so; early never.
+            assert packet.time_ns - packet.value("due_ns") == packet.value("late_ns") >= 0
+    for entry, expected in zip(entries, outcomes, strict=True):
+        assert_agrees(entry, leavings[entry.id], expected)
+
+
+@settings(
+    max_examples=200,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(ab=LINKS, ba=LINKS, there=TRAINS, back=TRAINS)
+def test_both_directions_do_what_the_model_says(
+    bench: Bench, tmp_path: Path, ab: Settings, ba: Settings, there: Train, back: Train
+) -> None:
+    bench.use(ab, "ab")
+    bench.use(ba, "ba")
+    path = tmp_path / "link.pcapng"
+    recorded = bench.record(path, lambda: send(bench, 0, there) + send(bench, 1, back))
+    assert len(arrivals_of(recorded, 0)) == len(there)
+    assert len(arrivals_of(recorded, 1)) == len(back)
+    compare(recorded, 0, ab)
+    compare(recorded, 1, ba)
+    # Nothing of it is left for the next example.
+    for end in bench.ends:
+        while end.receive(1, seconds=0):
+            pass
+
+
+def test_what_the_recording_says_left_is_what_arrives(bench: Bench, tmp_path: Path) -> None:
+    link = Settings(
+        rate_bps=20_000_000, delay_ns=2_000_000, queue_packets=5, loss=0.2, hold_every=5
+    )
+    bench.use(link)
+    train = [(100 + 50 * (n % 20), 100, True) for n in range(60)]
+    recorded = bench.record(tmp_path / "link.pcapng", lambda: send(bench, 0, train))
+    left = [packet for packet in recorded if not packet.inbound]
+    received = bench.ends[1].receive(len(left))
+    assert [number_of(frame) for frame in received] == [number_of(p.data) for p in left]
+    assert [len(frame) for frame in received] == [p.length for p in left]
+    assert bench.ends[1].receive(1, seconds=0.05) == []
+    compare(recorded, 0, link)
+
+
+def test_the_queue_counts_only_what_waits(bench: Bench, tmp_path: Path) -> None:
+    """One is being sent, three wait, and the line, however long, holds any number."""
+    link = Settings(rate_bps=200_000, delay_ns=100_000_000, queue_packets=3)
+    bench.use(link)
+    recorded = bench.record(
+        tmp_path / "burst.pcapng", lambda: send(bench, 0, [(1514, 0, True)] * 9)
+    )
+    dropped = [p.dropped for p in recorded if p.inbound]
+    assert dropped == [None] * 4 + ["queue"] * 5
+    counters = bench.counters()["ab"]
+    assert counters["queue_packets_max"] == 3
+    assert counters["queue_bytes_max"] == 3 * 1514
+    assert counters["dropped"]["queue"] == 5
+
+
+def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
+    """At 50 Mbit/s 1514 bytes leave 1538 byte times apart, exactly; short ones are padded."""
+    bench.use(Settings(rate_bps=50_000_000))
+    train = [(1514, 0, True)] * 30 + [(50, 0, True)] * 30
+    recorded = bench.record(tmp_path / "train.pcapng", lambda: send(bench, 0, train))
+    entered = {packet.id: packet.time_ns for packet in recorded if packet.inbound}
+    left = [packet for packet in recorded if not packet.inbound]
+    long, short = ((size + FRAMING_BYTES) * 160 for size in (1514, 60))
+    waited = 0
+    for (before, packet), took_ns in zip(
+        itertools.pairwise(left), [long] * 29 + [short] * 30, strict=True
+    ):
+        # On a busy machine the sender may pause until the wire has nothing left to send.
+        free = max(before.value("due_ns"), entered[packet.id])
+        assert packet.value("due_ns") - free == took_ns
+        waited += free > entered[packet.id]
+    assert waited > 10

@@ -1,0 +1,194 @@
+"""A smaller MTU in the middle: ICMP, the black hole, fragments."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import CLIENT, SERVER, A, B, checksum, ethernet, ipv4, tcp, udp
+
+from tcplab import Lab
+
+MTU = 1000
+
+
+@pytest.fixture
+def hop(bench: Bench) -> Bench:
+    bench.set("ab", mtu=MTU)
+    return bench
+
+
+def test_what_fits_passes(hop: Bench) -> None:
+    frame = udp(bytes(MTU - 28))
+    assert len(frame) == 14 + MTU
+    hop.ends[0].send(frame)
+    assert hop.ends[1].receive(1) == [frame]
+
+
+def test_too_long_with_df_is_dropped_and_the_sender_told(hop: Bench) -> None:
+    frame = tcp(bytes(1400), seq=12345)
+    hop.ends[0].send(frame)
+    (answer,) = hop.ends[0].receive(1)
+    assert answer[:14] == CLIENT + SERVER + b"\x08\x00"
+    ip, icmp = answer[14:34], answer[34:]
+    assert checksum(ip) == 0
+    assert checksum(icmp) == 0
+    assert ip[9] == 1
+    assert ip[16:20] == A
+    assert ip[12:16] == B, "the packet's destination"
+    assert icmp[:2] == b"\x03\x04"
+    assert struct.unpack(">H", icmp[6:8]) == (MTU,)
+    assert frame[14:].startswith(icmp[8:])
+    assert len(icmp) - 8 >= 28
+    counters = hop.counters()
+    assert counters["ab"]["dropped"]["mtu"] == 1
+    assert counters["ba"]["icmp"] == 1
+    assert hop.ends[1].receive(1, seconds=0.05) == []
+
+
+def test_the_answer_takes_the_way_back(hop: Bench) -> None:
+    hop.set("ba", delay_ns=200_000_000)
+    hop.ends[0].send(tcp(bytes(1400)))
+    assert hop.ends[0].receive(1, seconds=0.1) == []
+    assert len(hop.ends[0].receive(1)) == 1
+
+
+def test_the_black_hole_says_nothing(hop: Bench) -> None:
+    hop.set("ab", icmp="off")
+    hop.ends[0].send(tcp(bytes(1400)))
+    hop.drain(1)
+    assert hop.counters()["ab"]["dropped"]["mtu"] == 1
+    assert hop.ends[0].receive(1, seconds=0.05) == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ethernet(ipv4(b"\x03\x01" + bytes(1400), 1)),
+        udp(bytes(1400), flags_and_offset=0x4000 | 100),
+        udp(bytes(1400), to=bytes([224, 0, 0, 1])),
+        udp(bytes(1400), source=bytes(4)),
+        ethernet(ipv4(bytes(1400), 17), to=b"\xff" * 6),
+    ],
+    ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
+)
+def test_no_icmp_about(hop: Bench, frame: bytes) -> None:
+    """RFC 1812, 4.3.2.7."""
+    hop.ends[0].send(frame)
+    hop.drain(1)
+    assert hop.counters()["ab"]["dropped"]["mtu"] == 1
+    assert hop.ends[0].receive(1, seconds=0.05) == []
+
+
+def test_an_echo_request_deserves_icmp(hop: Bench) -> None:
+    hop.ends[0].send(ethernet(ipv4(b"\x08\x00" + bytes(1400), 1)))
+    assert len(hop.ends[0].receive(1)) == 1
+
+
+def test_only_ipv4_has_an_mtu(hop: Bench) -> None:
+    hop.set("ab", mtu=1280)
+    a, b = bytes.fromhex("20010db8") + bytes(11) + b"\x01", bytes.fromhex("20010db8") + bytes(12)
+    packet = struct.pack(">IHBB", 0x60000000, 1400, 17, 64) + a + b + bytes(1400)
+    frames = [ethernet(packet, kind=0x86DD), ethernet(bytes(1400), kind=0x88B5)]
+    hop.ends[0].send(*frames)
+    assert hop.ends[1].receive(2) == frames
+    assert hop.ends[0].receive(1, seconds=0.05) == []
+
+
+def reassembled(frames: list[bytes]) -> bytes:
+    """The payload of the IP packet that the fragments are of; checks each."""
+    payload = bytearray()
+    for index, frame in enumerate(frames):
+        header = (frame[14] & 15) * 4
+        assert len(frame) - 14 <= MTU
+        assert checksum(frame[14 : 14 + header]) == 0
+        total, _, field = struct.unpack(">HHH", frame[16:22])
+        assert total == len(frame) - 14
+        assert field & 0x1FFF == len(payload) // 8
+        assert bool(field & 0x2000) == (index < len(frames) - 1)
+        payload += frame[14 + header :]
+    return bytes(payload)
+
+
+def test_without_df_it_is_fragmented(hop: Bench) -> None:
+    content = bytes(range(256)) * 5
+    hop.ends[0].send(udp(content, flags_and_offset=0, identification=77))
+    frames = hop.ends[1].receive(2)
+    assert len(frames) == 2
+    assert reassembled(frames)[8:] == content
+    assert {frame[18:20] for frame in frames} == {b"\x00\x4d"}
+    counters = hop.counters()["ab"]
+    assert (counters["fragmented"], counters["fragments"]) == (1, 2)
+    assert counters["packets_in"] + counters["fragments"] == counters["packets_out"] + 1
+
+
+def test_with_ip_options_it_is_dropped(hop: Bench) -> None:
+    router_alert = b"\x94\x04\0\0"
+    hop.ends[0].send(udp(bytes(1200), flags_and_offset=0, options=router_alert))
+    hop.wait_until(lambda: hop.counters()["ab"]["dropped"]["mtu"] == 1)
+
+
+def test_a_fragment_of_a_fragment(hop: Bench) -> None:
+    packet = udp(bytes(1200), flags_and_offset=0x2000 | 64)
+    hop.ends[0].send(packet)
+    fields = [struct.unpack(">H", frame[20:22])[0] for frame in hop.ends[1].receive(2)]
+    assert fields == [0x2000 | 64, 0x2000 | (64 + (MTU - 20) // 8)]
+
+
+# ---- with real hosts ----
+
+
+@pytest.fixture
+def path(lab: Lab) -> Iterator[Lab]:
+    yield lab
+    lab.link.update(mtu=0, icmp="on")
+
+
+def transfer(lab: Lab, size: int, seconds: float, port: int) -> int:
+    """Sends bytes over TCP from client to server; how many arrive in this time."""
+    with (
+        lab.server.socket() as listener,
+        lab.client.socket() as sender,
+    ):
+        listener.bind((lab.server.address, port))
+        listener.listen()
+        sender.settimeout(seconds)
+        sender.connect((lab.server.address, port))
+        sender.setblocking(False)
+        sender.send(bytes(size))
+        receiver, _ = listener.accept()
+        with receiver:
+            receiver.settimeout(seconds)
+            arrived = 0
+            try:
+                while arrived < size:
+                    arrived += len(receiver.recv(1 << 16))
+            except TimeoutError:
+                pass
+            return arrived
+
+
+def test_tcp_finds_the_smaller_mtu_or_stalls(path: Lab) -> None:
+    path.link.update(mtu=900, icmp="off")
+    # Route exceptions are remembered, so the hole comes first.
+    assert transfer(path, 5000, seconds=0.7, port=6001) < 5000
+    path.link.update(icmp="on")
+    assert transfer(path, 5000, seconds=20, port=6002) == 5000
+
+
+def test_udp_without_df_arrives_whole(path: Lab) -> None:
+    path.link.update(mtu=600)
+    ip_mtu_discover, dont = 10, 0
+    with (
+        path.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        path.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind((path.server.address, 6003))
+        receiver.settimeout(20)
+        sender.setsockopt(socket.IPPROTO_IP, ip_mtu_discover, dont)
+        content = bytes(range(250)) * 20
+        sender.sendto(content, (path.server.address, 6003))
+        assert receiver.recv(1 << 16) == content

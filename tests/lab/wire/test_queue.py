@@ -1,0 +1,173 @@
+"""The wire's queues against the RFCs in Python: the same arrivals have the same fates."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.lab.wire.test_faults import WIRE, build_sanitized
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import arp, checksum, numbered, udp
+from tests.support.wire.queue_model import Packet, Settings, forward, with_ecn
+from tests.support.wire.recording import Packet as Recorded
+
+MS = 1_000_000
+RATE = 10_000_000
+QUEUES: dict[str, dict[str, Any]] = {
+    "tail_drop": {"queue_packets": 20},
+    "codel": {"aqm": "codel"},
+    "codel, ECN": {"aqm": "codel", "ecn": "on"},
+    "codel, full": {"aqm": "codel", "queue_packets": 15, "target_ns": MS},
+    "codel, faster": {"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS},
+    "fq_codel": {"aqm": "fq_codel"},
+    "fq_codel, ECN, other hash": {"aqm": "fq_codel", "ecn": "on", "seed": 7},
+    "fq_codel, full": {"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300},
+    "pie": {"aqm": "pie"},
+    "pie, ECN": {"aqm": "pie", "ecn": "on", "seed": 3},
+    "pie, full": {"aqm": "pie", "queue_packets": 40},
+    "pie, faster": {"aqm": "pie", "target_ns": 2 * MS, "interval_ns": 4 * MS},
+}
+
+
+@pytest.fixture(scope="module")
+def queue_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = [path for path in WIRE.glob("*.c") if path.name != "wire.c"]
+    program = tmp_path_factory.mktemp("queue") / "queue_run"
+    return build_sanitized(program, Path(__file__).with_name("queue_run.c"), *sources)
+
+
+def frame(number: int, length: int) -> bytes:
+    """Thick flows and thin ones, with every codepoint of ECN; and what isn't IP."""
+    if number % 40 == 7:
+        return arp(number)
+    if number % 10 == 3:
+        return udp(bytes(50), port=9000 + number % 7)
+    return with_ecn(numbered(length, number), number % 4)
+
+
+def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Packet]:
+    """Runs the C code and the model on the same packets; those with their fates."""
+    words = [f"{key}={value}" for key, value in asdict(link).items()]
+    lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
+    ran = subprocess.run(
+        [program, *words], input="".join(lines), capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
+    forward(link, "ab", packets)
+    gone = [
+        (number, packet.departure_ns, int(packet.marked))
+        for number, packet in enumerate(packets)
+        if packet.dropped is None
+    ]
+    assert left == sorted(gone, key=lambda each: each[1])
+    reasons = [packet.dropped for packet in packets]
+    assert dropped == (reasons.count("queue"), reasons.count("aqm"))
+    return packets
+
+
+def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
+    """Poisson arrivals at so many times the link's rate, with a pause in the middle."""
+    chance = random.Random(seed)
+    packets, time_ns, number = [], 10**9, 0
+    end_ns = time_ns + int(seconds * 1e9)
+    while time_ns < end_ns:
+        data = frame(number, chance.choice((1514, 1514, 590, 100)))
+        packets.append(Packet(time_ns, data, len(data)))
+        time_ns += int(chance.expovariate(overload * RATE / (8 * 900)) * 1e9)
+        number += 1
+        if number == 2000:
+            time_ns += 400 * MS  # the queue runs empty
+    return packets
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_packets_have_the_fate_that_the_rfc_says(queue_run: Path, name: str) -> None:
+    link = Settings(RATE, **QUEUES[name])
+    packets = compare_run(queue_run, link, load(5, 1.3))
+    dropped = [packet.dropped for packet in packets if packet.dropped]
+    marked = sum(packet.marked for packet in packets)
+    assert bool(marked) == (link.ecn == "on")
+    assert "queue" in dropped or not (name == "tail_drop" or "full" in name)
+    assert "aqm" in dropped or name in ("tail_drop", "fq_codel, full")
+    assert len(packets) > 3000
+
+
+TRAFFIC = st.lists(
+    st.tuples(st.sampled_from([60, 100, 590, 1514]), st.sampled_from([0, 0, 50, 900, 40_000])),
+    min_size=1,
+    max_size=120,
+)
+LINKS = st.builds(
+    Settings,
+    rate_bps=st.sampled_from([1_000_000, 10_000_000]),
+    aqm=st.sampled_from(["tail_drop", "codel", "fq_codel", "pie"]),
+    ecn=st.sampled_from(["on", "off"]),
+    queue_packets=st.sampled_from([0, 1, 5, 50]),
+    target_ns=st.sampled_from([0, 1, MS]),
+    interval_ns=st.sampled_from([0, MS, 20 * MS]),
+    quantum_bytes=st.sampled_from([0, 1, 5000]),
+    seed=st.integers(0, 2**63 - 1),
+)
+
+
+@settings(max_examples=100, database=None, deadline=None)
+@given(link=LINKS, traffic=TRAFFIC)
+def test_any_traffic_through_any_queue(
+    queue_run: Path, link: Settings, traffic: list[tuple[int, int]]
+) -> None:
+    packets, time_ns = [], 10**9
+    for number, (length, gap_us) in enumerate(traffic):
+        time_ns += 1000 * gap_us
+        data = frame(number, length)
+        packets.append(Packet(time_ns, data, len(data)))
+    compare_run(queue_run, link, packets)
+
+
+@pytest.mark.parametrize("name", ["codel, faster", "fq_codel, full", "pie, ECN"])
+def test_the_wire_does_so_with_frames_of_its_own_time(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    """Drops, marks and departures in the recording follow from the arrivals' times."""
+    link = Settings(1_000_000, **QUEUES[name])
+    bench.set("ab", aqm="tail_drop")
+    bench.set("ab", **asdict(link))  # another queue than before: nothing of that one's past
+
+    def flood() -> int:
+        for number in range(150):
+            bench.ends[0].send(frame(number, 1514 if number % 2 else 590))
+        return 150
+
+    recorded = bench.record(tmp_path / "queue.pcapng", flood)
+    packets = compare_recording(recorded, link)
+    dropped = [packet.dropped for packet in packets if packet.dropped]
+    counted = bench.counters()["ab"]
+    assert counted["dropped"]["aqm"] == dropped.count("aqm")
+    assert counted["dropped"]["queue"] == dropped.count("queue")
+    assert counted["marked"] == sum(packet.marked for packet in packets)
+
+
+def compare_recording(recorded: list[Recorded], link: Settings) -> list[Packet]:
+    entries = [packet for packet in recorded if packet.inbound and packet.side == 0]
+    packets = [Packet(entry.time_ns, entry.data, entry.length) for entry in entries]
+    forward(link, "ab", packets)
+    ends = {one.id: one for one in recorded if not one.inbound and one.side == 1}
+    for entry, expected in zip(entries, packets, strict=True):
+        end = ends.get(entry.id)
+        dropped = entry.dropped or (end and end.dropped)
+        assert dropped == expected.dropped
+        if dropped and end:
+            assert end.time_ns == expected.dropped_ns
+        elif end:
+            assert end.value("due_ns") == expected.departure_ns
+            assert ("marked=ce" in end.comment) == expected.marked
+            assert checksum(end.data[14:34]) == 0 or not expected.is_ip
+            was_ce = expected.data[15] & 3 == 3
+            assert (end.data[15] & 3 == 3) == (expected.marked or was_ce) or not expected.is_ip
+    return packets

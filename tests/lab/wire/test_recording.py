@@ -1,0 +1,187 @@
+"""The wire's recordings: complete, in order, and readable by others."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.wire.bench import Bench, WireError, stopped_wire
+from tests.support.wire.frames import numbered, udp
+from tests.support.wire.model import Settings
+from tests.support.wire.recording import (
+    INTERFACE,
+    SECTION,
+    STATISTICS,
+    blocks,
+    options,
+    packets,
+    statistics,
+)
+
+from tcplab import Lab
+from tcplab.capture import Capture, CaptureLossWarning
+
+
+def test_every_frame_twice_or_with_the_reason(bench: Bench, tmp_path: Path) -> None:
+    bench.use(Settings(rate_bps=100_000_000, queue_packets=20, delay_ns=1_000_000, loss=0.05))
+
+    def work() -> int:
+        for number in range(500):
+            bench.ends[number % 2].send(numbered(46 + number, number))
+        return 500
+
+    path = tmp_path / "all.pcapng"
+    recorded = bench.record(path, work)
+    counters = bench.counters().values()
+    entries = [p for p in recorded if p.inbound]
+    left = [p for p in recorded if not p.inbound]
+    dropped = [p for p in entries if p.dropped]
+    assert len(entries) == 500
+    assert len(dropped) == sum(sum(way["dropped"].values()) for way in counters)
+    assert {p.id for p in entries} - {p.id for p in dropped} == {p.id for p in left}
+    assert len({p.id for p in entries}) == 500
+    times = [p.time_ns for p in recorded]
+    assert times == sorted(times)
+    side = {p.id: p.side for p in entries}
+    assert all(p.side == 1 - side[p.id] for p in each(left))
+    assert statistics(path) == {0: (250, 0), 1: (250, 0)}
+
+
+def test_the_blocks_say_what_they_are(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "blocks.pcapng"
+    bench.record(path, lambda: 0, snaplen=96)
+    kinds = [kind for kind, _ in blocks(path)]
+    assert kinds == [SECTION, INTERFACE, INTERFACE, STATISTICS, STATISTICS]
+    for name, body in zip(bench.interfaces, [b for k, b in blocks(path) if k == 1], strict=True):
+        assert struct.unpack_from("<HHI", body) == (1, 0, 96)
+        assert options(body[8:])[2] == name.encode()
+        assert options(body[8:])[9] == b"\x09"
+
+
+@pytest.mark.parametrize("snaplen", [14, 54, 128, 1514, 131072])
+def test_the_snaplen_cuts_and_the_length_stays(bench: Bench, tmp_path: Path, snaplen: int) -> None:
+    frame = udp(bytes(range(256)) * 5)
+
+    def work() -> int:
+        bench.ends[0].send(frame)
+        return 1
+
+    entry, departure = bench.record(tmp_path / "cut.pcapng", work, snaplen=snaplen)
+    assert entry.data == departure.data == frame[:snaplen]
+    assert entry.length == departure.length == len(frame)
+
+
+def test_tshark_reads_it_without_complaint(
+    bench: Bench, tmp_path: Path, tool: Callable[[str], str]
+) -> None:
+    tshark = tool("tshark")
+    bench.use(Settings(loss=0.5))
+    path = tmp_path / "read me.pcapng"
+
+    def work() -> int:
+        bench.ends[0].send(*[numbered(100, number) for number in range(20)])
+        return 20
+
+    recorded = bench.record(path, work)
+    fields = ["frame.interface_id", "frame.time_epoch", "frame.packet_id", "frame.comment"]
+    shown = subprocess.run(
+        [tshark, "-n", "-r", path, "-T", "fields", *(w for f in fields for w in ("-e", f))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    complaints = [line for line in shown.stderr.splitlines() if "Running as user" not in line]
+    assert complaints == []
+    lines = [line.split("\t") for line in shown.stdout.splitlines()]
+    # Versions disagree about how they show the packet id.
+    assert [(side, time, comment) for side, time, _, comment in lines] == [
+        (str(p.side), f"{p.time_ns // 10**9}.{p.time_ns % 10**9:09}", p.comment) for p in recorded
+    ]
+
+
+def test_a_recording_may_follow_another(bench: Bench, tmp_path: Path) -> None:
+    sizes = []
+    for name in ("first", "second with spaces"):
+        path = tmp_path / f"{name}.pcapng"
+
+        def work() -> int:
+            bench.ends[0].send(*[numbered(60, number) for number in range(10)])
+            return 10
+
+        sizes.append(len(bench.record(path, work)))
+    assert sizes == [20, 20]
+
+
+def test_what_is_wrong_is_said(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "one.pcapng"
+    with pytest.raises(WireError, match="No such file"):
+        bench.command(f"capture 128 {tmp_path}/no/where.pcapng")
+    with pytest.raises(WireError, match="Is a directory"):
+        bench.command(f"capture 128 {tmp_path}")
+    with pytest.raises(WireError, match="No space left"):
+        bench.command("capture 128 /dev/full")
+    with pytest.raises(WireError, match="from 14 to 131072"):
+        bench.command(f"capture 13 {path}")
+    with pytest.raises(WireError, match="the path of a file"):
+        bench.command("capture 128 ")
+    with pytest.raises(WireError, match="none is on"):
+        bench.command("capture off")
+    bench.command(f"capture 128 {path}")
+    with pytest.raises(WireError, match=f"already writing {path}"):
+        bench.command(f"capture 128 {path}2")
+    bench.command("capture off")
+    assert packets(path) == []
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
+def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, how: str) -> None:
+    path = tmp_path / "ended.pcapng"
+    with Bench(lab) as own:
+        own.command(f"capture 128 {path}")
+        own.ends[0].send(*[numbered(60, number) for number in range(10)])
+        own.drain(10)
+        if how == "end of input":
+            own.end_input()
+        else:
+            own.process.terminate()
+        assert own.process.wait(10) == 0
+        assert own.last_words() == ""
+    assert len(packets(path)) == 20
+    assert len(statistics(path)) == 2
+
+
+def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
+    """A limit on file size stands in for the disk: the writes fail in the same place."""
+    with Bench(lab, program="prlimit", options=["--fsize=200000", "--", "wire"]) as own:
+        own.command(f"capture 128 {tmp_path / 'full.pcapng'}")
+        for first in range(0, 2000, 100):
+            own.ends[0].send(*[numbered(128, n) for n in range(first, first + 100)])
+        own.drain(2000)
+        with pytest.raises(WireError, match="File too large"):
+            own.command("capture off")
+        assert own.counters()["ab"]["packets_out"] == 2000
+
+
+def test_what_the_wire_itself_missed_is_told() -> None:
+    with Lab() as lab:
+        with pytest.warns(CaptureLossWarning, match="while the wire's receive ring was full"):
+            capture = _capture_what_is_too_much(lab)
+        lost = lab.link.counters()["client->server"]["dropped"]["ring"]
+    assert capture.drops == lost > 0
+
+
+def _capture_what_is_too_much(lab: Lab) -> Capture:
+    with (
+        lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood,
+        lab.link.capture() as capture,
+    ):
+        flood.connect((lab.server.address, 9))
+        with stopped_wire(lab):
+            for _ in range(20_000):  # a ring of 8 MiB holds some 5000 frames
+                flood.send(bytes(1000))
+    return capture

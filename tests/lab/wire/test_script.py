@@ -1,0 +1,124 @@
+"""Scripted rules: this frame and no other, on every run."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.wire.bench import Bench, WireError
+from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ipv4, tcp, udp
+
+
+def passed(bench: Bench, *frames: bytes) -> list[int]:
+    """Sends frames from side a; the indices of those that arrive, in order."""
+    bench.command("reset")
+    bench.ends[0].send(*frames)
+    bench.drain(len(frames))
+    arrived = bench.ends[1].receive(bench.counters()["ab"]["packets_out"])
+    return [frames.index(frame) for frame in arrived]
+
+
+def data(count: int, port: int = 5001) -> list[bytes]:
+    return [tcp(b"x" * 10, seq=10 * number, flags=ACK | PSH, port=port) for number in range(count)]
+
+
+def test_the_third_data_segment(bench: Bench) -> None:
+    bench.command("script ab drop data nth=3")
+    frames = [tcp(flags=SYN), tcp(), *data(5)]
+    assert passed(bench, *frames) == [0, 1, 2, 3, 5, 6]
+    # Sent again, it is the sixth data segment and passes.
+    assert passed(bench, frames[4]) == [0]
+
+
+def test_several_and_ranges(bench: Bench) -> None:
+    bench.command("script ab drop udp nth=1,4-6,9")
+    frames = [udp(bytes([number])) for number in range(10)]
+    assert passed(bench, *frames) == [1, 2, 6, 7, 9]
+
+
+def test_every_nth(bench: Bench) -> None:
+    bench.command("script ab drop data every=50")
+    assert passed(bench, *data(120)) == [n for n in range(120) if n not in (49, 99)]
+
+
+def test_duplicate_and_hold(bench: Bench) -> None:
+    bench.set(hold_ns=20_000_000)
+    bench.command("script ab duplicate data nth=2")
+    bench.command("script ab hold data nth=3")
+    assert passed(bench, *data(5)) == [0, 1, 1, 3, 4, 2]
+
+
+def test_only_the_direction_and_port_that_it_names(bench: Bench) -> None:
+    bench.command("script ab drop data port=80")
+    assert passed(bench, *data(2, port=80), *data(2, port=81)) == [2, 3]
+    bench.ends[1].send(*data(2, port=80))
+    assert len(bench.ends[0].receive(2)) == 2
+
+
+KINDS = {
+    "data": tcp(b"x"),
+    "push": tcp(b"x", flags=ACK | PSH),
+    "ack": tcp(),
+    "syn": tcp(flags=SYN),
+    "synack": tcp(flags=SYN | ACK),
+    "fin": tcp(flags=FIN | ACK),
+    "rst": tcp(flags=RST),
+    "udp": udp(b"x"),
+    "icmp": ethernet(ipv4(b"\x08\0\xf7\xff\0\0\0\0", 1)),
+    "gre": ethernet(ipv4(b"x", 47)),
+    "arp": arp(0),
+    "fragment": ethernet(ipv4(b"x" * 8, 6, flags_and_offset=1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "struck"),
+    [
+        ("any", set(KINDS)),
+        ("ip", set(KINDS) - {"arp"}),
+        ("tcp", {"data", "push", "ack", "syn", "synack", "fin", "rst", "fragment"}),
+        ("data", {"data", "push"}),
+        ("ack", {"ack"}),
+        ("syn", {"syn", "synack"}),
+        ("fin", {"fin"}),
+        ("rst", {"rst"}),
+        ("udp", {"udp"}),
+        ("icmp", {"icmp"}),
+    ],
+)
+def test_what_a_word_means(bench: Bench, what: str, struck: set[str]) -> None:
+    bench.command(f"script ab drop {what}")
+    names = list(KINDS)
+    left = passed(bench, *KINDS.values())
+    assert {names[index] for index in left} == set(KINDS) - struck
+    assert bench.counters()["ab"]["dropped"]["script"] == len(struck)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("script", "none of ab, ba, both"),
+        ("script up drop data", "up"),
+        ("script ab", "do what"),
+        ("script ab lose data", "lose"),
+        ("script ab drop", "what"),
+        ("script ab drop bytes", "what"),
+        ("script ab drop data nth=0", "nth"),
+        ("script ab drop data nth=5-3", "nth"),
+        ("script ab drop data nth=1,", "nth"),
+        ("script ab drop data nth=" + ",".join("1" * 17), "nth"),
+        ("script ab drop data every=0", "every"),
+        ("script ab drop data every", "every"),
+        ("script ab drop data port=65536", "port"),
+        ("script ab drop data speed=1", "speed"),
+    ],
+)
+def test_a_rule_that_is_no_rule(bench: Bench, words: str, named: str) -> None:
+    with pytest.raises(WireError, match=named):
+        bench.command(words)
+    assert passed(bench, *data(3)) == [0, 1, 2]
+
+
+def test_rules_are_limited(bench: Bench) -> None:
+    for _ in range(32):
+        bench.command("script ab drop data nth=1")
+    with pytest.raises(WireError, match="32"):
+        bench.command("script ab drop data nth=1")

@@ -1,0 +1,79 @@
+"""Several interfaces on one side of the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import ethernet
+
+from tcplab import Lab
+
+
+def address(number: int) -> bytes:
+    return bytes([2, 0, 0, 0, 1, number])
+
+
+def test_clients_share_one_bottleneck(lab: Lab) -> None:
+    with Bench(lab, (3, 1)) as bench:
+        *clients, server = bench.ends
+        bench.set("ab", rate_bps=10_000, queue_packets=3)
+        for number, client in enumerate(clients):
+            client.send(*[ethernet(bytes(100), to=address(9), source=address(number))] * 2)
+        bench.drain(6)
+        counters = bench.counters()["ab"]
+        # One was being sent and three waited: six came, far faster than they could leave.
+        assert (counters["packets_out"], counters["dropped"]["queue"]) == (4, 2)
+        assert len(server.receive(4)) == 4
+
+
+def test_answers_go_to_whom_they_are_for(lab: Lab) -> None:
+    with Bench(lab, (3, 1)) as bench:
+        *clients, server = bench.ends
+        for number, client in enumerate(clients):
+            client.send(ethernet(b"hello", to=address(9), source=address(number)))
+        assert len(server.receive(3)) == 3
+        answers = [ethernet(bytes([n]) * 46, to=address(n), source=address(9)) for n in range(3)]
+        server.send(*answers)
+        for client, answer in zip(clients, answers, strict=True):
+            assert client.receive(1) == [answer]
+        everyone = ethernet(bytes(46), to=b"\xff" * 6, source=address(9))
+        stranger = ethernet(bytes(46), to=address(7), source=address(9))
+        server.send(everyone, stranger)
+        for client in clients:
+            assert client.receive(2) == [everyone, stranger]
+        bench.drain(8)
+        assert bench.counters()["ba"]["packets_out"] == 5
+        # What a client says to another one doesn't come back on its side.
+        clients[0].send(ethernet(bytes(46), to=address(1), source=address(0)))
+        assert len(server.receive(1)) == 1
+        assert clients[1].receive(1, seconds=0.02) == []
+
+
+def test_each_client_has_a_cable_of_its_own_length(lab: Lab, tmp_path: Path) -> None:
+    """A dumbbell: there and back over cables of 0, 3 and 40 ms, and a link of 2 ms."""
+    cables_ns = [0, 3_000_000, 40_000_000]
+    with Bench(lab, (3, 1)) as bench:
+        *clients, server = bench.ends
+        bench.set("both", delay_ns=2_000_000)
+        for interface, delay_ns in zip(bench.interfaces, cables_ns, strict=False):
+            bench.command(f"access {interface} {delay_ns}")
+
+        def talk() -> int:
+            for number in (2, 1, 0):
+                for _ in range(5):
+                    clients[number].send(ethernet(bytes(46), to=address(9), source=address(number)))
+            heard = server.receive(15)
+            assert [frame[11] for frame in heard] == [0] * 5 + [1] * 5 + [2] * 5
+            for number in (2, 1, 0):
+                server.send(ethernet(bytes(46), to=address(number), source=address(9)))
+            return 18
+
+        recorded = bench.record(tmp_path / "dumbbell.pcapng", talk)
+        entered = {packet.id: packet.time_ns for packet in recorded if packet.inbound}
+        left = [packet for packet in recorded if not packet.inbound]
+        assert len(left) == 18
+        for packet in left:
+            number = packet.data[11] if packet.data[5] == 9 else packet.data[5]
+            took_ns = packet.value("due_ns") - entered[packet.id]
+            assert took_ns == 2_000_000 + cables_ns[number]

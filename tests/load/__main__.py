@@ -1,0 +1,462 @@
+"""Tries the hub with a class of N learners and an instructor, and prints what it took.
+
+    sudo env PATH="$PATH" .venv/bin/python -m tests.load [--learners 20] [--lesson 05]
+                                                                [--assignment ps1]
+
+Starts a real JupyterHub with the configuration of deploy/jupyterhub and makes a system user for
+each, who is removed again. Over the hub's web address, as browsers do, all learners at once
+
+  - log in by name and password;
+  - run the lesson whole, whose claims must hold for each of them;
+  - make a laboratory each, and try to look into those of the others;
+  - fetch the assignment, hand it in solved, untouched or with one of the known mistakes;
+
+then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
+the one that was to be expected. The exit status is the number of people to whom something went
+wrong. Needs root, to make users; jupyterhub beside the course; configurable-http-proxy on the PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.load.accounts import Account, accounts
+from tests.load.homework import HandIn, do_homework, fetch_feedback, hand_ins
+from tests.load.hub import running_hub
+from tests.load.person import Kernel, Person, TroubleError
+from tests.load.watch import Watch
+from tests.support.paths import ROOT
+
+HERE = Path(__file__).resolve().parent
+INTRUDER = (HERE / "intruder.py").read_text()
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A fact that must hold for each learner's own numbers, however many measure.
+
+    Bounds are far from what a quiet machine shows: programs that do not measure run meanwhile.
+
+    Attributes:
+        words: for the report.
+        expression: a number, of the lesson's variables.
+        low: the least that it may be.
+        high: the most.
+    """
+
+    words: str
+    expression: str
+    low: float
+    high: float = INFINITY
+
+
+CLAIMS = {
+    "05": (
+        Claim("packets lost by a recorder", "result.provenance['capture_drops']", 0, 0),
+        Claim("Nagle / TCP_NODELAY (ms)", "measured['default'] / measured['no_delay']", 4),
+        Claim("Nagle / writev (ms)", "measured['default'] / measured['writev']", 4),
+        Claim("cells of 40 that wait", "waiting", 2, 2),
+        Claim("panels that measured", "int(panel.phase == 'done')", 1, 1),
+    ),
+}
+BEFORE_CLAIMS = """
+from tcplab import widgets
+panel = widgets.small_writes().start().wait(3600)
+"""
+
+
+@dataclass
+class Attendance:
+    """One person, and what the day was like."""
+
+    account: Account
+    person: Person
+    hand_in: HandIn | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    cells: int = 0
+    cells_that_waited: int = 0
+    claims: dict[str, float] = field(default_factory=dict)
+    refusals: int = 0
+    score: float | None = None
+    failures: list[str] = field(default_factory=list)
+
+
+async def everybody(
+    phase: str, people: Sequence[Attendance], do: Callable[[Attendance], Awaitable[None]]
+) -> None:
+    """All at once; a failure of one is noted and stops nobody else."""
+    started_s = time.monotonic()
+
+    async def one(each: Attendance) -> None:
+        began_s, known = time.monotonic(), len(each.failures)
+        try:
+            await do(each)
+        except (TroubleError, OSError, httpx.HTTPError, ValueError, KeyError) as error:
+            each.failures.append(f"{phase}: {type(error).__name__}: {error}")
+        each.seconds[phase] = time.monotonic() - began_s
+        for words in each.failures[known:]:
+            say(f"{each.account.name}: {' '.join(words.split())[:600]}")
+
+    await asyncio.gather(*(one(each) for each in people))
+    say(f"{phase}: {time.monotonic() - started_s:.0f} s")
+
+
+async def class_day(
+    learners: list[Attendance], instructor: Attendance, arguments: argparse.Namespace
+) -> None:
+    """From the first login to the feedback."""
+    async with AsyncExitStack() as stack:
+        for each in (*learners, instructor):
+            await stack.enter_async_context(each.person)
+        await wait_for_hub(instructor.person.url)
+        if arguments.assignment:
+            await everybody("release", [instructor], lambda each: release(each, arguments))
+        await everybody("log in", learners, log_in)
+        await everybody("lesson", learners, lambda each: attend(each, arguments))
+        await try_to_look_into_others(learners)
+        if arguments.assignment:
+            await everybody("homework", learners, lambda each: work(each, arguments.assignment))
+            await everybody("grading", [instructor], lambda each: grade(each, learners, arguments))
+            await everybody(
+                "feedback", learners, lambda each: fetch_feedback(each.person, arguments.assignment)
+            )
+
+
+async def wait_for_hub(url: str) -> None:
+    """Until it answers."""
+    async with httpx.AsyncClient() as client:
+        for _ in range(240):
+            with suppress(httpx.HTTPError):
+                if (await client.get(f"{url}/hub/api/")).is_success:
+                    return
+            await asyncio.sleep(0.5)
+    raise TroubleError("the hub does not answer: see its log (--keep-log)")
+
+
+# ---- learners ------------------------------------------------------------------------------------
+
+
+async def log_in(learner: Attendance) -> None:
+    """Until JupyterLab is there."""
+    await learner.person.log_in()
+
+
+async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
+    """Runs the learner's own copy of the lesson, and checks what it claims."""
+    path = f"lessons/{arguments.notebook}"
+    notebook = await learner.person.read(path)
+    sources = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    async with await learner.person.open_kernel(path) as kernel:
+        for number, source in enumerate(sources[: arguments.cells]):
+            if "predictions.predict(" in source:
+                source = source.replace("=None", '="skip"')
+            run = await kernel.run(source)
+            learner.cells += 1
+            learner.cells_that_waited += run.waited
+            learner.failures += [f"cell {number}: {each}" for each in run.complaints]
+        claims = CLAIMS.get(arguments.lesson, ()) if arguments.cells is None else ()
+        if claims:
+            await must_run(kernel, BEFORE_CLAIMS)
+        for claim in claims:
+            value = float(await must_run(kernel, f"print({claim.expression})"))
+            learner.claims[claim.words] = value
+            if not claim.low <= value <= claim.high:
+                limits = f"must be from {claim.low:g} to {claim.high:g}"
+                learner.failures.append(f"{claim.words}: {value:g} {limits}")
+
+
+async def must_run(kernel: Kernel, source: str) -> str:
+    """A cell's text; whatever it complains of is a failure."""
+    run = await kernel.run(source)
+    if run.complaints:
+        raise TroubleError(run.complaints[0])
+    return run.text
+
+
+async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
+    """Everybody's laboratory exists at the same time; nobody may see or enter another's."""
+    secrets = {each.account.name: f"<secret of {each.account.name}>" for each in learners}
+    homes = [str(each.account.home) for each in learners]
+    kernels: dict[str, Kernel] = {}
+
+    async def call(learner: Attendance, expression: str) -> Any:
+        kernel = kernels[learner.account.name]
+        return json.loads(await must_run(kernel, f"import json; print(json.dumps({expression}))"))
+
+    async def open_up(learner: Attendance) -> None:
+        kernel = await learner.person.open_kernel("lessons/neighbours.ipynb")
+        kernels[learner.account.name] = kernel
+        await must_run(kernel, INTRUDER)
+        await call(learner, "open_up()")
+
+    async def talk(learner: Attendance) -> None:
+        await call(learner, f"talk({secrets[learner.account.name]!r})")
+
+    async def intrude(learner: Attendance) -> None:
+        tried = await call(learner, "intrude()")
+        learner.refusals = tried["refused"]
+        learner.failures += [
+            f"not even to an own child: {each}" for each in tried["control_refused"]
+        ]
+        learner.failures += [f"could get at another learner: {each}" for each in tried["entered"]]
+        if tried["laboratories"] < len(learners) - 1:
+            learner.failures.append(f"only {tried['laboratories']} other laboratories to try")
+        readable = await call(learner, f"read_others({homes!r})")
+        learner.failures += [f"can read {each}" for each in readable]
+
+    async def look(learner: Attendance) -> None:
+        seen = await call(learner, f"look({list(secrets.values())!r})")
+        if seen["seen"] != [secrets[learner.account.name]] or seen["drops"] != 0:
+            learner.failures.append(f"a recording of the own laboratory holds {seen}")
+        await kernels.pop(learner.account.name).__aexit__()
+
+    for phase, do in (
+        ("laboratories", open_up),
+        ("talking in them", talk),
+        ("intruding", intrude),
+        ("looking at recordings", look),
+    ):
+        await everybody(phase, [each for each in learners if not each.failures], do)
+
+
+async def work(learner: Attendance, assignment: str) -> None:
+    """Does the homework in this learner's way."""
+    assert learner.hand_in is not None
+    await do_homework(learner.person, assignment, learner.hand_in)
+
+
+# ---- the instructor ------------------------------------------------------------------------------
+
+
+async def shell(instructor: Attendance, kernel: Kernel, *words: str) -> str:
+    """Runs a command in the instructor's course folder, as a terminal of theirs would."""
+    folder = str(instructor.account.home / "course")
+    return await must_run(
+        kernel,
+        f"import subprocess\n"
+        f"done = subprocess.run({list(words)!r}, cwd={folder!r}, capture_output=True, text=True)\n"
+        "print(done.stdout)\n"
+        "assert done.returncode == 0, (done.stdout + done.stderr)[-1000:]",
+    )
+
+
+async def release(instructor: Attendance, arguments: argparse.Namespace) -> None:
+    """Makes the learners' version and puts it into the exchange."""
+    await instructor.person.log_in()
+    async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
+        await shell(instructor, kernel, "nbgrader", "generate_assignment", arguments.assignment)
+        await shell(instructor, kernel, "nbgrader", "release_assignment", arguments.assignment)
+
+
+async def grade(
+    instructor: Attendance, learners: Sequence[Attendance], arguments: argparse.Namespace
+) -> None:
+    """Collects, grades, compares every score with the one that must come out, gives feedback."""
+    name = arguments.assignment
+    async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
+        for step, words in (
+            ("collect", ["nbgrader", "collect", name]),
+            ("tcplab grade", ["tcplab", "grade", name]),
+            ("release feedback", ["nbgrader", "release_feedback", name]),
+        ):
+            began_s = time.monotonic()
+            await shell(instructor, kernel, *words)
+            instructor.seconds[step] = time.monotonic() - began_s
+        table = await shell(instructor, kernel, "cat", f"reports/{name}/grades.csv")
+    rows = csv.DictReader(StringIO(table.strip()))
+    scores = {row["student"]: float(row["score"] or "nan") for row in rows}
+    for learner in learners:
+        assert learner.hand_in is not None
+        learner.score = scores.get(learner.account.name)
+        if learner.score != learner.hand_in.score:
+            learner.failures.append(
+                f"{learner.hand_in.name}: {learner.score} points, not {learner.hand_in.score}"
+            )
+
+
+# ---- the whole -----------------------------------------------------------------------------------
+
+
+def say(words: str) -> None:
+    """Progress."""
+    print(f"{time.strftime('%H:%M:%S')}  {words}", flush=True)
+
+
+def main() -> int:
+    """Returns the number of people to whom something went wrong."""
+    arguments = parse()
+    # Users and servers are to be removed however this ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    names = [f"tcplab-try-{number:02}" for number in range(1, arguments.learners + 1)]
+    # A unit of systemd has a /tmp of its own, without the homes that are made here.
+    place = "/srv" if arguments.spawner == "systemd" else None
+    with tempfile.TemporaryDirectory(prefix="tcplab-hub-", dir=place) as directory:
+        work = Path(directory)
+        work.chmod(0o755)
+        with accounts([*names, "tcplab-try-teacher"], work / "home") as made:
+            refuse_unreachable_python(made[0])
+            course = lay_out_course(work)
+            lay_out_office(made[-1])
+            log_path = arguments.keep_log or work / "hub.log"
+            with (
+                log_path.open("w") as log,
+                running_hub(
+                    work, course, log, queue=not arguments.no_queue, spawner=arguments.spawner
+                ) as url,
+                Watch(work / "instrument", {each.uid for each in made[:-1]}) as watch,
+            ):
+                people = [Attendance(each, Person(url, each.name, each.password)) for each in made]
+                *learners, instructor = people
+                if arguments.assignment:
+                    source = ROOT / "solutions" / arguments.assignment
+                    for each, hand_in in zip(
+                        learners, hand_ins(source, len(learners)), strict=True
+                    ):
+                        each.hand_in = hand_in
+                asyncio.run(class_day(learners, instructor, arguments))
+    report(learners, instructor, watch, arguments.lesson)
+    return sum(bool(each.failures) for each in people)
+
+
+def parse() -> argparse.Namespace:
+    """The command line, refused where nothing could be tried."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.load",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--learners", type=int, default=20, help="1 to 99 (default 20)")
+    parser.add_argument("--lesson", default="05", help="its number (default 05)")
+    parser.add_argument(
+        "--cells", type=int, help="number of the lesson's cells to run, from the first"
+    )
+    parser.add_argument("--assignment", default="ps1", help="default ps1; empty for none")
+    parser.add_argument(
+        "--spawner",
+        choices=("localprocess", "systemd"),
+        default="localprocess",
+        help="systemd, where it runs: with the limits of a department's hub (default localprocess)",
+    )
+    parser.add_argument("--no-queue", action="store_true", help="let all measure at a time")
+    parser.add_argument("--keep-log", type=Path, help="where the hub's log goes")
+    arguments = parser.parse_args()
+    if not 1 <= arguments.learners <= 99:
+        parser.error(f"--learners {arguments.learners}: from 1 to 99")
+    found = [path.name for path in (ROOT / "lessons").glob(f"{arguments.lesson}-*.ipynb")]
+    if len(found) != 1:
+        parser.error(f"--lesson {arguments.lesson}: no such lesson; give a number such as 05")
+    arguments.notebook = found[0]
+    if arguments.assignment and not (ROOT / "solutions" / arguments.assignment).is_dir():
+        parser.error(f"--assignment {arguments.assignment}: there is none in solutions/")
+    if os.getuid() != 0:
+        parser.error("run it as root: it makes a system user a learner, and removes them again")
+    if shutil.which("configurable-http-proxy") is None:
+        parser.error("configurable-http-proxy is not on the PATH: npm install it")
+    if not Path(sys.prefix, "bin", "jupyterhub-singleuser").exists():
+        parser.error(f"no jupyterhub in {sys.prefix}: .venv/bin/uv pip install jupyterhub")
+    return arguments
+
+
+def refuse_unreachable_python(learner: Account) -> None:
+    """A course in root's home serves nobody else."""
+    command = [sys.executable, "-c", "import tcplab, jupyterhub"]
+    become = ["setpriv", f"--reuid={learner.uid}", f"--regid={learner.gid}", "--clear-groups"]
+    done = subprocess.run([*become, *command], cwd="/", capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"load: learners cannot run {sys.executable}; put the course where all may go")
+
+
+def lay_out_course(work: Path) -> Path:
+    """The course as the hub's users see it: without solutions."""
+    course = work / "course"
+    course.mkdir()
+    (course / ".venv").symlink_to(sys.prefix)
+    for folder in ("lessons", "docs", "tools"):
+        shutil.copytree(ROOT / folder, course / folder)
+    shutil.copy(ROOT / "start.ipynb", course)
+    return course
+
+
+def lay_out_office(instructor: Account) -> None:
+    """The instructor's folder, as README.md says."""
+    folder = instructor.home / "course"
+    shutil.copytree(ROOT / "solutions", folder / "solutions")
+    shutil.copy(ROOT / "nbgrader_config.py", folder)
+    folder.chmod(0o700)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, instructor.uid, instructor.gid)
+
+
+def report(
+    learners: Sequence[Attendance], instructor: Attendance, watch: Watch, lesson: str
+) -> None:
+    """Prints the times, and each failure."""
+    print(f"\n{'':34}{'median':>9}{'most':>9}")
+
+    def row(words: str, values: Sequence[float], digits: int = 1) -> None:
+        if values:
+            middle, most = statistics.median(values), max(values)
+            print(f"{words:34}{middle:9.{digits}f}{most:9.{digits}f}")
+
+    for phase in ("log in", "lesson", "homework"):
+        row(f"{phase} (s)", [each.seconds[phase] for each in learners if phase in each.seconds])
+    by_learner = [
+        [turn for turn in watch.turns if turn.uid == each.account.uid] for each in learners
+    ]
+    row("measurements", [len(each) for each in by_learner], 0)
+    row("one wait (s)", [each.waited_s for each in watch.turns])
+    row("one measurement (s)", [each.held_s for each in watch.turns])
+    row("all waits of a learner (s)", [sum(t.waited_s for t in each) for each in by_learner])
+    row("all measurements of a learner (s)", [sum(t.held_s for t in each) for each in by_learner])
+    memory_mb = [watch.memory_mb[each.account.uid] for each in learners]
+    row("memory of a learner (MB, PSS)", memory_mb, 0)
+    for step in ("collect", "tcplab grade", "release feedback"):
+        if step in instructor.seconds:
+            print(f"{step + ' (s)':34}{instructor.seconds[step]:9.1f}")
+
+    claims = [each for each in CLAIMS.get(lesson, ()) if each.words in learners[0].claims]
+    if claims:
+        print(f"\n{'claims of the lesson':34}{'median':>9}{'least':>9}{'most':>9}")
+    for claim in claims:
+        values = [each.claims[claim.words] for each in learners if claim.words in each.claims]
+        shown = (statistics.median(values), min(values), max(values))
+        print(f"{claim.words:34}" + "".join(f"{each:9.4g}" for each in shown))
+
+    people = (*learners, instructor)
+    failed = [each for each in people if each.failures]
+    cells = sum(each.cells for each in learners)
+    waited = sum(each.cells_that_waited for each in learners)
+    print(f"\n{len(learners)} learners ran {cells} cells; {waited} said that they wait")
+    refusals = sum(each.refusals for each in learners)
+    print(f"{refusals} tries to get at somebody else's laboratory or processes were refused")
+    scored = [each for each in learners if each.score is not None]
+    if scored:
+        right = sum(each.score == each.hand_in.score for each in scored if each.hand_in)
+        print(f"{len(scored)} have a score, {right} of them the one that must come out")
+    print(f"{len(failed)} people with failures")
+    for each in failed:
+        print(f"{each.account.name}: {len(each.failures)} failures: {'; '.join(each.failures[:5])}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Figures in a page of their own in a real browser: wide, narrow, dark, by pointer and by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.fast.figures.test_copy_path import chain
+from tests.fast.figures.test_figures import MADE, lost, nodelay, small_writes
+from tests.support.nonempty import each
+
+from tcplab import figures
+from tcplab.experiments.pipes import Pipes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = [pytest.mark.timeout(300)]
+
+#: Of each text of each figure: its size in pixels, its box, and its contrast with the page.
+READ = """() => {
+    const channels = (colour) => {
+        const found = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+        return colour.startsWith("rgb") ? found.map((one) => one / 255) : found;
+    };
+    const luminance = (colour) => channels(colour)
+        .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, one, i) => sum + one * [0.2126, 0.7152, 0.0722][i], 0);
+    const page = luminance(getComputedStyle(document.body).backgroundColor);
+    return [...document.querySelectorAll("tcplab-figure")].map(({ shadowRoot }) => {
+        const svg = shadowRoot.querySelector("svg");
+        const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        return [...svg.querySelectorAll("text")].map((text) => {
+            const { left, right, top, bottom } = text.getBoundingClientRect();
+            const { fontSize, fill } = getComputedStyle(text);
+            const [dark, light] = [page, luminance(fill)].sort((a, b) => a - b);
+            return {
+                words: text.textContent, px: parseFloat(fontSize) * scale,
+                box: [left, right, top, bottom], contrast: (light + 0.05) / (dark + 0.05),
+            };
+        });
+    });
+}"""
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    """A figure of each kind of drawing."""
+    pictures = [figures.timeline(make()) for make in MADE.values()]
+    pictures += [figures.sequence(small_writes()), figures.in_flight(lost())]
+    result = Pipes([chain("dd-nc", 900), chain("warm", 1900)], {})
+    pictures += [figures.copy_path(result, "dd-nc"), figures.pipe_rates(result)]
+    return "".join(picture.html() for picture in pictures)
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    yield page
+    page.close()
+
+
+def show(page: Page, html: str) -> Locator:
+    style = "body { margin: 16px; font-family: system-ui; background: Canvas }"
+    page.set_content(f"<style>:root {{ color-scheme: light dark }} {style}</style>{html}")
+    shown = page.locator("tcplab-figure")
+    page.locator("tcplab-figure svg").nth(shown.count() - 1).wait_for()
+    return shown
+
+
+def test_type_is_large_and_nothing_covers_or_leaves(page: Page, html: str) -> None:
+    for width, scheme in ((390, "light"), (672, "dark"), (1280, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        show(page, html)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for texts in each(page.evaluate(READ)):
+            for text in each(texts):
+                assert text["px"] >= 12 - 1e-6, text
+                assert text["contrast"] >= 4.5, (scheme, text)
+            assert_apart(texts)
+
+
+def test_a_title_is_larger_than_the_text_and_stays_with_its_figure(page: Page, html: str) -> None:
+    page.emulate_media(media="print")
+    show(page, html)
+    look = """(each) => {
+        const { fontSize, breakInside } = getComputedStyle(each);
+        return [parseFloat(fontSize), breakInside];
+    }"""
+    page_px, _inside = page.locator("body").evaluate(look)
+    title_px, _inside = page.locator("figcaption").first.evaluate(look)
+    assert title_px > page_px
+    assert page.locator("figure").first.evaluate(look)[1] == "avoid"
+
+
+def test_a_dark_page_is_printed_in_black(page: Page) -> None:
+    html = figures.timeline(nodelay()).html()
+    dark = "body { --jp-content-font-color0: #ffffff; --jp-layout-color0: #111111 }"
+    shown = show(page, f"<style>{dark}</style>{html}")
+    letters = shown.locator("text").first
+    colour = "(each) => getComputedStyle(each).fill"
+    assert letters.evaluate(colour) == "rgb(255, 255, 255)"
+    page.emulate_media(media="print")
+    assert letters.evaluate(colour) == "rgb(0, 0, 0)"
+
+
+def assert_apart(texts: list[dict[str, Any]]) -> None:
+    for i, one in enumerate(texts):
+        for other in texts[i + 1 :]:
+            (l1, r1, t1, b1), (l2, r2, t2, b2) = one["box"], other["box"]
+            area = max(min(r1, r2) - max(l1, l2), 0) * max(min(b1, b2) - max(t1, t2), 0)
+            smaller = min((r1 - l1) * (b1 - t1), (r2 - l2) * (b2 - t2))
+            assert area <= 0.15 * smaller, (one["words"], other["words"])
+
+
+def test_pointer_and_keys_reach_each_reason(page: Page) -> None:
+    picture = figures.timeline(small_writes())
+    page.set_viewport_size({"width": 900, "height": 844})
+    shown = show(page, picture.html())
+    words = shown.locator("[role=status]")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")  # from the button back to the first part
+    shown.locator(".part[tabindex='0']").focus()
+    read = {words.inner_text()}
+    for _part in each(list(picture.parts)):
+        page.keyboard.press("ArrowRight")
+        read.add(words.inner_text())
+    assert read == set(picture.parts.values())
+    hold = shown.locator("[data-part=hold-0]").first
+    hold.locator("path").first.hover(position={"x": 12, "y": 8}, force=True)
+    assert words.inner_text() == picture.parts["hold-0"]
+    assert "2 bytes unacknowledged, 28 < MSS 1448" in words.inner_text()
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+@pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
+def test_time_plays(page: Page, draw: Any, motion: Any) -> None:
+    page.clock.install()
+    page.emulate_media(reduced_motion=motion)
+    shown = show(page, draw(small_writes()).html())
+    shown.get_by_role("button", name="Play").click()
+    words, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
+    seen, dots = set(), 0
+    while shown.locator(".playing").count():
+        page.clock.run_for(100)  # beside the time that passes anyhow, more of it on a slow machine
+        said = words.inner_text()
+        held = "28 bytes held by Nagle" in said
+        # The reason stands in the bar from the moment on when it is known.
+        seen.add((held, hold.last.is_visible()))
+        dots += shown.locator("circle.dot").count()
+    assert (False, False) in seen
+    assert (True, True) in seen
+    assert (dots > 0) is (motion == "no-preference")
+    assert shown.get_by_role("button", name="Play").is_visible()
+
+
+def test_a_page_without_scripts_has_the_drawing(browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 600})
+    page = context.new_page()
+    page.set_content(figures.timeline(nodelay()).html())
+    image = page.locator("tcplab-figure img")
+    assert image.get_attribute("alt").startswith("Timeline of message")
+    assert image.bounding_box()["width"] <= 390
+    context.close()

@@ -1,0 +1,186 @@
+"""nbgrader's own panels in JupyterLab, on an assignment of the course: Formgrader and Validate.
+
+A small class is graded with `tcplab grade`; then a real browser does what an instructor does: looks
+at the submissions, opens one, marks the written answer. The pictures are in
+test-artifacts/browser/formgrader-*.png; look at them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+from tests.support.browser.jupyter import Jupyter
+from tests.support.paths import ROOT
+
+from tcplab.grading.batch import grade
+from tcplab.grading.course import load_course
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FrameLocator, Page
+
+pytestmark = [pytest.mark.timeout(600)]
+
+ARTEFACTS = ROOT / "test-artifacts" / "browser"
+WAIT_MS = 120_000
+TASK = "w1"
+COMMENT = "Right mechanism, and your own number shows it."
+
+
+@pytest.fixture(scope="module")
+def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ps5 with two submissions, ada's solved and bob's as it was handed out; graded."""
+    from tcplab.grading.sandbox import why_no_sandbox
+
+    del chromium  # without a browser nobody needs a course
+    if reason := why_no_sandbox():
+        pytest.skip(f"FORMGRADER IS NOT TESTED: {reason}")
+    course = tmp_path_factory.mktemp("course") / "course"
+    source = course / "solutions" / "ps5"
+    shutil.copytree(ROOT / "solutions" / "ps5", source)
+    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
+    shutil.copy(ROOT / "nbgrader_config.py", course)
+    for student in ("ada", "bob"):
+        shutil.copytree(ROOT / "exercises" / "ps5", course / "submitted" / student / "ps5")
+    solve(source, course / "submitted" / "ada" / "ps5")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of nbgrader's database layer
+        run = grade("ps5", course=course, jobs=2)
+    assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
+    assert written(course) == (None, None, True)
+    return course
+
+
+def solve(source: Path, submission: Path) -> None:
+    answers = {cell.id: cell.source for cell in nbformat.read(source / "ps5.ipynb", 4).cells}
+    notebook = nbformat.read(submission / "ps5.ipynb", 4)
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = answers[cell.id]
+        elif cell.cell_type == "markdown" and "Write your answer here" in cell.source:
+            cell.source = "The last write waits for an ACK that the peer delays by 40 ms."
+    nbformat.write(notebook, submission / "ps5.ipynb")
+    for path in (source / "hidden").glob("*.c"):
+        shutil.copy(path, submission)
+
+
+@pytest.fixture(scope="module")
+def page(
+    browser: Any, course: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Page, Jupyter]]:
+    jupyter = Jupyter(tmp_path_factory.mktemp("jupyter"), serve=course)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    try:
+        yield page, jupyter
+    finally:
+        keep(page, "last-seen")
+        context.close()
+        jupyter.close()
+
+
+def keep(page: Page, name: str) -> None:
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"formgrader-{name}.png")
+
+
+def gradebook_of(course: Path) -> Any:
+    from nbgrader.api import Gradebook
+
+    _, folders = load_course(course)
+    return Gradebook(folders.db_url, folders.course_id)
+
+
+def written(course: Path) -> tuple[float | None, str | None, bool]:
+    """Score and comment of ada's written answer, and whether anything is left for a person."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with gradebook_of(course) as book:
+            where = ("ps5", "ps5", "ada")
+            (task,) = book.find_notebook("ps5", "ps5").task_cells
+            grade = book.find_grade(task.name, *where)
+            comment = book.find_comment(task.name, *where)
+            left = book.find_submission("ps5", "ada").needs_manual_grade
+            return grade.manual_score, comment.manual_comment, left
+
+
+def test_formgrader_shows_the_class_and_takes_marks(
+    page: tuple[Page, Jupyter], course: Path
+) -> None:
+    window, jupyter = page
+    window.goto(f"{jupyter.url}lab")
+    window.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Nbgrader$")).click()
+    window.locator(".lm-Menu-itemLabel", has_text=re.compile("^Formgrader$")).click()
+    inside = window.frame_locator("#formgrader-iframe iframe")
+    inside.locator("td.name", has_text="ps5").wait_for()
+    inside.locator("td.num-submissions a", has_text="2").click()
+    rows = inside.locator("tbody tr")
+    rows.filter(has_text="bob").locator("td.score", has_text="0 / 20").wait_for()
+    rows.filter(has_text="ada").locator("td.score", has_text="18 / 20").wait_for()
+    keep(window, "submissions")
+    _open_the_submission(inside, "ada")
+    inside.locator("pre", has_text="Every segment ends where a record ends").wait_for()
+    inside.get_by_text(
+        "point: what is gained and when"
+    ).wait_for()  # the mark scheme, for who marks
+    # The page loses what is typed before it has fetched marks and comments (formgrade.js).
+    fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
+    wait_until(lambda: inside.locator("body").evaluate(fetched))
+    for name, text in ((TASK, "2"), (f"{TASK}-comment", COMMENT)):
+        field = inside.locator(f"[id='{name}']")
+        field.fill(text)
+        field.blur()
+    keep(window, "marking")
+    wait_until(lambda: written(course) == (2.0, COMMENT, False))
+
+
+def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = grade("ps5", course=course, jobs=1)
+    assert (run.graded, run.feedback) == ([], ["ada"])
+    assert "ada,20" in (course / "reports" / "ps5" / "moodle.csv").read_text().splitlines()
+    page = (course / "feedback" / "ada" / "ps5" / "ps5.html").read_text()
+    assert COMMENT in page
+    assert COMMENT not in (course / "feedback" / "bob" / "ps5" / "ps5.html").read_text()
+
+
+def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course: Path) -> None:
+    window, jupyter = page
+    for student, kind in (("bob", "validation-failed"), ("ada", "validation-success")):
+        shutil.copytree(course / "submitted" / student / "ps5", course / "own" / student)
+        window.goto(f"{jupyter.url}doc/tree/own/{student}/ps5.ipynb")
+        window.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        window.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
+        window.locator(".validate-button").click()
+        message = window.locator(f".jp-Dialog #validation-message.{kind}")
+        message.wait_for()
+        keep(window, f"validate-{student}")
+        if student == "bob":
+            assert "q1: not yet." in (message.text_content() or "")
+        window.locator(".jp-Dialog button.jp-mod-accept").click()
+
+
+def _open_the_submission(inside: FrameLocator, student: str) -> None:
+    """By way of "Manual Grading", where a student's name is shown on request only."""
+    inside.get_by_role("link", name="Manual Grading").first.click()
+    inside.locator("td.name a", has_text="ps5").click()
+    inside.locator("td.name a", has_text="ps5").click()
+    row = inside.locator("tr", has=inside.locator("a.name-shown", has_text=student))
+    row.locator(".reveal .name-hidden").click()
+    row.locator("a.name-shown").click()
+
+
+def wait_until(condition: Any) -> None:
+    end = time.monotonic() + WAIT_MS / 1000
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert condition()

@@ -1,0 +1,95 @@
+"""The pages that are given out on paper: complete, on one sheet, and without an answer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import nbformat
+import pytest
+from tests.support.browser.jupyter import find_chromium
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.doctor import lessons
+from tcplab.grading.assignment import Task
+from tcplab.predictions import questions
+
+
+def plain(page: str) -> str:
+    """The words of a page, in one line."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", page.partition("<body>")[2])))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("print")
+    subprocess.run([sys.executable, ROOT / "tools/make-print", "--no-pdf", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sheets(folder: Path) -> dict[str, str]:
+    """Lesson -> the words of its worksheet."""
+    pages = sorted(folder.glob("worksheet-*.html"))
+    return {page.stem.partition("-")[2]: plain(page.read_text()) for page in pages}
+
+
+def test_every_lesson_has_a_worksheet_with_all_that_it_asks(sheets: dict[str, str]) -> None:
+    assert sorted(sheets) == sorted(lesson.number for lesson in lessons())
+    for lesson, sheet in sheets.items():
+        asked = questions().get(lesson, {})
+        assert all(words in sheet for words in asked.values()), lesson
+        assert ("Predict, then measure" in sheet) == bool(asked)
+        assert "The question." in sheet or lesson == "primer"
+
+
+def test_worksheets_have_every_choice_of_the_quiz_and_no_answer(sheets: dict[str, str]) -> None:
+    for path in each((ROOT / "lessons").glob("*.ipynb")):
+        sheet = sheets[path.stem.partition("-")[0]]
+        text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+        choices = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
+        quiz = [(choice, why) for choice, why in choices if why.strip().startswith("Right")]
+        assert sheet.count("☐") >= 2 * len(quiz), path.name
+        for _choice, why in choices:
+            words = re.sub(r"[`*]", "", " ".join(why.split()))
+            assert len(words) < 15 or words not in sheet, words
+
+
+def test_hand_out_names_the_files_of_every_set() -> None:
+    text = (ROOT / "docs" / "handout.md").read_text()
+    for source in each(ROOT.glob("exercises/ps*")):
+        files = Task(source / "task.py", source.name).files
+        row = rf"`{source.name}.ipynb` \| ([^|]+) \|"
+        (named,) = re.findall(row, text)
+        assert sorted(re.findall(r"`([^`]+)`", named)) == sorted(files)
+
+
+def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
+    """Of a course with one page, for each takes a Chromium of its own."""
+    if find_chromium() is None:
+        pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
+    for name in ("tools/make-print", "docs/handout.md"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run([sys.executable, tmp_path / "tools/make-print"], check=True)
+    (pdf,) = (tmp_path / "dist/print").glob("*.pdf")
+    assert pdf.stem == "handout"
+    assert 1 <= pdf.read_bytes().count(b"/Type /Page\n") <= 2
+
+
+def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
+    """By one browser for all of them."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="THE SHEETS ARE NOT PRINTED")
+    if (chromium := find_chromium()) is None:
+        pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
+    with playwright.sync_playwright() as running:
+        page = running.chromium.launch(executable_path=chromium).new_page()
+        for path in each(folder.glob("*.html")):
+            page.goto(path.as_uri())
+            pdf = page.pdf(prefer_css_page_size=True)
+            assert 1 <= pdf.count(b"/Type /Page\n") <= 2, path.name

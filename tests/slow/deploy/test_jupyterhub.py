@@ -1,0 +1,351 @@
+"""The hub of a department: its configuration by itself, and a small class where a hub can run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from jupyter_client.manager import KernelManager
+from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+from tests.load.homework import hand_ins
+from tests.load.watch import Turn, follow, holders
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+HUB = ROOT / "deploy" / "jupyterhub"
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A course's folder as a hub's users see it; its server only says that it was started."""
+    course = tmp_path / "course"
+    for folder in ("lessons", "docs"):
+        shutil.copytree(ROOT / folder, course / folder)
+    shutil.copy(ROOT / "start.ipynb", course)
+    (course / "lessons" / "predictions.json").write_text("{}")
+    (course / ".venv" / "bin").mkdir(parents=True)
+    server = course / ".venv" / "bin" / "jupyterhub-singleuser"
+    server.write_text(
+        '#!/bin/sh\necho "started $* in $PWD, umask $(umask), sockets in $JUPYTER_RUNTIME_DIR,'
+        ' settings in $JUPYTER_CONFIG_PATH"\n'
+    )
+    server.chmod(0o755)
+    monkeypatch.setenv("TCPLAB_COURSE", str(course))
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path / "run" / "instrument"))
+    monkeypatch.setenv("TCPLAB_EXCHANGE", str(tmp_path / "exchange"))
+    return course
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home directory of usual length: a socket's path has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def hub_config() -> Config:
+    return PyFileConfigLoader("jupyterhub_config.py", path=str(HUB)).load_config()
+
+
+# ---- the configuration ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("course")
+def test_settings_exist_in_jupyterhub() -> None:
+    hub = pytest.importorskip("jupyterhub.app", reason="HUB NOT TESTED: pip install jupyterhub")
+    config = hub_config()
+    for owner in (hub.JupyterHub, hub.Authenticator, hub.Spawner):
+        settings = config[owner.__name__]
+        assert settings
+        assert set(settings) <= set(owner.class_traits(config=True)), owner.__name__
+    lab_app = importlib.import_module("jupyterlab.labapp").LabApp
+    known = {
+        "LabApp": lab_app,
+        "KernelManager": KernelManager,
+        "MappingKernelManager": MappingKernelManager,
+    }
+    for argument in each(config.Spawner.args):
+        owner, setting = argument.removeprefix("--").partition("=")[0].split(".")
+        assert setting in known[owner].class_traits(config=True), argument
+
+
+@pytest.mark.usefixtures("course")
+def test_systemd_units_have_limits() -> None:
+    if shutil.which("systemctl") is None:  # the spawner wants its version
+        pytest.skip("SYSTEMD NOT TESTED: systemctl is not installed: apt install systemd")
+    spawners = pytest.importorskip(
+        "systemdspawner", reason="SYSTEMD NOT TESTED: pip install jupyterhub-systemdspawner"
+    )
+    config = hub_config()
+    traits = set(spawners.SystemdSpawner.class_traits(config=True))
+    assert set(config.SystemdSpawner) | set(config.Spawner) <= traits
+    # A value of a wrong type is refused here.
+    user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={})
+    spawner = spawners.SystemdSpawner(config=config, user=user)
+    assert (spawner.mem_limit, spawner.cpu_limit) == (2**30, None)
+    assert spawner.isolate_tmp
+    assert spawner.isolate_devices
+    assert spawner.disable_user_sudo
+    assert all(isinstance(each, str) for each in spawner.unit_extra_properties.values())
+    assert Path(spawner.cmd[0]).samefile(HUB / "start-server")
+
+
+def kubernetes_values() -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((HUB / "values.yaml").read_text())
+    return values
+
+
+def test_settings_exist_in_kubespawner() -> None:
+    kube = pytest.importorskip(
+        "kubespawner", reason="KUBERNETES NOT TESTED: pip install jupyterhub-kubespawner"
+    )
+    hub = kubernetes_values()["hub"]["config"]
+    assert set(hub["KubeSpawner"]) <= set(kube.KubeSpawner.class_traits(config=True))
+
+
+def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
+    values = kubernetes_values()["singleuser"]
+    environment = values["extraEnv"]
+    # What is not on the volume is gone with the pod.
+    assert environment["HOME"] == values["storage"]["homeMountPath"]
+    # What the image is made of says where things are in it.
+    dockerfile = (ROOT / "deploy/container/Dockerfile").read_text()
+    folder = environment["TCPLAB_COURSE"]
+    assert f"WORKDIR {folder}\n" in dockerfile
+    assert f"--create-home --shell /bin/bash {Path(environment['HOME']).name}" in dockerfile
+    assert environment["PATH"].startswith(f"{folder}/.venv/bin:")
+    command = ROOT / Path(values["cmd"]).relative_to(folder)
+    done = subprocess.run(
+        [command],
+        env={"HOME": str(home), "PATH": environment["PATH"], "TCPLAB_COURSE": str(course)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith(f"started  in {home}/tcplab")
+    assert values["defaultUrl"] == "/lab/tree/start.ipynb"
+    assert (home / "tcplab" / "lessons").is_dir()
+    assert "limit" not in values["cpu"]
+
+
+def test_servers_know_the_lock_and_the_exchange(course: Path, tmp_path: Path) -> None:
+    environment = hub_config().Spawner.environment
+    assert environment["PATH"].startswith(f"{course}/.venv/bin:")
+    for name in ("TCPLAB_INSTRUMENT", "TCPLAB_EXCHANGE"):
+        shared = Path(environment[name])
+        assert shared.is_relative_to(tmp_path)
+        assert shared.stat().st_mode & 0o7777 == 0o1777
+    (folder,) = environment["JUPYTER_CONFIG_PATH"].split(":")
+    nbgrader = PyFileConfigLoader("nbgrader_config.py", path=folder).load_config()
+    assert nbgrader.Exchange.root == environment["TCPLAB_EXCHANGE"]
+    graded_as = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    assert nbgrader.CourseDirectory.course_id == graded_as.CourseDirectory.course_id
+
+
+@pytest.mark.usefixtures("course")
+def test_a_whole_class_may_start_at_once() -> None:
+    assert hub_config().JupyterHub.concurrent_spawn_limit >= 40
+
+
+@pytest.mark.parametrize("secret", ["solutions", ".git"])
+def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
+    (course / secret).mkdir(mode=0o755)
+    with pytest.raises(SystemExit, match=f"chmod 700 {course}/{secret}"):
+        hub_config()
+    (course / secret).chmod(0o700)
+    assert hub_config()
+
+
+@pytest.mark.usefixtures("course")
+def test_lessons_are_copied_once_and_kept(home: Path) -> None:
+    (command,) = hub_config().Spawner.cmd
+
+    def start() -> str:
+        environment = os.environ | {"HOME": str(home)}
+        done = subprocess.run(
+            [command, "--port=1"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
+    started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab, "
+    assert start().startswith(started)
+    lessons = home / "tcplab" / "lessons"
+    given = {path.name for path in lessons.iterdir()}
+    assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
+    assert "predictions.json" not in given
+    assert (home / "tcplab").stat().st_mode & 0o077 == 0  # nobody else's to read
+    lesson = next(lessons.glob("05-*.ipynb"))
+    lesson.write_text("my notes")
+    next(lessons.glob("00-*.ipynb")).unlink()
+    start()
+    assert lesson.read_text() == "my notes"
+    assert not list(lessons.glob("00-*.ipynb"))
+    assert [path.name for path in home.iterdir()] == ["tcplab"]
+
+
+@pytest.mark.usefixtures("course")
+def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> None:
+    (command,) = hub_config().Spawner.cmd
+    subprocess.run([command], env=os.environ | {"HOME": str(home)}, check=True, timeout=60)
+    page = (home / "tcplab" / "start.ipynb").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    fetched = {link for link in links if re.match(r"ps\d+/", link)}
+    assert len(fetched) == len(list((ROOT / "exercises").iterdir()))
+    for link in each(set(links) - fetched):
+        assert (home / "tcplab" / link).is_file(), link
+
+
+@pytest.mark.usefixtures("course")
+def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> None:
+    (command,) = hub_config().Spawner.cmd
+
+    def started() -> tuple[str, str]:
+        environment = os.environ | {"HOME": str(home), "JUPYTER_CONFIG_PATH": "the-hubs"}
+        done = subprocess.run(
+            [command], env=environment, capture_output=True, text=True, check=True
+        )
+        (folder,) = re.findall(r" in (\S+), umask", done.stdout)
+        return folder, done.stdout.rstrip().rpartition("settings in ")[2]
+
+    theirs = f"{os.environ['TCPLAB_COURSE']}/tools/learner:the-hubs"
+    assert started() == (f"{home}/tcplab", theirs)
+    (home / "course").mkdir()
+    (home / "course" / "nbgrader_config.py").touch()
+    for _again in range(2):
+        assert started() == (f"{home}/course", "the-hubs")
+    assert (home / "course" / "start.ipynb").is_file()
+    assert (home / "course" / "lessons" / "primer.ipynb").is_file()
+
+
+@pytest.mark.usefixtures("course")
+def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
+    config = hub_config()
+    assert "--KernelManager.transport=ipc" in config.Spawner.args
+
+    def start(longer: int) -> subprocess.CompletedProcess[str]:
+        place = home / ("x" * (longer - len(str(home)) - 1))
+        place.mkdir()
+        return subprocess.run(
+            config.Spawner.cmd,
+            env=os.environ | {"HOME": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    fits = start(49)
+    assert fits.returncode == 0
+    runtime = fits.stdout.rpartition(", settings")[0].rpartition(" ")[2]
+    # As jupyter_client names them; sockaddr_un has room for 107 bytes and the final zero.
+    assert len(f"{runtime}/kernel-{uuid.uuid4()}-ipc-1") <= 107
+    too_long = start(50)
+    assert too_long.returncode == 1
+    assert too_long.stderr.startswith("start-server: the home directory ")
+    assert len(too_long.stderr.splitlines()) == 1
+
+
+# ---- the load test -------------------------------------------------------------------------------
+
+
+def test_waits_and_turns_follow_from_the_locks() -> None:
+    me, other = os.getpid(), os.getppid()
+    line = "1: {}FLOCK  ADVISORY  WRITE {} fe:00:{} 0 EOF\n"
+    nobody = line.format("", other, 77)
+    both = line.format("", me, 7) + line.format("-> ", other, 7)
+    second = line.format("", other, 7)
+    present: dict[int, Turn] = {}
+    ended: list[Turn] = []
+    for now_s, locks in enumerate([nobody, both, both, second, second, nobody]):
+        ended += follow(present, holders(locks, 7), now_s)
+    assert [(each.came_s, each.began_s, each.left_s) for each in ended] == [(1, 1, 2), (1, 2, 4)]
+    assert [each.waited_s for each in ended] == [0, 1]
+    assert [each.held_s for each in ended] == [1, 2]
+
+
+def test_class_hands_in_right_wrong_and_untouched_work() -> None:
+    found = hand_ins(ROOT / "solutions" / "ps1", 20)
+    names = [each.name for each in found]
+    assert names.count("reference") == names.count("untouched") == 5
+    assert len(set(names)) == 12  # ten different mistakes
+    assert {each.score for each in found if each.name == "reference"} == {18.0}
+    assert {each.score for each in found if each.name == "untouched"} == {0.0}
+    mistakes = [each for each in found if each.name not in ("reference", "untouched")]
+    assert all(0 < mistake.score < 18 for mistake in each(mistakes))
+    right = found[0]
+    assert all(each.cells != right.cells or each.files != right.files for each in mistakes)
+    assert any(each.files != right.files for each in mistakes)
+    assert any(each.cells != right.cells for each in mistakes)
+
+
+# ---- a hub ---------------------------------------------------------------------------------------
+
+
+def load_report(*options: str) -> str:
+    """The report of the load test on a class of two; skips where it cannot run."""
+    pytest.importorskip("jupyterhub", reason="HUB NOT TESTED: pip install jupyterhub")
+    if shutil.which("configurable-http-proxy") is None:
+        pytest.skip("HUB NOT TESTED: npm install --global configurable-http-proxy")
+    if os.getuid() != 0:
+        pytest.skip("HUB NOT TESTED: learners with accounts of their own need root")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.load", "--learners=2", "--cells=5", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=840,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 people with failures" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_two_learners_are_isolated() -> None:
+    report = load_report("--assignment=")
+    assert "2 learners ran 10 cells" in report
+    assert "tries to get at somebody else's laboratory or processes were refused" in report
+
+
+@pytest.mark.classroom
+@pytest.mark.timeout(900)
+def test_two_learners_get_their_marks(request: pytest.FixtureRequest) -> None:
+    if "classroom" not in request.config.getoption("markexpr"):
+        pytest.skip("takes minutes: pytest -m classroom tests/deploy")
+    report = load_report("--assignment=ps1")
+    assert "2 have a score, 2 of them the one that must come out" in report
+
+
+def test_bad_options_of_the_load_test_are_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.load", "--lesson=99"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("no such lesson; give a number such as 05")

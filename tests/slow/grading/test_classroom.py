@@ -1,0 +1,377 @@
+"""A whole class, a department's database, two students with accounts: `make test-class`.
+
+Minutes, not seconds: these run with the marker `classroom` only.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.slow.grading.test_cluster import Cluster
+from tests.support.grading.damaged import DAMAGES, changed, set_source
+from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.hostile import ATTACKS
+from tests.support.nonempty import each
+from tests.support.ordinary_user import let_in
+from tests.support.paths import ROOT
+
+from tcplab.grading.batch import grade
+
+pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
+
+#: Good submissions in varied quality: which answers are there, and the score.
+QUALITIES: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("q1-answer", "q2-answer", "total.c"), 5.0),
+    (("q1-answer", "q2-answer"), 3.0),
+    (("q1-answer", "total.c"), 4.0),
+    (("total.c",), 2.0),
+    ((), 0.0),
+)
+GOOD = 100
+
+
+def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
+    """Submissions in course/submitted; student -> score that must come out."""
+    expected = {}
+    shutil.copytree(tiny.course, course)
+    (course / "nbgrader_config.py").write_text(
+        (course / "nbgrader_config.py").read_text()
+        + "\nget_config().SandboxedExecute.cell_timeout_s = 3\n"
+    )
+    for number in range(GOOD):
+        present, score = QUALITIES[number % len(QUALITIES)]
+        student = f"good-{number:03}"
+        submission = tiny.hand_in(course / "submitted" / student)
+        for name in ("q1-answer", "q2-answer"):
+            if name not in present:
+                changed(set_source(name, "pass"))(submission)
+        if "total.c" not in present:
+            shutil.copy(tiny.exercise / "total.c", submission)
+        expected[student] = score
+    for name, damage in DAMAGES.items():
+        damage.do(tiny.hand_in(course / "submitted" / f"damaged-{name}"))
+        expected[f"damaged-{name}"] = damage.score
+    for name, attack in ATTACKS.items():
+        attack.do(tiny.hand_in(course / "submitted" / f"hostile-{name}"))
+        expected[f"hostile-{name}"] = 3.0 if name.startswith("c-") else 2.0 + attack.q2
+    return expected
+
+
+def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
+    with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
+        return {row["student"]: float(row["score"] or "nan") for row in csv.DictReader(file)}
+
+
+def tcplab(course: Path, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tcplab", *words],
+        cwd=course,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def children_of(course: Path) -> list[str]:
+    """Commands of living processes that work in the course's folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "cwd").readlink() == course:
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -> None:
+    """Killed in the middle, resumed, and every score is the one that must come out."""
+    course = tmp_path / "course"
+    expected = class_of(tiny, course)
+    assert len(expected) >= 120
+    first = tcplab(course, "grade", "tiny", "--jobs", "2")
+    graded = course / "reports" / "tiny" / "graded"
+    while len(list(graded.glob("[!.]*"))) < 30:
+        assert first.poll() is None
+        time.sleep(0.2)
+    assert len(children_of(course)) >= 3  # those that the test looks for below
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    deadline_s = time.monotonic() + 30
+    while children_of(course) and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    assert children_of(course) == []
+    with quiet():
+        second = grade("tiny", course=course, jobs=2)
+    assert second.failed == {}
+    assert len(second.kept) >= 30
+    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
+    assert len(second.graded) + len(second.kept) == len(expected)
+    found = scores(course)
+    del expected["hostile-races-with-files"]  # whichever of its two files is there at the end
+    assert {student: found[student] for student in expected} == expected
+    for student in each(expected):
+        assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory(prefix="tcplab-class-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+# ---- PostgreSQL ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgres(open_folder: Path) -> Iterator[str]:
+    """A server of its own with an empty database; its URL."""
+    pytest.importorskip("psycopg2", reason="POSTGRESQL NOT TESTED: pip install psycopg2-binary")
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
+    programs = next((each for each in found if (each / "initdb").exists()), None)
+    if programs is None:
+        pytest.skip("POSTGRESQL NOT TESTED: apt install postgresql")
+    folder = open_folder / "postgres"
+    folder.mkdir(mode=0o700)
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:  # the server refuses to be root
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+    def run(name: str, *words: str) -> None:
+        done = subprocess.run(
+            [programs / name, *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
+            **user,
+        )
+        assert done.returncode == 0, done.stderr
+
+    data, options = folder / "data", f"-k {folder} -c listen_addresses= -c fsync=off"
+    run("initdb", "-D", str(data), "-U", "teacher", "-A", "trust", "-N")
+    run("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        run("createdb", "-h", str(folder), "-U", "teacher", "gradebook")
+        yield f"postgresql+psycopg2://teacher@/gradebook?host={folder}"
+    finally:
+        run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+
+
+@pytest.mark.parametrize("where", ["four jobs", "three workers"])
+def test_postgresql_with_several_at_a_time(
+    where: str, tiny: Tiny, tmp_path: Path, postgres: str
+) -> None:
+    from nbgrader.api import Gradebook
+
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    config = course / "nbgrader_config.py"
+    config.write_text(
+        config.read_text() + f"\nget_config().CourseDirectory.db_url = {postgres!r}\n"
+    )
+    for number in range(12):
+        tiny.hand_in(course / "submitted" / f"student-{number:02}", solved=number % 3 > 0)
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"jobs": 4}
+        if where == "three workers":
+            pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed")
+            cluster = stack.enter_context(closing(Cluster(tmp_path)))
+            cluster.scheduler()
+            for _ in range(3):
+                cluster.worker()
+            options = {"scheduler": cluster.address}
+        with quiet():
+            run = grade("tiny", course=course, **options)
+    assert run.failed == {}
+    assert len(run.graded) == 12
+    assert not (course / "gradebook.db").exists()
+    with quiet(), Gradebook(postgres, "tcplab") as book:
+        stored = {each.student.id: each.score for each in book.assignment_submissions("tiny")}
+    assert stored == {f"student-{n:02}": 5.0 * (n % 3 > 0) for n in range(12)}
+
+
+# ---- two students with accounts of their own, through nbgrader's exchange ------------------------
+
+
+def account(name: str, home: Path) -> list[str]:
+    """The prefix of a command that runs as that user of the machine."""
+    user = pwd.getpwnam(name)
+    home.mkdir()
+    os.chown(home, user.pw_uid, user.pw_gid)
+    become = ["setpriv", "--reuid", name, "--regid", str(user.pw_gid), "--clear-groups"]
+    python = Path(sys.executable).parent
+    environment = ["env", f"HOME={home}", f"PATH={python}:{os.environ['PATH']}", f"USER={name}"]
+    return [*let_in(ROOT, Path(sys.base_prefix)), *become, *environment]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="EXCHANGE NOT TESTED: two accounts need root")
+def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_folder: Path) -> None:
+    exchange, course = open_folder / "exchange", tmp_path / "course"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    shutil.copytree(tiny.course, course)
+    shutil.rmtree(course / "exercises")
+    config = course / "nbgrader_config.py"
+    config.write_text(config.read_text() + f"\nget_config().Exchange.root = {str(exchange)!r}\n")
+
+    def nbgrader(prefix: list[str], cwd: Path, *words: str) -> str:
+        options = [f"--Exchange.root={exchange}", "--CourseDirectory.course_id=tcplab"]
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "nbgrader", *words, *options],
+            cwd=cwd,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    nbgrader([], course, "generate_assignment", "tiny")
+    nbgrader([], course, "release_assignment", "tiny")
+    for name, solved in (("games", True), ("nobody", False)):
+        home = open_folder / name
+        prefix = account(name, home)
+        nbgrader(prefix, home, "fetch_assignment", "tiny")
+        assert (home / "tiny" / "total.c").is_file()
+        assert not (home / "tiny" / "hidden").exists()
+        if solved:
+            solution = tiny.hand_in(tmp_path / f"solved-by-{name}")
+            for file in ("tiny.ipynb", "total.c"):
+                shutil.copyfile(solution / file, home / "tiny" / file)
+        nbgrader(prefix, home, "submit", "tiny")
+    nbgrader([], course, "collect", "tiny")
+    with quiet():
+        run = grade("tiny", course=course, jobs=2)
+    assert run.failed == {}
+    assert scores(course) == {"games": 5.0, "nobody": 0.0}
+    nbgrader([], course, "release_feedback", "tiny")
+    home = open_folder / "games"
+    nbgrader(account_again("games", home), home, "fetch_feedback", "tiny")
+    pages = list((home / "tiny" / "feedback").rglob("tiny.html"))
+    assert len(pages) == 1
+    assert "total adds up." in pages[0].read_text()
+
+
+def account_again(name: str, home: Path) -> list[str]:
+    shutil.move(home, home.with_name("moved"))
+    prefix = account(name, home)
+    home.rmdir()
+    shutil.move(home.with_name("moved"), home)
+    return prefix
+
+
+# ---- nbgrader's own tools ------------------------------------------------------------------------
+
+
+def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    tiny.hand_in(course / "submitted" / "ada")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def nbgrader(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "nbgrader", *words],
+            cwd=course,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    for words in (
+        ("generate_assignment", "tiny", "--force"),
+        ("autograde", "tiny"),
+        ("generate_feedback", "tiny"),
+        ("export",),
+    ):
+        done = nbgrader(*words)
+        assert done.returncode == 0, done.stderr
+    with (course / "grades.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["student_id"], float(row["score"]), float(row["max_score"])) == ("ada", 5, 7)
+    assert "total adds up." in (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
+    told = nbgrader("validate", "exercises/tiny/tiny.ipynb")
+    assert "q1: not yet" in told.stdout + told.stderr
+
+
+def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    answer = "A reason. <script>alert(1)</script> [more](java&#115;cript:alert(2))"
+    changed(set_source("w1-answer", answer))(tiny.hand_in(course / "submitted" / "ada"))
+    with quiet():
+        assert grade("tiny", course=course, jobs=1).failed == {}
+    config = ["--ServerApp.token=secret", "--ServerApp.port=0", "--no-browser", "--allow-root"]
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "run"),
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *config],
+        cwd=course,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        url = _server_url(tmp_path / "run")
+        listed = json.loads(_get(f"{url}formgrader/api/assignments"))
+        assert [each["name"] for each in listed] == ["tiny"]
+        (submission,) = json.loads(_get(f"{url}formgrader/api/submissions/tiny"))
+        assert submission["score"] == 5
+        (notebook,) = json.loads(_get(f"{url}formgrader/api/submitted_notebooks/tiny/tiny"))
+        page = _get(f"{url}formgrader/submissions/{notebook['id']}/").decode()
+        assert "total adds up." in page
+        assert "Two points for anything." in page  # the mark scheme, for who marks
+        assert "A reason." in page
+        assert "alert(" not in page
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def _server_url(runtime: Path) -> str:
+    deadline_s = time.monotonic() + 90
+    while time.monotonic() < deadline_s:
+        for path in runtime.glob("jpserver-*.json"):
+            try:
+                found: dict[str, Any] = json.loads(path.read_text())
+                return str(found["url"])
+            except (ValueError, KeyError):
+                pass
+        time.sleep(0.2)
+    raise AssertionError("JupyterLab did not start")
+
+
+def _get(url: str) -> bytes:
+    request = urllib.request.Request(url, headers={"Authorization": "token secret"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        data: bytes = answer.read()
+    return data

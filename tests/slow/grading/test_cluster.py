@@ -1,0 +1,233 @@
+"""A class on several machines: whatever becomes of workers and scheduler, each is graded once."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.support.grading.damaged import changed, set_source
+from tests.support.grading.fixtures import Tiny
+
+from tcplab.cli import main
+from tcplab.grading.cluster import Needs
+
+#: Notes whom the grader begins and ends with.
+NOTES = """
+from pathlib import Path
+
+def note(word):
+    def hook(assignment, student, notebooks):
+        with (Path(__file__).parent / "notes").open("a") as file:
+            file.write(f"{word} {student}\\n")
+    return hook
+
+get_config().Autograde.pre_convert_hook = note("begins")
+get_config().Autograde.post_convert_hook = note("ends")
+"""
+#: student -> points by the grader.
+CLASS = {f"student-{n:02}": (5.0, 3.0, 0.0)[n % 3] for n in range(9)}
+
+
+class Cluster:
+    """A scheduler of Dask's and its workers, on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"{len(self.started)}.log").open("wb")
+        environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
+        with log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+        self.started.append(process)
+        return process
+
+    def scheduler(self) -> subprocess.Popen[bytes]:
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        return self._start("distributed.cli.dask_scheduler", *options)
+
+    def worker(self, *words: str) -> subprocess.Popen[bytes]:
+        local = ["--local-directory", str(self.folder), "--no-dashboard", "--nthreads", "1"]
+        options = [*local, *(words or ["--no-nanny"])]
+        return self._start("distributed.cli.dask_worker", self.address, *options)
+
+    def close(self) -> None:
+        for process in self.started:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed here")
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def class_in(tiny: Tiny, course: Path) -> Path:
+    shutil.copytree(tiny.course, course)
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write(NOTES)
+    for student, score in CLASS.items():
+        submission = tiny.hand_in(course / "submitted" / student, solved=score > 0)
+        if score == 3.0:
+            changed(set_source("q1-answer", "q1_sum = 1"))(submission)
+    return course
+
+
+def start_grading(course: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tcplab", "grade", "tiny", *words],
+        cwd=course,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def notes(course: Path, word: str) -> Counter[str]:
+    path = course / "notes"
+    lines = path.read_text().splitlines() if path.is_file() else []
+    return Counter(line.split()[1] for line in lines if line.startswith(word))
+
+
+def await_(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 180
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    """Of all its threads."""
+    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(each) for some in found for each in some]
+
+
+def at_work(worker: subprocess.Popen[bytes]) -> bool:
+    """Whether the server of its pool has a process for a task."""
+    with suppress(FileNotFoundError):
+        return any(children(server) for server in children(worker.pid))
+    return False
+
+
+def assert_everybody_once(course: Path) -> None:
+    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
+        rows = [(row["student"], float(row["score"] or "nan")) for row in csv.DictReader(file)]
+    assert sorted(rows) == sorted(CLASS.items())
+    assert notes(course, "ends") == dict.fromkeys(CLASS, 1)
+    for student in CLASS:
+        assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
+
+
+def test_killed_stalled_and_restarted_each_is_graded_once(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
+    course = class_in(tiny, tmp_path / "course")
+    scheduler = cluster.scheduler()
+    killed, stalled, _ = (cluster.worker() for _ in range(3))
+    grader = start_grading(course, "--again", "--scheduler", cluster.address)
+    await_(lambda: len(notes(course, "ends")) >= 1 and at_work(killed))
+    killed.kill()
+    await_(lambda: at_work(stalled))
+    stalled.send_signal(signal.SIGSTOP)
+    await_(lambda: len(notes(course, "ends")) >= 4)
+    scheduler.kill()
+    scheduler.wait()
+    cluster.scheduler()
+    for _ in range(2):
+        cluster.worker()
+    said, _ = grader.communicate(timeout=300)
+    assert grader.returncode == 0, said
+    assert said.splitlines()[-2].startswith("9 graded in"), said
+    assert "Traceback" not in said
+    assert_everybody_once(course)
+
+
+def test_ctrl_c_takes_one_line_and_loses_nothing(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
+    course = class_in(tiny, tmp_path / "course")
+    cluster.scheduler()
+    cluster.worker()
+    grader = start_grading(course, "--scheduler", cluster.address)
+    await_(lambda: len(notes(course, "ends")) >= 2)
+    grader.send_signal(signal.SIGINT)
+    said, _ = grader.communicate(timeout=120)
+    assert (grader.returncode, "Traceback" in said) == (130, False), said
+    assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
+        "tcplab: interrupted; the same command goes on from here"
+    ]
+    again = start_grading(course, "--scheduler", cluster.address)
+    said, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    assert_everybody_once(course)
+
+
+def test_worker_that_cannot_grade_gets_no_work(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
+    """Under Dask's nanny a worker may start no processes."""
+    course = class_in(tiny, tmp_path / "course")
+    cluster.scheduler()
+    cluster.worker("--nanny")
+    grader = start_grading(course, "--scheduler", cluster.address)
+    assert grader.stdout is not None
+    said = ""
+    while "it gets no work" not in said:
+        said += (line := grader.stdout.readline())
+        assert line, said
+    cluster.worker()
+    more, _ = grader.communicate(timeout=300)
+    assert grader.returncode == 0, said + more
+    assert "may start no processes: start it with --no-nanny" in said
+    assert_everybody_once(course)
+
+
+def test_machine_without_course_or_gradebook_is_told(tmp_path: Path) -> None:
+    here = socket.gethostname()
+    assert "must be the same on all machines" in (Needs(tmp_path, here, False).lacking() or "")
+    (tmp_path / "nbgrader_config.py").touch()
+    assert Needs(tmp_path, here, False).lacking() is None
+    assert Needs(tmp_path, "", False).lacking() is None
+    assert "use PostgreSQL" in (Needs(tmp_path, f"not-{here}", False).lacking() or "")
+
+
+def test_address_that_is_none_takes_one_line(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed here")
+    course = class_in(tiny, tmp_path / "course")
+    for words, complaint in (
+        (["--scheduler", "10.0.0.5:port"], "scheduler '10.0.0.5:port'"),
+        (["--scheduler", "x", "--jobs", "2"], "jobs=2 are of this machine"),
+    ):
+        assert main(["grade", "tiny", "--course", str(course), *words]) == 2
+        told = capsys.readouterr().err
+        assert complaint in told
+        assert told.count("\n") == 1, told

@@ -1,0 +1,400 @@
+"""A course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
+
+By the guide alone (docs/instructors-guide.md, docs/grading.md): its commands, in its order, in a
+copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
+six hand in something damaged, six attack. TCPLAB_COURSE_LEARNERS makes it smaller; -k ps5 takes one
+set. The times are in test-artifacts/course.csv.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+import pytest
+from tests.load.homework import HandIn, hand_ins
+from tests.support.browser.fixtures import browser as browser
+from tests.support.browser.fixtures import chromium as chromium
+from tests.support.grading.damaged import DAMAGES, notebook_of
+from tests.support.grading.fixtures import quiet
+from tests.support.grading.hostile import ATTACKS
+from tests.support.paths import ROOT
+
+from tcplab.grading.assignment import Task
+from tcplab.grading.handout import own_captures
+from tcplab.grading.trial import Trial
+
+pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
+
+SETS: Final = sorted(
+    (path.name for path in (ROOT / "solutions").glob("ps[0-9]*")), key=lambda name: int(name[2:])
+)
+LEARNERS: Final = int(os.environ.get("TCPLAB_COURSE_LEARNERS", "30"))
+#: Of ten learners: honest ones, damaged submissions, attacks.
+KINDS: Final = ("honest", "honest", "honest", "damaged", "hostile") * 2
+#: What can happen to a notebook of any set, and costs nothing.
+REPAIRED: Final = (
+    "test-cell-duplicated",
+    "all-cell-ids-lost",
+    "notebook-name-in-capitals",
+    "utf-16-with-byte-order-mark",
+    "windows-line-ends-in-the-cells",
+    "all-tests-deleted",
+    "test-cell-turned-into-text",
+    "wrong-file-name",
+    "another-kernels-name",
+    "cells-reordered",
+    "an-error-in-a-cell-of-its-own",
+    "half-an-emoji-in-texts-and-code",
+)
+#: What gains nothing in place of an answer to q1, and spoils nothing else.
+REPELLED: Final = (
+    "equality-always-true",
+    "reads-solutions-gradebook-and-other-students",
+    "forged-points-and-scores-in-the-metadata",
+    "patched-checks",
+    "kills-everybody",
+    "reads-users-of-the-machine",
+    "changed-test",
+    "sends-the-exercise-to-the-network",
+    "leaves-a-daemon-behind",
+    "answers-with-a-gigantic-structure",
+)
+#: Points that a person gives for each written answer.
+BY_HAND: Final = 1.0
+
+
+@dataclass
+class Course:
+    """The instructor's folder, the exchange, the learners' homes, and how long each step took."""
+
+    folder: Path
+    exchange: Path
+    homes: Path
+    learners: list[str]
+    times: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: set -> learner -> points, those of a person included
+    marked: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str, step: str) -> Iterator[None]:
+        began_s = time.monotonic()
+        yield
+        spent_s = time.monotonic() - began_s
+        steps = self.times.setdefault(name, {})
+        steps[step] = round(steps.get(step, 0.0) + spent_s, 1)
+
+    def type(self, *words: str) -> str:
+        """A command in the instructor's terminal, which must succeed."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=self.folder,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
+        """Submits or fetches as nbgrader does when the learner presses the button."""
+        from nbgrader.auth import Authenticator
+        from nbgrader.coursedir import CourseDirectory
+        from traitlets.config import Config
+
+        home = self.homes / learner
+        config = Config()
+        config.Exchange.root = str(self.exchange)
+        config.Exchange.assignment_dir = str(home)
+        config.Exchange.cache = str(home / ".nbgrader_cache")
+        config.CourseDirectory.course_id = "tcplab"
+        config.CourseDirectory.student_id = learner
+        config.CourseDirectory.assignment_id = name
+        with quiet():
+            about = {"coursedir": CourseDirectory(config=config), "authenticator": Authenticator()}
+            kind(**about, config=config).start()
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+    """Set up as the guide says; the times are written when all is over."""
+    top = tmp_path_factory.mktemp("course")
+    found = Course(
+        top / "course",
+        top / "exchange",
+        top / "homes",
+        [f"learner{number:02}" for number in range(LEARNERS)],
+    )
+    found.exchange.mkdir()
+    found.exchange.chmod(0o1777)
+    found.folder.mkdir()
+    shutil.copytree(
+        ROOT / "solutions", found.folder / "solutions", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copy(ROOT / "nbgrader_config.py", found.folder)
+    config = found.folder / "solutions" / "nbgrader_config.py"
+    # One account hands in for all thirty: nbgrader would suspect each of cheating.
+    config.write_text(
+        f"{config.read_text()}\nc.Exchange.root = {str(found.exchange)!r}\n"
+        "c.ExchangeCollect.check_owner = False\n"
+    )
+    (found.folder / "roster.txt").write_text("\n".join(found.learners) + "\n")
+    with found.timed("all", "draw"):
+        found.type("tcplab", "draw", "--new-secret", "--captures", str(LEARNERS))
+    yield found
+    write_times(found)
+
+
+def write_times(course: Course) -> None:
+    steps = list(dict.fromkeys(step for times in course.times.values() for step in times))
+    (ROOT / "test-artifacts").mkdir(exist_ok=True)
+    with (ROOT / "test-artifacts" / "course.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["set", *steps])
+        table.writerows(
+            [name, *(times.get(step, "") for step in steps)] for name, times in course.times.items()
+        )
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The mark that a submission must get by itself, and what the report must say of it."""
+
+    score: float  #: the most for who attacks
+    repairs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  #: one of them is raised; empty for who does not attack
+
+
+def hand_out(course: Course, name: str) -> None:
+    """Each learner gets the set with their own captures; the exchange has to know of it, too."""
+    course.type("nbgrader", "generate_assignment", name, "--force")
+    course.type("nbgrader", "release_assignment", name)
+    into = f"{course.homes}/{{student}}/{{assignment}}"
+    course.type("tcplab", "handout", name, "--students", "roster.txt", "--into", into)
+
+
+def work(course: Course, name: str) -> dict[str, Expected]:
+    """Every learner does the set, well or badly; what must come out."""
+    source = course.folder / "solutions" / name
+    trial, task = Trial(source), Task(source / "task.py", name)
+    honest = iter(hand_ins(source, len(course.learners)))
+    damages, attacks = itertools.cycle(REPAIRED), itertools.cycle(REPELLED)
+    for _ in range(SETS.index(name)):  # other ones in each set
+        next(damages), next(attacks)
+    expected = {}
+    for learner, kind in zip(course.learners, itertools.cycle(KINDS), strict=False):
+        folder = course.homes / learner / name
+        hand_in = next(honest) if kind == "honest" else hand_ins(source, 1)[0]
+        write(folder, hand_in)
+        mark = Expected(hand_in.score)
+        if kind == "damaged":
+            damage = DAMAGES[next(damages)]
+            damage.do(folder)
+            mark = Expected(hand_in.score, damage.repairs)
+        if kind == "hostile":
+            attack = ATTACKS[next(attacks)]
+            attack.do(folder)
+            path = notebook_of(folder)  # the attack answers the question of another set
+            path.write_text(path.read_text().replace("q1_sum", task.answers["q1"][0]))
+            flags = (attack.flag,) if isinstance(attack.flag, str) else attack.flag
+            mark = Expected(hand_in.score - trial.points["q1"], (), flags)
+        expected[learner] = mark
+    return expected
+
+
+def write(folder: Path, hand_in: HandIn) -> None:
+    """The learner's answers, program and text."""
+    path = folder / f"{folder.name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        cell.source = hand_in.cells.get(name, cell.source)
+        if cell.id.endswith("-answer") and cell.cell_type == "markdown" and hand_in.cells:
+            cell.source = "Since the first segment was not acknowledged, the second had to wait."
+    nbformat.write(notebook, path)
+    for file, text in hand_in.files.items():
+        (folder / file).write_text(text)
+
+
+def hand_in_all(course: Course, name: str, learners: list[str]) -> None:
+    from nbgrader.exchange.default import ExchangeSubmit
+
+    for learner in learners:
+        course.through_the_exchange(learner, name, ExchangeSubmit)
+
+
+def grade_live(course: Course, name: str, learners: list[str]) -> None:
+    """They hand in while `--watch` runs, and each finds a page in the exchange before it ends."""
+    from nbgrader.exchange.default import ExchangeFetchFeedback
+
+    command = [sys.executable, "-m", "tcplab", "grade", name, "--watch"]
+    watch = subprocess.Popen(command, cwd=course.folder, stdout=subprocess.PIPE, text=True)
+    try:
+        hand_in_all(course, name, learners)
+        waiting = set(learners)
+        assert watch.stdout is not None
+        for line in watch.stdout:
+            told = re.match(r"[\d:]+ (\w+): (.*)", line)
+            if told:
+                assert told[2].startswith("graded, page released "), line
+                waiting.remove(told[1])
+            if not waiting:
+                break
+    finally:
+        watch.send_signal(signal.SIGINT)
+        rest, _ = watch.communicate(timeout=300)
+    course.times[name]["live, 95 % within"] = float(re.findall(r"within ([\d.]+) s", rest)[0])
+    for learner in learners:
+        course.through_the_exchange(learner, name, ExchangeFetchFeedback)
+
+
+def mark_by_hand(course: Course, name: str) -> dict[str, float]:
+    """Gives points for each written answer, as a person does in formgrader; learner -> points."""
+    from nbgrader.api import Gradebook
+
+    given = dict.fromkeys(course.learners, 0.0)
+    with quiet(), Gradebook(f"sqlite:///{course.folder}/gradebook.db", "tcplab") as book:
+        for submission in book.assignment_submissions(name):
+            for grade in (grade for one in submission.notebooks for grade in one.grades):
+                if grade.needs_manual_grade:
+                    grade.manual_score, grade.needs_manual_grade = BY_HAND, False
+                    given[submission.student.id] += BY_HAND
+        book.db.commit()
+    return given
+
+
+def rows(path: Path, key: str) -> dict[str, dict[str, str]]:
+    with path.open(newline="") as file:
+        return {row[key]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
+    reports = course.folder / "reports" / name
+    with course.timed(name, "hand out"):
+        hand_out(course, name)
+    check_hand_out(course, name)
+    expected = work(course, name)
+    # Some hand in while the instructor watches, the others later, and one of the first again.
+    first = course.learners[: LEARNERS // 2]
+    others = [*course.learners[len(first) :], first[0]]
+    with course.timed(name, "graded live"):
+        grade_live(course, name, first)
+    hand_in_all(course, name, others)
+    with course.timed(name, "collect"):
+        course.type("nbgrader", "collect", name, "--update")
+    with course.timed(name, "grade"):
+        said = course.type("tcplab", "grade", name)
+    assert re.match(r"\d+ graded in .*, 0 without a grade", said), said
+    scores = check_scores(course, name, expected)
+
+    by_hand = mark_by_hand(course, name)
+    with course.timed(name, "marks"):
+        course.type("tcplab", "grade", name)
+    marked = {who: round(score + by_hand[who], 2) for who, score in scores.items()}
+    check_marks(reports, name, marked)
+
+    with course.timed(name, "feedback"):
+        course.type("nbgrader", "release_feedback", name)
+        from nbgrader.exchange.default import ExchangeFetchFeedback
+
+        for learner in course.learners:
+            course.through_the_exchange(learner, name, ExchangeFetchFeedback)
+    course.marked[name] = marked
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_everybody_reads_the_feedback_in_a_browser(course: Course, name: str, browser: Any) -> None:
+    if name not in course.marked:
+        pytest.skip(f"{name} was not graded")
+    page = browser.new_page()
+    asked: list[str] = []  # an alert by a script, say
+
+    def dismiss(dialog: Any) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    with course.timed(name, "read in a browser"):
+        for learner, mark in course.marked[name].items():
+            page.goto(feedback_of(course, learner, name).as_uri(), wait_until="domcontentloaded")
+            (score,) = re.findall(r"\(Score: ([\d.]+) /", page.locator("h4").first.inner_text())
+            assert float(score) == mark, learner
+            opened = page.locator(".output_text", has_text="<Assignment ").first.inner_text()
+            assert f"<Assignment {name} of {learner}:" in opened
+    page.close()
+    assert asked == []
+
+
+def check_hand_out(course: Course, name: str) -> None:
+    """Nobody has another's captures, or anything that only the instructor may have."""
+    task = Task(course.folder / "solutions" / name / "task.py", name)
+    for learner in course.learners:
+        folder = course.homes / learner / name
+        found = {path.stem for path in folder.glob("captures/*")}
+        assert found == own_captures(task, learner), learner
+        assert not list(folder.rglob("judge.py"))
+        assert not (folder / "hidden").exists()
+
+
+def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> dict[str, float]:
+    """Whether each score is the one that must come out; learner -> score."""
+    reports = course.folder / "reports" / name
+    found = rows(reports / "grades.csv", "student")
+    assert sorted(found) == course.learners  # nobody is lost
+    given, wrong = {}, {}
+    for learner, mark in expected.items():
+        given[learner] = float(found[learner]["score"] or "nan")
+        report = json.loads((reports / "records" / f"{learner}.json").read_text())
+        notes = " ".join(report["repairs"] + report["flags"])
+        as_said = all(one.partition(":")[0] in notes for one in mark.repairs)
+        if mark.flags:  # an attack gains nothing, and may spoil other answers of its own
+            as_said &= report["scores"]["q1"] == 0 and given[learner] <= mark.score
+            as_said &= any(one in notes for one in mark.flags)
+        elif given[learner] != mark.score:
+            as_said = False
+        if not as_said:
+            wrong[learner] = (given[learner], mark, report)
+    assert wrong == {}
+    return given
+
+
+def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
+    """Everybody's marks are in what an LMS imports."""
+    moodle = {
+        who: float(row[name]) for who, row in rows(reports / "moodle.csv", "username").items()
+    }
+    assert moodle == marked
+    canvas = rows(reports / "canvas.csv", "SIS Login ID")
+    canvas.pop("")  # the line with the points
+    assert {who: float(row[name]) for who, row in canvas.items()} == marked
+    page = (reports / "index.html").read_text()
+    assert "0 to be marked by a person" in page
+
+
+def feedback_of(course: Course, learner: str, name: str) -> Path:
+    """The newest page that the learner fetched.
+
+    nbgrader finds none for who gave the notebook another name: then the page is handed back by
+    hand, as docs/grading.md says.
+    """
+    fetched = (course.homes / learner / name / "feedback").glob(f"*/{name}.html")
+    by_hand = course.folder / "feedback" / learner / name / f"{name}.html"
+    return max(fetched, default=by_hand)

@@ -1,0 +1,344 @@
+"""Attacks on the marks: what other students' answers, file names and logs are worth.
+
+A student's mark must come from their own work. Every attack here knows all that a student may
+read: the exercise, the numbers and right answers of ten others, and the public course.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+from scapy.layers.l2 import Ether
+from scapy.utils import rdpcap, wrpcapng
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.grading.assignment import Course, Numbers, Task, load_module
+from tcplab.grading.captures import calls_of, cause_of
+from tcplab.grading.checks import score
+from tcplab.grading.drawing import assignments, causes_in_order, course_key, level_sizes
+from tcplab.grading.judging import parts_of
+from tcplab.grading.submission import Submission
+
+#: A course whose learners may get 24 captures or more.
+SETS = each(
+    path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
+)
+IDS = [path.name for path in SETS]
+STUDENTS = 1000
+KNOWN = 10
+#: Of the capture and calculation points, what the best attack may earn on average.
+MOST_EARNED = 0.20
+Answers = Mapping[str, Any]
+
+
+@dataclass
+class Assessed:
+    """An assignment, its reference answers and its judge."""
+
+    source: Path
+
+    @cached_property
+    def task(self) -> Task:
+        return Task(self.source / "task.py", self.source.name)
+
+    @cached_property
+    def scenes(self) -> ModuleType:
+        return load_module(self.source / "hidden" / "scenes.py", f"scenes_{self.source.name}")
+
+    @cached_property
+    def judge(self) -> ModuleType:
+        path = self.source / "hidden" / "judge.py"
+        return load_module(path, f"tcplab_judge_{self.source.name}_attacked")
+
+    @cached_property
+    def captures(self) -> list[Path]:
+        found = self.source.glob("captures/*.pcapng")
+        return sorted(found, key=lambda path: int(path.stem))
+
+    @cached_property
+    def _notebook(self) -> Any:
+        return nbformat.read(self.source / f"{self.source.name}.ipynb", as_version=4)
+
+    @cached_property
+    def points(self) -> dict[str, float]:
+        """Of the questions that ask for answers: all but those about a program."""
+        tests, _ = parts_of(self._notebook)
+        return {
+            name: float(cell.metadata.nbgrader.points)
+            for name, cell in tests.items()
+            if self.task.answers.get(name)
+        }
+
+    @cached_property
+    def _cells(self) -> list[tuple[str, bool]]:
+        """The reference solution's cells, and whether they are about a capture."""
+        found, reads = [], False
+        for cell in self._notebook.cells:
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+                reads = reads or 'n["capture' in cell.source
+                found.append((cell.source, reads))
+        return found
+
+    def _run(self, numbers: Mapping[str, Any], *, with_captures: bool) -> dict[str, Any]:
+        variables: dict[str, Any] = {"n": numbers}
+        for source, reads in self._cells:
+            if with_captures or not reads:
+                exec(source, variables)
+        return {name: variables[name] for name in self.task.names if name in variables}
+
+    @cached_property
+    def read(self) -> dict[str, dict[str, Any]]:
+        """The reference answers for each capture, by its path in the folder."""
+        numbers = self.task.numbers("ada")
+        known = self._run(numbers, with_captures=False)
+        found = {}
+        for path in self.captures:
+            paths = {"capture": str(path), "captures": [str(path)]}
+            every = self._run({**numbers, **paths}, with_captures=True)
+            own = {name: value for name, value in every.items() if name not in known}
+            found[f"captures/{path.name}"] = own
+        return found
+
+    def answers(self, student: str) -> dict[str, Any]:
+        """All right answers of a student but for the programs."""
+        return self.answers_for(self.task.numbers(student))
+
+    def answers_for(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._run(numbers, with_captures=False)
+        if "captures" in numbers:
+            read = [self.read[name] for name in numbers["captures"]]
+            found |= {name: [one[name][0] for one in read] for name in read[0]}
+        else:
+            found |= self.read[numbers["capture"]]
+        return found
+
+    def earned(self, student: str, answers: Answers) -> dict[str, float]:
+        """The points of some answers, by question."""
+        given = {name: answers.get(name) for name in self.task.names}
+        work = Submission(student, self.task.numbers(student), given, {}, folder=self.source)
+        found = {}
+        for name, points in self.points.items():
+            found[name] = score(getattr(self.judge, name)(work), points) or 0.0
+        return found
+
+
+@lru_cache
+def assessed(name: str) -> Assessed:
+    return Assessed(ROOT / "solutions" / name)
+
+
+# ---- captures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_causes_are_drawn_evenly_and_offered_in_alphabetical_order(name: str) -> None:
+    own = assessed(name)
+    assert len(own.captures) >= 24
+    words = own.scenes.CAUSES
+    task = load_module(own.source / "task.py", f"tcplab_task_{name}_attacked")
+    offered = next(
+        getattr(task, kind) for kind in ("REASONS", "CURES", "CAUSES") if hasattr(task, kind)
+    )
+    assert list(words) == sorted(words) == list(offered)
+    counts = Counter(cause_of(path) for path in own.captures)
+    assert set(counts) == set(words)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    text = "".join(cell.source for cell in own._notebook.cells if cell.cell_type == "markdown")
+    places = [text.index(f'"{word}"') for word in words]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_solution_reads_the_cause_off_every_capture(name: str) -> None:
+    own = assessed(name)
+    for path, found in each(own.read.items()):
+        seen = found[own.scenes.ANSWER]
+        assert (seen[0] if isinstance(seen, list) else seen) == cause_of(own.source / path), path
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_captures_have_answers_of_their_own(name: str) -> None:
+    own = assessed(name)
+    answers = [json.dumps(found, default=float) for found in own.read.values()]
+    assert len(set(answers)) > 0.7 * len(answers)
+
+
+# ---- file names, orders, logs --------------------------------------------------------------------
+
+#: Ways to guess a cause by the number in a capture's name: of the number and the number of causes.
+BY_NAME: Mapping[str, Callable[[int, int], int]] = {
+    "in turn": lambda number, causes: number % causes,
+    "in turn, backwards": lambda number, causes: -number % causes,
+    "in turn, one later": lambda number, causes: (number + 1) % causes,
+    "in blocks": lambda number, causes: number * causes // 49,
+    "always the first": lambda _number, _causes: 0,
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_number_of_a_capture_tells_nothing(name: str) -> None:
+    """A thousand students, each in a course with a secret of its own."""
+    words = assessed(name).scenes.CAUSES
+    right = Counter[str]()
+    for student in range(STUDENTS):
+        secret = f"of a course {student}".encode()
+        causes = causes_in_order(secret, name, words, 48)
+        course = Course(course_key(secret, name), 48)
+        (capture,) = Numbers(name, f"student-{student}", course).captures()
+        number = int(Path(capture).stem)
+        for way, guess in BY_NAME.items():
+            right[way] += causes[number - 1] == words[guess(number, len(words))]
+    chance = 1 / len(words)
+    assert max(right.values()) / STUDENTS < chance + 4 * (chance * (1 - chance) / STUDENTS) ** 0.5
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_size_of_a_capture_tells_nothing(name: str) -> None:
+    assert len({path.stat().st_size for path in assessed(name).captures}) == 1
+
+
+def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) -> None:
+    counts = {tmp_path / "1.pcapng": 1, tmp_path / "2.pcapng": 10, tmp_path / "3.pcapng": 2000}
+    for path, count in counts.items():
+        wrpcapng(str(path), [Ether(bytes([number % 256]) * 60) for number in range(count)])
+    level_sizes(list(counts)[:2])
+    level_sizes(counts)  # two of them for the second time; one needs several comments
+    assert len({path.stat().st_size for path in counts}) == 1
+    for path, count in counts.items():
+        read = [bytes(packet) for packet in rdpcap(str(path))]
+        assert read == [bytes([number % 256]) * 60 for number in range(count)]
+
+
+def calls_in(path: Path) -> list[str]:
+    if path.with_suffix(".log").read_text().startswith("#"):
+        return [call.name for call in calls_of(path)]
+    return path.with_suffix(".log").read_text().split()
+
+
+#: What somebody may look for in a log without the capture: the nearest log that is known decides.
+LOG_FEATURES: Mapping[str, Callable[[Path], Sequence[float | str]]] = {
+    "which calls": lambda path: sorted(set(calls_in(path))),
+    "the last calls": lambda path: calls_in(path)[-7:],
+    "how many calls": lambda path: [len(calls_in(path))],
+    "how many corks": lambda path: [calls_in(path).count("cork")],
+    "how many bytes": lambda path: [len(path.with_suffix(".log").read_bytes())],
+    "all calls": calls_in,
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in IDS if (ROOT / f"solutions/{name}/captures/1.log").is_file()]
+)
+def test_log_alone_tells_nothing(name: str) -> None:
+    """A thousand students, each of whom knows the logs and the causes of ten others."""
+    own = assessed(name)
+    rng = random.Random(name)
+    for feature, look in LOG_FEATURES.items():
+        seen = {path: look(path) for path in own.captures}
+        right = 0
+        for _ in range(STUDENTS):
+            mine, *others = rng.sample(own.captures, KNOWN + 1)
+            alike = [path for path in others if seen[path] == seen[mine]] or others
+            guess = Counter(cause_of(path) for path in alike).most_common(1)[0][0]
+            right += guess == cause_of(mine)
+        # There are 48 captures or 96: chance alone makes the share differ from a third.
+        assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature
+
+
+# ---- the answers of others -----------------------------------------------------------------------
+
+
+def most_common(values: Sequence[Any]) -> Any:
+    """The value that occurs most often; of numbers that all differ, the one in the middle."""
+    keys = [json.dumps(value, default=float) for value in values]
+    word, times = Counter(keys).most_common(1)[0]
+    if times == 1 and all(isinstance(value, int | float) for value in values):
+        return statistics.median_low(values)
+    return values[keys.index(word)]
+
+
+def distance(one: Any, other: Any) -> float:
+    """The distance of two numbers, lists or words of an exercise, from 0 on."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) / (abs(one) + abs(other) + 1e-9)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        return sum(map(distance, one, other)) / (len(one) or 1)
+    return float(one != other)
+
+
+def attacks(numbers: Mapping[str, Any]) -> list[str]:
+    """The most common answer, that of the most similar student, and by each number for itself."""
+    return ["most common", "most similar", *numbers]
+
+
+def copied(
+    attack: str,
+    numbers: Mapping[str, Any],
+    known: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    name: str,
+) -> Any:
+    """The answer `name` that an attack copies from the known students."""
+    values = [answers[name] for _, answers in known]
+    if attack == "most common":
+        return most_common(values)
+    keys = numbers if attack == "most similar" else [attack]
+    far = [sum(distance(numbers[key], theirs[key]) for key in keys) for theirs, _ in known]
+    return values[far.index(min(far))]
+
+
+#: Students attacked: half of them to find the best attack on each question, half to measure it.
+TRIALS = 200
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_answers_of_ten_others_are_worth_little(name: str) -> None:
+    """Per question the attack that works best."""
+    own = assessed(name)
+    rng = random.Random(name)
+    earned: dict[str, dict[str, list[float]]] = {question: {} for question in own.points}
+    for trial in range(TRIALS):
+        students = [f"student-{trial}-{rng.random()}" for _ in range(KNOWN + 1)]
+        victim = students[0]
+        numbers = own.task.numbers(victim)
+        known = [(own.task.numbers(who), own.answers(who)) for who in students[1:]]
+        for attack in attacks(numbers):
+            answers = {
+                answer: copied(attack, numbers, known, answer)
+                for question in own.points
+                for answer in own.task.answers[question]
+            }
+            for question, points in own.earned(victim, answers).items():
+                earned[question].setdefault(attack, []).append(points)
+    half, found = TRIALS // 2, {}
+    for question, by_attack in earned.items():
+        best = max(by_attack, key=lambda attack: sum(by_attack[attack][:half]))
+        found[question] = round(statistics.mean(by_attack[best][half:]), 2), best
+    share = sum(points for points, _ in found.values()) / sum(own.points.values())
+    assert share <= MOST_EARNED, found
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_answers_of_the_public_course_are_worth_little(name: str) -> None:
+    """Those that the same id has in a course with another secret."""
+    own = assessed(name)
+    task = Task(own.source / "task.py", name)
+    task._course = Course(course_key(b"another course's", name), len(own.captures))
+    shares = []
+    for number in range(50):
+        student = f"student-{number}"
+        assert own.earned(student, own.answers(student)) == own.points
+        points = own.earned(student, own.answers_for(task.numbers(student)))
+        shares.append(sum(points.values()) / sum(own.points.values()))
+    assert statistics.mean(shares) <= MOST_EARNED

@@ -1,0 +1,182 @@
+"""A grader that is disturbed from outside: killed, two at a time, no space, a locked gradebook.
+
+Nothing is lost and nothing is there twice: the next run does what is left, and no more.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.grading.fixtures import Tiny
+
+#: student -> points by the grader.
+CLASS = {"ada": 5.0, "bob": 0.0, "carla": 5.0, "dan": 0.0}
+
+
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path) -> Path:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    for student, score in CLASS.items():
+        tiny.hand_in(course / "submitted" / student, solved=score > 0)
+    return course
+
+
+def start(
+    course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False, path: str = ""
+) -> subprocess.Popen[str]:
+    command = [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", "--jobs", "2", *words]
+    return subprocess.Popen(
+        command,
+        cwd=course,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | ({"PATH": path} if path else {}),
+        start_new_session=own_group,
+    )
+
+
+def finish(grader: subprocess.Popen[str]) -> tuple[int, str]:
+    said, _ = grader.communicate(timeout=300)
+    assert "Traceback" not in said, said
+    return grader.returncode, said
+
+
+def assert_everybody_once(course: Path) -> None:
+    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
+        rows = [(row["student"], float(row["score"])) for row in csv.DictReader(file)]
+    assert sorted(rows) == sorted(CLASS.items())
+    with sqlite3.connect(course / "gradebook.db") as book:
+        assert book.execute("pragma integrity_check").fetchall() == [("ok",)]
+        submitted = book.execute("select student_id from submitted_assignment").fetchall()
+        grades = book.execute("select count(*) from grade").fetchone()[0]
+    assert sorted(student for (student,) in submitted) == sorted(CLASS)
+    assert grades == 4 * len(CLASS)  # of q1 to q3, and w1
+    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
+    for student in CLASS:
+        assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.classroom)])
+def test_grader_killed_at_random_moments_loses_nothing(times: int, course: Path) -> None:
+    chance = random.Random(times)
+    for _ in range(times):
+        grader = start(course, "--again")
+        time.sleep(chance.uniform(0.3, 6.0))
+        grader.send_signal(signal.SIGKILL)
+        grader.communicate()
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
+    _, said = finish(start(course))
+    assert said.startswith("0 graded"), said
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"cells": ['])
+def test_release_that_was_killed_is_made_anew(course: Path, left: bytes | None) -> None:
+    """The gradebook has its entry by then, and nbgrader writes the notebook last."""
+    assert finish(start(course))[0] == 0
+    notebook = course / "exercises" / "tiny" / "tiny.ipynb"
+    released = notebook.read_bytes()
+    notebook.unlink() if left is None else notebook.write_bytes(left)
+    assert finish(start(course, "--again"))[0] == 0
+    assert notebook.read_bytes() == released
+    assert_everybody_once(course)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.5, 2.0, 5.0])
+def test_ctrl_c_takes_one_line_and_loses_nothing(pause_s: float, course: Path) -> None:
+    grader = start(course, own_group=True)
+    children = Path(f"/proc/{grader.pid}/task/{grader.pid}/children")
+    while not children.read_text():  # the first of its processes
+        assert grader.poll() is None
+        time.sleep(0.01)
+    time.sleep(pause_s)
+    os.killpg(grader.pid, signal.SIGINT)  # as a terminal does it: to all of them
+    status, said = finish(grader)
+    told = [line for line in said.splitlines() if line.startswith("tcplab:")]
+    if status == 0:  # it had nothing left to do
+        assert told == []
+    else:
+        assert (status, len(told)) == (130, 1), said
+        assert told[0].startswith("tcplab: interrupted")
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
+
+
+def test_ctrl_c_while_the_gradebook_is_made_takes_one_line(course: Path, tmp_path: Path) -> None:
+    alembic = tmp_path / "alembic"
+    alembic.write_text(f"""#!{sys.executable}
+import pathlib, signal, sys, time
+held = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+pathlib.Path({str(tmp_path / "started")!r}).write_text("held" if held else "open")
+time.sleep(1)
+sys.argv[0] = "alembic"
+from alembic.config import main
+main()
+""")
+    alembic.chmod(0o755)
+    (course / "gradebook.db").unlink(missing_ok=True)
+    own = Path(sys.executable).parent
+    grader = start(course, own_group=True, path=f"{tmp_path}:{own}:{os.environ['PATH']}")
+    while not (tmp_path / "started").exists():
+        assert grader.poll() is None
+        time.sleep(0.01)
+    os.killpg(grader.pid, signal.SIGINT)
+    status, said = finish(grader)
+    # Else it is a race: the grader may kill alembic before that has told of the signal.
+    assert (tmp_path / "started").read_text() == "held"
+    assert (status, said.count("\n")) == (130, 1), said
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
+
+
+def test_two_graders_at_once_grade_everybody_once(course: Path) -> None:
+    for status, said in [finish(each) for each in (start(course), start(course, "--again"))]:
+        assert status == 0, said
+    assert_everybody_once(course)
+
+
+def test_locked_gradebook_costs_nobody_a_grade(course: Path) -> None:
+    book = sqlite3.connect(course / "gradebook.db", isolation_level=None)
+    book.execute("begin exclusive")
+    status, said = finish(start(course))
+    assert (status, "locked" in said) == (1, True), said
+    book.execute("rollback")
+    book.close()
+    assert finish(start(course))[0] == 0
+    assert_everybody_once(course)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="DISK FULL NOT TESTED: a small disk needs root")
+@pytest.mark.parametrize(
+    "spare_kib", [200, *(pytest.param(n, marks=pytest.mark.classroom) for n in (0, 600))]
+)
+def test_full_disk_costs_nobody_a_grade(spare_kib: int, course: Path) -> None:
+    moved = course.with_name("moved")
+    course.rename(moved)
+    course.mkdir()
+    script = (
+        f"mount -t tmpfs -o size=16m tmpfs {course} && cp -a {moved}/. {course} && cd {course}"
+        f" && dd if=/dev/zero of=filling bs=1K status=none; truncate -s -{spare_kib}K filling;"
+        ' "$@"; echo "ended with $?"; rm filling; "$@" || exit 3;'
+        f" cp -a {course}/. {moved}"
+    )
+    grader = start(moved, prefix=("unshare", "--mount", "sh", "-c", script, "sh"))
+    status, said = finish(grader)
+    assert status == 0, said
+    assert "ended with 1" in said, said
+    course.rmdir()
+    moved.rename(course)
+    assert_everybody_once(course)

@@ -1,0 +1,32 @@
+"""axe-core, which looks for what a screen reader, a keyboard or weak eyes cannot cope with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.browser.jupyter import npm_package
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_PACKAGE = "axe-core@4"
+
+
+def fetch(directory: Path) -> str:
+    """The script, by way of npm; without it the test is skipped."""
+    return (npm_package(_PACKAGE, directory) / "axe.min.js").read_text()
+
+
+def findings(page: Page, axe: str, *within: str) -> list[str]:
+    """All that axe finds in the parts of the page that these selectors name."""
+    page.evaluate(axe)
+    found = page.evaluate(
+        "within => axe.run({ include: within }, { resultTypes: ['violations'] })",
+        [[each] for each in within],
+    )
+    return [
+        f"{each['id']}: {node['html'][:160]} {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]

@@ -1,0 +1,29 @@
+"""Chromium, driven by Playwright; where one of them is missing the tests say so and are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.browser.jupyter import find_chromium
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    pytest.importorskip("playwright", reason="THE BROWSER IS NOT TESTED: pip install playwright")
+    found = find_chromium()
+    if found is None:
+        pytest.skip("THE BROWSER IS NOT TESTED: chromium is not installed: apt install chromium")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    # Ended with its module: while Playwright is there, no other asyncio loop can be started.
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium)
+        yield running
+        running.close()

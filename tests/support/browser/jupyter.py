@@ -1,0 +1,208 @@
+"""A real JupyterLab on a free port, with a copy of the lessons and settings of its own.
+
+And how a page of it is opened and run, for the tests and for the benchmark of the panels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+from tests.support.paths import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+START_S = 120.0
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    # All cells are in the page, also those that are not in view.
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+
+
+class Jupyter:
+    """The server process.
+
+    Args:
+        directory: an empty one.
+        serve: the folder to open; else a copy of the lessons, `directory`/lessons.
+    """
+
+    def __init__(self, directory: Path, serve: Path | None = None) -> None:
+        self.lessons = serve or directory / "lessons"
+        if serve is None:
+            shutil.copytree(
+                ROOT / "lessons", self.lessons, ignore=shutil.ignore_patterns(".*", "*.json")
+            )
+        self._runtime = directory / "runtime"
+        self._log = directory / "jupyter.log"
+        environment = os.environ | {
+            "JUPYTER_RUNTIME_DIR": str(self._runtime),
+            "JUPYTER_CONFIG_DIR": str(directory / "config"),
+            "JUPYTERLAB_SETTINGS_DIR": str(directory / "user-settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(directory / "workspaces"),
+            "IPYTHONDIR": str(directory / "ipython"),
+        }
+        _write_settings(directory / "user-settings")
+        options = [
+            "--no-browser",
+            "--allow-root",
+            "--ServerApp.ip=127.0.0.1",
+            "--ServerApp.port=0",
+            f"--ServerApp.root_dir={self.lessons}",
+            "--IdentityProvider.token=",
+            "--PasswordIdentityProvider.hashed_password=",
+            "--ServerApp.disable_check_xsrf=True",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "jupyterlab", *options],
+                env=environment,
+                cwd=serve or directory,  # nbgrader looks for its configuration here
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.url = self._wait_for_url()
+
+    def _wait_for_url(self) -> str:
+        end = time.monotonic() + START_S
+        while time.monotonic() < end and self._process.poll() is None:
+            for path in self._runtime.glob("jpserver-*.json"):
+                text = path.read_text()
+                if text.endswith("}"):
+                    return str(json.loads(text)["url"])
+            time.sleep(0.1)
+        raise RuntimeError(f"JupyterLab did not start:\n{self._log.read_text()[-2000:]}")
+
+    def end_kernel(self, notebook: str) -> None:
+        """Ends the kernel of a notebook, with all that it has started."""
+        with urllib.request.urlopen(f"{self.url}api/sessions", timeout=START_S) as answer:
+            sessions = json.load(answer)
+        for each in sessions:
+            if each["path"] == notebook:
+                path = f"{self.url}api/sessions/{each['id']}"
+                request = urllib.request.Request(path, method="DELETE")
+                urllib.request.urlopen(request, timeout=START_S).close()
+
+    def close(self) -> None:
+        """Ends the server and its kernels."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Voila:
+    """A Voilà on a free port that shows each of the demos as `make demo` does."""
+
+    def __init__(self, directory: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/voila/render/"
+        self._log = directory / "voila.log"
+        options = ["--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1"]
+        options += ["--Voila.config_file_paths=tools/voila", "--Voila.auto_token=False"]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "voila", "lessons/demos", *options],
+                env=os.environ | {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        end = time.monotonic() + START_S
+        while b"is running at" not in self._log.read_bytes():
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise RuntimeError(f"Voilà did not start:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """Ends the server and its kernels."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+
+def _write_settings(directory: Path) -> None:
+    for name, values in SETTINGS.items():
+        package, _, plugin = name.partition(":")
+        path = directory / package / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+
+
+def find_chromium() -> str | None:
+    """Its path; Playwright brings none of its own."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+def npm_package(name: str, directory: Path) -> Path:
+    """The files of a package of npm's, unpacked in an empty directory; else the test is skipped."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"{name} IS NOT RUN: npm is not installed: apt install npm")
+    command = [npm, "pack", "--silent", name]
+    try:
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=60, check=False
+        )
+        why = done.stderr.strip()[-200:]
+    except subprocess.TimeoutExpired:
+        why = "no answer within a minute"
+    packed = list(directory.glob("*.tgz"))
+    if not packed:
+        pytest.skip(f"{name} IS NOT RUN: npm cannot get it: {why}")
+    with tarfile.open(packed[0]) as archive:
+        # Python 3.11.2 has no filters, and 3.14 wants one.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        archive.extractall(directory)
+    return directory / "package"
+
+
+def write_notebook(path: Path, lines: Iterable[str]) -> None:
+    """A notebook with a cell for each line, which finds `widgets` and `demos` imported."""
+    sources = [f"from tcplab import demos, widgets\n{line}" for line in lines]
+    notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = kernel
+    nbformat.write(notebook, path)
+
+
+def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc/tree") -> None:
+    """Opens it in the page, in JupyterLab or another "opener", and starts all its cells."""
+    page.goto(f"{jupyter.url}{opener}/{notebook}")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    idle = page.locator("#jp-main-statusbar", has_text="| Idle")
+    idle.or_(page.locator(".jp-NotebookKernelStatus-fade")).wait_for(state="attached")
+    # A Lab that is asked to run before it knows its kernel asks back; the answer is the default.
+    question = page.locator(".jp-Dialog", has_text="Select Kernel")
+    page.add_locator_handler(question, lambda: page.keyboard.press("Enter"))
+    choose(page, "Run", "Run All Cells")
+
+
+def choose(page: Page, *words: str) -> None:
+    """A way through JupyterLab's menu."""
+    page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{words[0]}$")).click()
+    for word in words[1:]:
+        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{word}$")).first.click()

@@ -1,0 +1,336 @@
+"""Programs that people use, and the few lines that are between them and a fault."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tcplab import machine
+from tcplab.explain import Explanation, explain_command
+
+
+def need(*commands: str) -> None:
+    """Skip the test if a program is missing, and name its package."""
+    if why := machine.lacking(*commands):
+        pytest.skip(why)
+
+
+def words(text: str) -> list[str]:
+    """A command line whose program is needed."""
+    need(text.split()[0])
+    return text.split()
+
+
+SHORTEST_DELAY_MS: Final = 40.0  # TCP_DELACK_MIN, include/net/tcp.h
+
+
+def told(
+    client: Sequence[str],
+    server: Sequence[str],
+    right: Callable[[Explanation], bool],
+    **network: Any,
+) -> Explanation:
+    """The explanation of a run, where that is not right of another one in two cases: the machine
+    was so busy that the wire was late, which TCP answers with probes and smaller windows; or
+    nothing waited as long as the shortest delay of an ACK, so that no fault showed."""
+    for _ in range(5):
+        found = explain_command(client, server, timeout_s=20, **network)
+        late = any(map(tells_of_a_late_wire, found.recorded.notes))
+        if right(found) or not (late or found.waited_ms < SHORTEST_DELAY_MS):
+            break
+    return found
+
+
+def tells_of_a_late_wire(note: str) -> bool:
+    """Whether it is that the packets kept to no times."""
+    return "the machine was busy" in note
+
+
+def python(text: str, *words: object) -> list[str]:
+    """A command line of Python."""
+    return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
+
+
+def curl(count: int, url: str, *options: str) -> list[str]:
+    """One curl that asks several times, on one connection."""
+    need("curl")
+    asked = [word for _ in range(count) for word in ("-o", os.devnull, url)]
+    return ["curl", "-s", *options, *asked]
+
+
+# ---- servers -------------------------------------------------------------------------------------
+
+
+def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
+    """http.server of Python; it writes headers and body apart unless it buffers."""
+    return python(
+        """
+        import http.server, sys
+        class Handler(http.server.BaseHTTPRequestHandler):
+            wbufsize, protocol_version = int(sys.argv[1]), sys.argv[2]
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "200")
+                self.end_headers()
+                self.wfile.write(b"x" * 200)
+            def log_message(self, *words): pass
+        http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
+        """,
+        wbufsize,
+        protocol,
+    )
+
+
+def answers(*writes: str, until: str = "", prepare: str = "", delay_s: float = 0.0) -> list[str]:
+    """A server that answers each request, to its last word, with the same writes."""
+    return python(
+        """
+        import socket, sys, time
+        listener = socket.create_server(("", 8080))
+        while True:
+            c, _ = listener.accept()
+            exec(sys.argv[1])
+            asked = b""
+            while some := c.recv(10000):
+                asked += some
+                if asked.endswith(sys.argv[3].encode()):
+                    asked = b""
+                    time.sleep(float(sys.argv[2]))
+                    for write in sys.argv[4:]:
+                        c.sendall(write.encode())
+        """,
+        prepare,
+        delay_s,
+        until,
+        *writes,
+    )
+
+
+def sink(rcvbuf: int = 0) -> list[str]:
+    """Reads all, then says that it is done."""
+    return python(
+        """
+        import socket, sys
+        listener = socket.socket()
+        if int(sys.argv[1]):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(sys.argv[1]))
+        listener.bind(("", 8080))
+        listener.listen()
+        c, _ = listener.accept()
+        while c.recv(1 << 20): pass
+        c.sendall(b"done")
+        """,
+        rcvbuf,
+    )
+
+
+def nginx(folder: Path, directives: str = "") -> list[str]:
+    """nginx with a file of 200 bytes, "small", and one of 300 kB, "big"."""
+    need("nginx")
+    (folder / "small").write_bytes(b"x" * 200)
+    (folder / "big").write_bytes(b"x" * 300_000)
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name}; "
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        f"daemon off; master_process off; pid {folder}/pid; error_log stderr crit;"
+        + ("user root;" if os.getuid() == 0 else "")
+        + f"events {{}} http {{ access_log off; root {folder}; {paths} {directives}"
+        " server { listen 8080; } }\n"
+    )
+    return ["/usr/sbin/nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
+
+
+def redis() -> list[str]:
+    """redis-server, which keeps nothing."""
+    need("redis-server")
+    return ["redis-server", "--protected-mode", "no", "--save", ""]
+
+
+def memcached() -> list[str]:
+    """memcached over TCP."""
+    need("memcached")
+    return ["memcached", "-U", "0", *(["-u", "root"] if os.getuid() == 0 else [])]
+
+
+def mosquitto(folder: Path, directives: str = "") -> list[str]:
+    """An MQTT broker."""
+    need("mosquitto", "mosquitto_pub")
+    user = "user root\n" if os.getuid() == 0 else ""
+    (folder / "mosquitto.conf").write_text(
+        f"{user}listener 1883\nallow_anonymous true\n{directives}\n"
+    )
+    return ["/usr/sbin/mosquitto", "-c", str(folder / "mosquitto.conf")]
+
+
+GO_SERVER = """
+package main
+
+import ("bufio"; "net"; "os")
+
+func main() {
+    listener, _ := net.Listen("tcp", ":8080")
+    for {
+        c, _ := listener.Accept()
+        if len(os.Args) > 1 { c.(*net.TCPConn).SetNoDelay(false) }
+        lines := bufio.NewReader(c)
+        for {
+            line, err := lines.ReadString('\\n')
+            if err != nil { break }
+            if line == "\\r\\n" {
+                c.Write([]byte("HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n"))
+                c.Write([]byte("hello"))
+            }
+        }
+    }
+}
+"""
+
+
+def go_server(folder: Path, *words: str) -> list[str]:
+    """A static Go program that writes headers and body apart; with a word, without NODELAY."""
+    return [built(folder, "server.go", GO_SERVER, "go", "build"), *words]
+
+
+def built(folder: Path, name: str, source: str, *compiler: str) -> str:
+    """The program that a compiler makes of a source; skips where it cannot."""
+    need(compiler[0])
+    program, file = folder / Path(name).stem, folder / name
+    file.write_text(source)
+    done = subprocess.run(
+        [*compiler, "-o", str(program), str(file)],
+        env={"HOME": str(folder)} | os.environ | {"CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"{compiler[0]} cannot build here: {done.stderr.strip()[-200:]}")
+    return str(program)
+
+
+# ---- clients -------------------------------------------------------------------------------------
+
+
+def sends(writes: list[str], answer: str, port: int, prepare: str = "") -> list[str]:
+    """A client that sends ten messages in the same writes, and reads the answer to each."""
+    return python(
+        """
+        import socket, sys
+        s = socket.create_connection(("server", int(sys.argv[1])))
+        exec(sys.argv[3])
+        for _ in range(10):
+            for write in sys.argv[4:]:
+                s.sendall(write.encode())
+            got = b""
+            while not got.endswith(sys.argv[2].encode()):
+                got += s.recv(10000)
+        """,
+        port,
+        answer,
+        prepare,
+        *writes,
+    )
+
+
+def uploads(size: int, sndbuf: int = 0) -> list[str]:
+    """A client that sends about so many bytes, and waits for the word that all have come.
+
+    Each write is of whole segments: the kernel looks at SO_SNDBUF only where a segment begins.
+    """
+    return python(
+        """
+        import socket, sys
+        s = socket.socket()
+        if int(sys.argv[2]):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[2]))
+        s.connect(("server", 8080))
+        block = bytes(10 * 1448)
+        for _ in range(int(sys.argv[1]) // len(block)):
+            s.sendall(block)
+        s.shutdown(socket.SHUT_WR)
+        s.recv(10)
+        """,
+        size,
+        sndbuf,
+    )
+
+
+def node_client(folder: Path, *, nodelay: bool) -> list[str]:
+    """Node asks memcached in two writes, one after the other event."""
+    need("node")
+    (folder / "client.js").write_text(
+        """
+        const s = require("net").connect(11211, "server");
+        if (process.argv[2] === "true") s.setNoDelay(true);
+        let count = 0;
+        const ask = () => {
+            s.write("set key 0 0 5\\r\\n");
+            setImmediate(() => s.write("hello\\r\\n"));
+        };
+        s.on("data", () => { if (++count < 10) ask(); else s.end(); });
+        ask();
+        """
+    )
+    return ["node", str(folder / "client.js"), str(nodelay).lower()]
+
+
+GO_UPLOAD = """
+package main
+
+import ("bufio"; "io"; "net"; "os")
+
+func main() {
+    c, _ := net.Dial("tcp", "server:8080")
+    var to io.Writer = c
+    if len(os.Args) > 1 { to = bufio.NewWriterSize(c, 16384) }
+    for i := 0; i < 2000; i++ { to.Write(make([]byte, 100)) }
+    if buffered, ok := to.(*bufio.Writer); ok { buffered.Flush() }
+    c.(*net.TCPConn).CloseWrite()
+    c.Read(make([]byte, 10))
+}
+"""
+
+
+def go_upload(folder: Path, *words: str) -> list[str]:
+    """A static Go program that sends 200 kB in writes of 100 bytes; with a word, buffered."""
+    return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *words]
+
+
+RUST_CLIENT = """
+use std::io::{Read, Write};
+
+fn main() {
+    let mut server = std::net::TcpStream::connect("server:11211").unwrap();
+    if std::env::args().len() > 1 { server.set_nodelay(true).unwrap(); }
+    let mut answer = [0; 100];
+    for _ in 0..10 {
+        server.write_all(b"set key 0 0 5\\r\\n").unwrap();
+        server.write_all(b"hello\\r\\n").unwrap();
+        server.read(&mut answer).unwrap();
+    }
+}
+"""
+
+
+def rust_client(folder: Path, *words: str) -> list[str]:
+    """A Rust program that asks memcached in two writes; with a word, with TCP_NODELAY."""
+    return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
+
+
+def publishes(count: int, *options: str) -> list[str]:
+    """mosquitto_pub with a message per line."""
+    lines = f"yes hello | head -{count} | mosquitto_pub -h server -t t -l {' '.join(options)}"
+    return ["sh", "-c", lines]
+
+
+MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
+RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]

@@ -1,0 +1,58 @@
+"""The check of every picture: in both its sizes nothing leaves it, and no text covers another."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+from tests.support.nonempty import each
+
+from tcplab import figures
+from tcplab.figures import style
+
+
+def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
+    """Every text is large, within the picture, and covers no more than a corner of another."""
+    assert picture.narrow is not None
+    for drawn in (picture, picture.narrow()):
+        found = written(drawn)
+        assert len(found) >= fewest
+        whole = drawn.figure.bbox
+        for text, box in found:
+            assert min(box.x0, box.y0) >= -1, text
+            assert box.x1 <= whole.x1 + 1, text
+            assert box.y1 <= whole.y1 + 1, text
+        for (one, a), (other, b) in combinations(found, 2):
+            overlap = Bbox.intersection(a, b)
+            area = 0 if overlap is None else overlap.width * overlap.height
+            smaller = min(a.width * a.height, b.width * b.height)
+            assert area < 0.12 * smaller, f"{one!r} on {other!r}"
+        for letters in each(texts(drawn)):
+            is_note = drawn is picture and letters.get_position()[1] < 0.01
+            assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
+
+
+def texts(picture: figures.Picture) -> list[Text]:
+    """Each text that is drawn."""
+    picture.figure.canvas.draw()
+    outside = set()  # ticks beyond the ends of their axis exist, but are not drawn
+    for axes in picture.figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not (low <= tick.get_loc() <= high and axes.axison):
+                    outside.add(tick.label1)
+    return [
+        each
+        for each in picture.figure.findobj(Text)
+        if isinstance(each, Text)
+        and each.get_visible()
+        and each.get_text().strip()
+        and each not in outside
+    ]
+
+
+def written(picture: figures.Picture) -> list[tuple[str, Bbox]]:
+    """Each text of a picture, and its box."""
+    return [(each.get_text(), each.get_window_extent()) for each in texts(picture)]

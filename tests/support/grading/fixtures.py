@@ -1,0 +1,115 @@
+"""A tiny course, and a submission judged without nbgrader."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.grading.tiny import write_tiny
+from tests.support.paths import ROOT
+
+from tcplab.grading.apart import apart
+from tcplab.grading.checks import score
+from tcplab.grading.generate import generate
+from tcplab.grading.judging import Judge, Report, parts_of
+from tcplab.grading.nbgrader_plugins import read_submission
+from tcplab.grading.staging import Expected, stage
+
+
+class Tiny:
+    """The assignment "tiny" in a course of its own, and its released notebook."""
+
+    def __init__(self, course: Path) -> None:
+        self.course = course
+        self.source = course / "solutions" / "tiny"
+        self.exercise = course / "exercises" / "tiny"
+        self.judge = Judge(self.source)
+
+    def hand_in(self, folder: Path, *, solved: bool = True) -> Path:
+        """The exercise, solved or as it was handed out, in folder/tiny."""
+        import nbformat
+
+        submission = folder / "tiny"
+        shutil.copytree(self.exercise, submission)
+        if solved:
+            source = nbformat.read(self.source / "tiny.ipynb", as_version=4)
+            answers = {cell.id: cell.source for cell in source.cells}
+            notebook = nbformat.read(submission / "tiny.ipynb", as_version=4)
+            for cell in notebook.cells:
+                if cell.metadata.get("nbgrader", {}).get("solution"):
+                    cell.source = answers[cell.id]
+                if cell.id == "w1-answer":
+                    cell.source = "Because two plus two is four."
+            nbformat.write(notebook, submission / "tiny.ipynb")
+            shutil.copy(self.source / "hidden" / "total.c", submission / "total.c")
+        return submission
+
+
+def judge_submission(
+    judge: Judge, exercise: Path, submission: Path, student: str, *, cell_timeout_s: float = 30.0
+) -> Report:
+    """Judges a folder as it was handed in, without nbgrader and its gradebook."""
+    import nbformat
+
+    report = Report(student, judge.name)
+    with tempfile.TemporaryDirectory(prefix="tcplab-submission-") as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "given"
+        expected = Expected(f"{judge.name}.ipynb", judge.task.files, exercise)
+        staged = stage(submission, folder, expected)
+        notebook = folder / f"{judge.name}.ipynb"
+        shutil.copy(exercise / "task.py", folder)  # as nbgrader does with all of its own
+        read = apart(read_submission, str(notebook), str(exercise / notebook.name))
+        notebook.unlink()
+        tests, cells = parts_of(nbformat.from_dict(read["notebook"]))
+        ran, verdicts = judge.judge(
+            student, cells, list(tests), folder, cell_timeout_s=cell_timeout_s
+        )
+    for question, cell in tests.items():
+        report.scores[question] = score(verdicts[question], float(cell.metadata.nbgrader.points))
+        report.messages[question] = verdicts[question].message
+    about = read["about"]
+    report.repairs = [*staged.repairs, *about["repairs"]]
+    report.flags = list(dict.fromkeys([*staged.flags, *about["flags"], *ran.flags]))
+    report.untouched_tasks = about["untouched_tasks"]
+    return report
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    course = tmp_path_factory.mktemp("course")
+    write_tiny(course / "solutions" / "tiny")
+    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
+    shutil.copy(ROOT / "nbgrader_config.py", course)
+    with quiet():
+        generate(course, course / "exercises")
+    return Tiny(course)
+
+
+class quiet:  # noqa: N801  (reads like a keyword)
+    """nbgrader's database layer warns of what nobody here can change."""
+
+    def __init__(self) -> None:
+        import warnings
+
+        self._caught = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        import warnings
+
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *what: Any) -> None:
+        self._caught.__exit__(*what)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sandbox_or_skip() -> None:
+    from tcplab.grading.sandbox import why_no_sandbox
+
+    if reason := why_no_sandbox():
+        pytest.skip(f"GRADING NOT TESTED: {reason}")

@@ -1,0 +1,379 @@
+"""Submissions that try to get points or do harm, each named for what it tries.
+
+Each begins as an exercise of which q2 and q3 are solved (3 points) and q1 is not; what it does
+instead of an answer to q1 must not earn anything, and must be flagged. Those that attack with the C
+file have q1 and q2 solved (3 points).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.grading.damaged import changed, find, set_source
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The attack, and the flag (one of the flags) that must be raised."""
+
+    do: Callable[[Path], object]
+    flag: str | tuple[str, ...]
+    q2: float = 1.0  # lost where it harms its own other answers
+    cell_timeout_s: float = 30.0
+
+
+def cell(*lines: str) -> Callable[[Path], None]:
+    """Instead of an answer to q1."""
+    return changed(set_source("q1-answer", "\n".join(lines)))
+
+
+def program(body: str, *headers: str) -> Callable[[Path], None]:
+    """Instead of a program that adds up."""
+    includes = "".join(f"#include <{each}.h>\n" for each in ("stdio", "stdlib", "unistd", *headers))
+
+    def do(folder: Path) -> None:
+        text = f"#define _GNU_SOURCE\n{includes}int main(void) {{\n{body}\nreturn 0; }}\n"
+        (folder / "total.c").write_text(text)
+
+    return do
+
+
+def forge_metadata(notebook: dict[str, Any]) -> None:
+    find(notebook, "q1-answer")[1]["source"] = "q1_sum = 0"
+    _, test = find(notebook, "q1")
+    test["metadata"]["nbgrader"]["points"] = 200.0
+    test["metadata"]["nbgrader"]["score"] = 2.0
+    notebook["metadata"]["tcplab"] = {"scores": {"q1": 2.0}, "repairs": [], "flags": []}
+
+
+def forge_outputs(notebook: dict[str, Any]) -> None:
+    find(notebook, "q1-answer")[1]["source"] = "q1_sum = 0"
+    result = {"output_type": "execute_result", "execution_count": 1, "metadata": {}}
+    find(notebook, "q1")[1]["outputs"] = [{**result, "data": {"text/plain": "2.0"}}]
+
+
+def change_test(notebook: dict[str, Any]) -> None:
+    find(notebook, "q1-answer")[1]["source"] = "q1_sum = 0"
+    find(notebook, "q1")[1]["source"] = "2.0"
+
+
+def link_to(target: str) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        cell(
+            'q1_sum = len(open("stolen").read())',
+            'print(open("stolen").read())',
+        )(folder)
+        (folder / "stolen").symlink_to(target)
+
+    return do
+
+
+def pipe_instead_of_a_file(folder: Path) -> None:
+    cell("q1_sum = 0")(folder)
+    os.mkfifo(folder / "data.bin")
+
+
+def own_judge(folder: Path) -> None:
+    cell("q1_sum = 0")(folder)
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / "judge.py").write_text(
+        "from tcplab.grading import Verdict\nq1 = q2 = q3 = lambda work: Verdict(1, 'ha')\n"
+    )
+    (folder / "task.py").write_text(
+        "ANSWERS = {}\nFILES = []\nnumbers = lambda own: {'a': 0, 'b': 0}\n"
+    )
+    # It imports what the grader imports, from its own folder.
+    for name in ("tcplab", "numpy", "json"):
+        (folder / f"{name}.py").write_text("raise SystemExit('shadowed')\n")
+    notebook = json.loads((folder / "tiny.ipynb").read_text())
+    find(notebook, "q1")[1]["source"] += "  # gradebook.db"
+    (folder / "tiny.ipynb").write_text(json.dumps(notebook))
+
+
+SEARCH: Final = """
+import os
+found = []
+for top in ("/", "/home", "/root", "/opt", "/srv", "/tmp", "../..", "../../.."):
+    for folder, _, names in os.walk(top):
+        if folder.startswith(("/proc", "/sys", "/usr")):
+            continue
+        found += [os.path.join(folder, name) for name in names
+                  if name in ("judge.py", "gradebook.db", "mutants.py", "tiny.ipynb")]
+print("FOUND", found)  # solutions/ submitted/
+q1_sum = len(found)
+assert not found
+"""
+
+EVERY_DESCRIPTOR: Final = """
+import os
+line = b'{"answers": {"q1_sum": 1, "score": 2.0}, "files": {}}\\n{"scores": {"q1": 2.0}}\\n'
+line += b'[1]\\nnot json\\n'
+for fd in range(3, 64):
+    try:
+        os.write(fd, line)
+    except OSError:
+        pass
+"""
+
+
+def send(expression: str) -> Callable[[Path], None]:
+    """Writes a line to each descriptor, of which one is the result channel."""
+    return cell(
+        "import os",
+        f"line = ({expression}).encode() + b'\\n'",
+        "for fd in range(3, 64):",
+        "    try: os.write(fd, line)",
+        "    except OSError: pass",
+        "q1_sum = 0",
+    )
+
+
+FORGED_PICTURE: Final = json.dumps(
+    {
+        "cell": 1,
+        "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": "\ud83d \x1b[2J"},
+            {
+                "output_type": "display_data",
+                "data": {"image/png": "AAAA"},
+                "metadata": {"image/png": {"width": "1 onerror=alert(1)"}},
+            },
+        ],
+    }
+)
+
+ATTACKS: Final[dict[str, Attack]] = {
+    # ---- fooling the checks ----
+    "equality-always-true": Attack(
+        cell(
+            "class Yes(int):",
+            "    def __eq__(self, other): return True",
+            "    __hash__ = None",
+            "q1_sum = Yes()",
+        ),
+        "not-plain-data",
+    ),
+    "assert-stripping-hook": Attack(
+        cell(
+            "import ast",
+            "class Strip(ast.NodeTransformer):",
+            "    def visit_Assert(self, node): return None",
+            "get_ipython().ast_transformers.append(Strip())",
+            "q1_sum = 0",
+        ),
+        "rewrites-code",
+    ),
+    "patched-checks": Attack(
+        cell(
+            "import tcplab.grading.checks as checks",
+            "checks.number = lambda *a, **k: checks.Verdict(1, 'ha')",
+            "checks.score = lambda *a: 2.0",
+            "q1_sum = 0",
+        ),
+        "patches-modules",
+    ),
+    "patched-subprocess-and-scapy": Attack(
+        cell(
+            "import subprocess, sys, types",
+            "subprocess.run = lambda *a, **k: None",
+            "subprocess.Popen = None",
+            "sys.modules['scapy'] = types.ModuleType('scapy')",
+            "q1_sum = 0",
+        ),
+        "patches-modules",
+    ),
+    "patched-json": Attack(
+        cell(
+            "import json",
+            'json.dumps = lambda *a, **k: \'{"answers": {"q1_sum": 2.0}, "files": {}}\'',
+        ),
+        "patches-modules",
+        q2=0.0,
+    ),
+    # ---- reading what is not theirs ----
+    "reads-solutions-gradebook-and-other-students": Attack(cell(SEARCH), "reads-elsewhere"),
+    "reads-users-of-the-machine": Attack(
+        cell(
+            "q1_sum = open('/etc/passwd').read().count('\\n') - 1",
+            "open('/etc/shadow')",
+        ),
+        "reads-elsewhere",
+    ),
+    "reads-the-graders-environment": Attack(
+        cell(
+            "import os",
+            "keys = [k for k in os.environ if 'TOKEN' in k or k == 'TCPLAB_TEST_SESSION']",
+            "q1_sum = len(keys)",
+            "print(open('/proc/1/environ').read())  # gradebook",
+        ),
+        "reads-elsewhere",
+    ),
+    "link-to-the-judge": Attack(link_to("../../solutions/tiny/hidden/judge.py"), "link"),
+    "link-to-etc": Attack(link_to("/etc/passwd"), "link"),
+    # ---- forging ----
+    "forged-points-and-scores-in-the-metadata": Attack(changed(forge_metadata), "points-changed"),
+    "forged-outputs": Attack(changed(forge_outputs), "forged-score"),
+    "changed-test": Attack(changed(change_test), "locked-cell-changed"),
+    "own-judge-and-shadowing-modules": Attack(own_judge, "locked-cell-changed"),
+    "writes-the-result-channel": Attack(cell(EVERY_DESCRIPTOR), "damaged-results"),
+    "writes-results-and-exits": Attack(
+        cell(EVERY_DESCRIPTOR + "\nos._exit(0)"), "damaged-results", q2=0.0
+    ),
+    "answers-with-a-gigantic-structure": Attack(
+        cell("q1_sum = [[[[[[1] * 100] * 100] * 100] * 100] * 100]"), "not-plain-data"
+    ),
+    "sends-100-000-outputs": Attack(
+        send("""'{"cell": 1, "outputs": [' + '{}, ' * 99_999 + '{}]}'"""),
+        "damaged-results",
+    ),
+    "sends-half-an-emoji-and-a-forged-picture": Attack(
+        send(repr(FORGED_PICTURE)), "damaged-results"
+    ),
+    "another-students-numbers": Attack(
+        cell(
+            "student = 'bob'",
+            "assignment = open_assignment('tiny', student)",
+            "n = assignment.numbers",
+            "q1_sum = n['a'] + n['b']",
+        ),
+        "other-student",
+    ),
+    # ---- using up the machine ----
+    "endless-loop": Attack(
+        cell(
+            "while True:",
+            "    try:",
+            "        while True: pass",
+            "    except BaseException: pass",
+        ),
+        ("process-ended", "cell-timeout"),
+        cell_timeout_s=4.0,
+    ),
+    "fork-bomb": Attack(
+        cell(
+            "import os",
+            "while True:",
+            "    try: os.fork()",
+            "    except OSError: pass",
+        ),
+        "leaves-the-process",
+    ),
+    "allocates-100-gigabytes": Attack(
+        cell(
+            "kept = []",
+            "try:",
+            "    while True: kept.append(bytearray(b'x' * (1 << 26)))",
+            "finally:",
+            "    q1_sum = 0  # /home/x",
+        ),
+        "reads-elsewhere",
+    ),
+    "prints-10-gigabytes": Attack(
+        cell(
+            "import os",
+            "for i in range(10_000): os.write(1, b'y' * 1_000_000)  # nohup",
+        ),
+        "leaves-the-process",
+    ),
+    "floods-the-result-channel": Attack(
+        cell(
+            "import os",
+            "for i in range(10_000):",
+            "    for fd in range(3, 1024):",
+            "        try: os.write(fd, b'y' * 1_000_000)",
+            "        except OSError: pass",
+        ),
+        "process-ended",
+    ),
+    "leaves-a-daemon-behind": Attack(
+        cell(
+            "import subprocess",
+            "subprocess.Popen(['sleep', '600'], start_new_session=True)",
+            "q1_sum = 0",
+        ),
+        "left-processes",
+    ),
+    "fills-the-disk": Attack(
+        cell(
+            "import itertools",
+            "for i in itertools.count():",
+            "    open(f'/tmp/{i}', 'wb').write(b'x' * (1 << 24))  # /home/x",
+        ),
+        "reads-elsewhere",
+    ),
+    "pipe-that-hangs-whoever-opens-it": Attack(pipe_instead_of_a_file, "no-plain-file"),
+    # ---- getting out ----
+    "sends-the-exercise-to-the-network": Attack(
+        cell(
+            "import urllib.request",
+            "try:",
+            "    q1_sum = urllib.request.urlopen('http://1.1.1.1', timeout=3).status",
+            "except OSError as error:",
+            "    print('NO NETWORK', error)",
+            "    q1_sum = 0",
+        ),
+        "reaches-outside",
+    ),
+    "kills-everybody": Attack(
+        cell(
+            "import os, signal",
+            "os.kill(-1, signal.SIGKILL)",
+        ),
+        "leaves-the-process",
+    ),
+    "races-with-files": Attack(
+        cell(
+            "import os, threading",
+            "def race():",
+            "    while True:",
+            "        try:",
+            "            os.symlink('/etc/hostname', 'x')",
+            "            os.replace('x', 'total.c')",
+            "        except OSError: pass",
+            "threading.Thread(target=race, daemon=True).start()",
+            "q1_sum = 0",
+        ),
+        # The file that was handed in is judged when the one at the end is no plain file any more;
+        # when the race is lost it is judged as it is. Either way q1 earns nothing.
+        "leaves-the-process",
+    ),
+    # ---- with the C file ----
+    "c-reads-the-judge": Attack(
+        program(
+            'system("cat /opt/*/solutions/*/hidden/judge.py ../../*/hidden/*; ls /home /root");',
+            "string",
+        ),
+        "reads-elsewhere",
+    ),
+    "c-includes-the-judge": Attack(
+        lambda folder: (folder / "total.c").write_text(
+            '#include "/etc/shadow"\n#include "../hidden/judge.py"\nint main(void) {}\n'
+        ),
+        "reads-elsewhere",
+    ),
+    "c-fork-bomb": Attack(program("for (;;) fork(); // fork()\nsystem(0);"), "runs-commands"),
+    "c-endless-loop": Attack(
+        program('for (;;) ; execl("/bin/sh", "sh", (char *)0);'), "runs-commands"
+    ),
+    "c-compile-bomb": Attack(
+        lambda folder: (folder / "total.c").write_text(
+            "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(x))))\n"
+            "int a[] = { B(B(1,)) };\nint main(void) { return 0; } // popen()\n"
+        ),
+        "runs-commands",
+    ),
+    "c-raw-packets-and-new-namespaces": Attack(
+        program(
+            'if (socket(AF_PACKET, SOCK_RAW, 0) >= 0 || unshare(CLONE_NEWUSER) == 0) puts("42");',
+            "sys/socket",
+            "sched",
+        ),
+        "raw-packets",
+    ),
+}

@@ -1,0 +1,94 @@
+"""Commands run as an ordinary user, whoever runs the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import pytest
+from tests.support.paths import ROOT
+
+NOBODY: Final = 65534
+
+
+class Run(Protocol):
+    """Runs a command to its end; its output is captured as text."""
+
+    def __call__(
+        self, command: Sequence[str], timeout_s: float = 60
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="session")
+def as_ordinary_user() -> Iterator[Run]:
+    """Runs commands without any privilege, whoever runs the tests, with .venv first on the PATH.
+
+    Root becomes the user `nobody`. Where others may not enter the directory that the course is in,
+    such as root's home, they are let in within a mount namespace of their own.
+    """
+    with tempfile.TemporaryDirectory(prefix="tcplab-home-") as home:
+        environment = os.environ | {
+            "HOME": home,
+            "TMPDIR": home,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            # Nobody may write beside root's sources.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        prefix: list[str] = []
+        if os.getuid() == 0:
+            os.chown(home, NOBODY, NOBODY)
+            prefix = [*let_in(ROOT, Path(sys.base_prefix)), *_become_nobody()]
+
+        def run(command: Sequence[str], timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*prefix, *command],
+                env=environment,
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+
+        trial = run(["python", "-c", ""])
+        if trial.returncode:
+            pytest.skip(f"no ordinary user can run .venv here: {trial.stderr.strip()}")
+        yield run
+
+
+def _become_nobody() -> list[str]:
+    user = str(NOBODY)
+    return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--bounding-set=-all"]
+
+
+def let_in(*directories: Path) -> list[str]:
+    """The prefix of a command that has to reach directories below one that is closed to others."""
+    hidden = {each: closed for each in directories if (closed := _closed_ancestor(each))}
+    if not hidden:
+        return []
+    # An open descriptor leads to what was there before the tmpfs, unless mount resolves its path.
+    steps = [f"exec {fd}<'{each}'" for fd, each in enumerate(hidden, start=3)]
+    steps += [f"mount -t tmpfs -o mode=755 tmpfs '{closed}'" for closed in set(hidden.values())]
+    for fd, each in enumerate(hidden, start=3):
+        # The directories in it and not itself, for it may be the one that is closed.
+        for child in (entry for entry in each.iterdir() if entry.is_dir()):
+            steps.append(f"mkdir -p '{child}'")
+            source = f"/proc/self/fd/{fd}/{child.name}"
+            steps.append(f"mount --no-canonicalize --bind '{source}' '{child}'")
+        steps.append(f"exec {fd}<&-")
+    script = "\n".join(["set -e", *steps, 'exec "$@"'])
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+
+
+def _closed_ancestor(directory: Path) -> Path | None:
+    """The outermost directory on the way that others may not enter."""
+    for each in [*reversed(directory.parents), directory]:
+        if not each.stat().st_mode & 0o001:
+            return each
+    return None

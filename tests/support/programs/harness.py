@@ -1,0 +1,136 @@
+"""Runs the C programs for the tests: alone, in pairs, and against peers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SANITIZER_EXIT = 99
+#: No single step of a test takes longer, even with both cores busy and sanitizers on.
+PATIENCE_S = 60.0
+
+Completed = subprocess.CompletedProcess[str]
+Process = subprocess.Popen[str]
+
+
+class Programs:
+    """Runs the programs of one build; a sanitizer's finding fails the test at once."""
+
+    def __init__(self, directory: Path, options: str) -> None:
+        self.directory = directory
+        self.environment = os.environ | {
+            "ASAN_OPTIONS": f"exitcode={SANITIZER_EXIT}:{options}",
+            "UBSAN_OPTIONS": f"exitcode={SANITIZER_EXIT}:print_stacktrace=1",
+        }
+
+    def command(self, name: str, *words: object) -> list[str]:
+        return [str(self.directory / name), *map(str, words)]
+
+    def start(self, name: str, *words: object, **popen: Any) -> Process:
+        popen = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **popen,
+        }
+        return subprocess.Popen(
+            self.command(name, *words), env=self.environment, text=True, **popen
+        )
+
+    def finish(self, process: Process) -> Completed:
+        """Waits for the end, and looks at how it ended."""
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            pytest.fail(f"{process.args!r} did not end within {PATIENCE_S} s")
+        assert process.returncode != SANITIZER_EXIT, err
+        assert "Sanitizer" not in (err or ""), err
+        assert "runtime error" not in (err or ""), err
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def run(self, name: str, *words: object, **popen: Any) -> Completed:
+        with self.start(name, *words, **popen) as process:
+            return self.finish(process)
+
+    @contextmanager
+    def listening(self, name: str, *words: object, **popen: Any) -> Iterator[tuple[Process, int]]:
+        """A program that listens, and its port; killed if it is still there at the end."""
+        with self.start(name, *words, **popen) as process:
+            try:
+                assert process.stdout is not None
+                ready = process.stdout.readline()
+                if not ready:
+                    pytest.fail(f"{process.args!r}: {self.finish(process).stderr}")
+                yield process, int(ready.strip().rstrip("}").split()[-1])
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def pair(
+        self,
+        listener: list[object],
+        client: list[object],
+        port_option: str | None = "-p",
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runs both with --json; returns the client's report and the listener's.
+
+        The listener is told to take a free port; "PORT" among the client's words stands for it.
+        """
+        words = [*listener, *([port_option, 0] if port_option else []), "--json"]
+        with self.listening(*map(str, words)) as (process, port):
+            said = self.run(
+                *[str(port) if word == "PORT" else str(word) for word in client], "--json"
+            )
+            heard = self.finish(process)
+        assert said.returncode == 0, said.stderr
+        assert heard.returncode == 0, heard.stderr
+        assert (said.stderr, heard.stderr) == ("", "")
+        return last_object(said.stdout), last_object(heard.stdout)
+
+
+def last_object(text: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return result
+
+
+def as_text(text: str) -> dict[str, str]:
+    """A result without --json: each line is a name and a value."""
+    return dict(line.split(maxsplit=1) for line in text.splitlines())
+
+
+def complaint(done: Completed, status: int) -> str:
+    """The one line on standard error of a program that failed as it should."""
+    assert done.returncode == status, (done.args, done.returncode, done.stderr)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    name = Path(done.args[0]).name
+    assert lines[0].startswith(f"{name}: ")
+    return lines[0].removeprefix(f"{name}: ")
+
+
+# ---- peers that misbehave ----
+
+
+@contextmanager
+def tcp_listener() -> Iterator[tuple[socket.socket, int]]:
+    """A listening socket on 127.0.0.1 and its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        yield listener, listener.getsockname()[1]
+
+
+def reset(connection: socket.socket) -> None:
+    """Closes with an RST, as a crashing host does."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()

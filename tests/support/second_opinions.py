@@ -1,0 +1,75 @@
+"""Every capture that the tests record, read once more by tshark and tcptrace.
+
+    TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/timeline
+    python -m tests.support.second_opinions DIRECTORY
+
+Exit status 1 for a difference without a reason (docs/accuracy.md). Only recordings that lost
+nothing and hold whole headers are kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support import tcptrace, wireshark
+
+from tcplab.capture import Capture
+from tcplab.capture.recording import HEADERS_ONLY, Recording
+from tcplab.segments import from_file
+
+#: Larger captures differ in nothing but their length.
+MOST_BYTES = 4 << 20
+
+
+@contextmanager
+def collecting(directory: Path) -> Iterator[None]:
+    """Keeps a copy of each recording that ends in the body of the with statement."""
+    stop = Recording._stop
+
+    def stop_and_keep(self: Recording, stacklevel: int) -> Capture:
+        capture = stop(self, stacklevel + 1)
+        if not capture.drops and capture.path.stat().st_size <= MOST_BYTES and _whole(capture):
+            shutil.copyfile(capture.path, directory / f"{uuid.uuid4().hex}.pcapng")
+        return capture
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recording, "_stop", stop_and_keep)
+        yield
+
+
+def _whole(capture: Capture) -> bool:
+    captured, original = capture.table.captured_bytes, capture.table.original_bytes
+    return bool(((captured >= HEADERS_ONLY) | (captured == original)).all())
+
+
+def unexplained(directory: Path) -> list[str]:
+    """A line per capture on which somebody differs without a reason."""
+    lines = []
+    for path in sorted(directory.iterdir()):
+        rows = from_file(path)
+        if shutil.which("tshark") and (found := wireshark.unexplained(rows, path)):
+            lines.append(f"tshark, {path}: {found}")
+        if shutil.which("tcptrace") and (counts := tcptrace.unexplained(rows, path)):
+            lines.append(f"tcptrace, {path}: {counts}")
+    return lines
+
+
+def main() -> int:
+    directory = Path(sys.argv[1])
+    for tool in ("tshark", "tcptrace"):
+        if shutil.which(tool) is None:
+            print(f"{tool} is not installed: nobody asks it (apt install {tool})")
+    found = unexplained(directory)
+    count = len(list(directory.iterdir()))
+    print("\n".join([*found, f"second opinions: {count} captures, {len(found)} disagreements"]))
+    return int(bool(found) or not count)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The one place where a test may measure again: when the run's own record says it was disturbed.
+
+A measurement records what disturbed it: packets that the link emulator forwarded late, CPU time
+that other programs took, packets that a recorder dropped. Only such a record is a reason to measure
+again, never a result that was not the expected one. The summary of the tests says how often it
+happened, and why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+R = TypeVar("R")
+
+TRIES: Final = 3
+#: Reason -> how often a measurement was repeated for it, in this process.
+REPEATED: Counter[str] = Counter()
+
+
+def undisturbed(measure: Callable[[], R], disturbance: Callable[[R], str]) -> R:
+    """Return the first of at most three results that was not disturbed, else the last one.
+
+    Args:
+        measure: makes one measurement.
+        disturbance: reads the result's own record; returns what disturbed it ("the link was late
+            with a packet"), or "".
+    """
+    for _ in range(TRIES - 1):
+        result = measure()
+        if not (why := disturbance(result)):
+            return result
+        REPEATED[why] += 1
+    return measure()
