@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.paths import ROOT
 from tests.support.browser.axe import fetch, findings
 from tests.support.browser.jupyter import (
     Jupyter,
@@ -28,6 +27,7 @@ from tests.support.browser.jupyter import (
     write_notebook,
 )
 from tests.support.nonempty import each
+from tests.support.paths import ROOT
 
 from tcplab import demos
 from tcplab.capture import open_capture
