@@ -239,16 +239,6 @@ def test_a_connection_over_ipv6_is_explained() -> None:
     assert found.verdict.evidence.startswith("the server hands a message to TCP in 2 writes")
 
 
-@needs_lab
-def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
-    run.need("nginx")
-    server = run.nginx(tmp_path)
-    conf = tmp_path / "nginx.conf"
-    conf.write_text(conf.read_text().replace("daemon off;", "daemon on;"))
-    found = explain_command(run.curl(3, "http://server:8080/small"), server)
-    assert found.conversations[0].sockets.keys() == {"client", "server"}
-
-
 # ---- on this machine -----------------------------------------------------------------------------
 
 

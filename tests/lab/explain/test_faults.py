@@ -1,45 +1,23 @@
-"""Faults that people reported, rebuilt with the programs that they used or in a few lines, and what
-`tcplab explain` says of each."""
+"""Faults that people reported and healthy programs, rebuilt in a few lines of Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from tests.support.explain import programs as run
+from tests.support.explain.cases import CORK, NAGLE, Fault, Healthy
 
 from tcplab import Lab
 from tcplab.explain import Explanation, explain_command
 
-pytestmark = [
-    pytest.mark.needs_lab,
-    pytest.mark.timeout(600),  # the first program in Go compiles its library
-]
-
-NAGLE, CORK = "nagle-delayed-ack", "forgotten-cork"
-
-
-class Fault(NamedTuple):
-    """A report, the run that shows it, and the right answer."""
-
-    report: str
-    server: Callable[[Path], Sequence[str]]
-    client: Callable[[Path], Sequence[str]]
-    cause: str
-    kind: str = "fault"
-    side: str = ""  #: whose writes the evidence names
-    rtt_ms: float = 0.0
-
-
-URL = "http://server:8080/"
+pytestmark = pytest.mark.needs_lab
 
 FAULTS = {
     "python-http-server": Fault(
         "https://github.com/python/cpython/issues/108736",
         lambda _: run.http_server(),
-        lambda _: run.curl(6, URL),
+        lambda _: run.asks(6),
         NAGLE,
         side="server",
     ),
@@ -48,7 +26,7 @@ FAULTS = {
         lambda _: run.answers(
             "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n", "Server: x\r\n", "\r\n", "hello"
         ),
-        lambda _: run.curl(6, URL),
+        lambda _: run.asks(6),
         NAGLE,
         side="server",
     ),
@@ -63,40 +41,6 @@ FAULTS = {
         NAGLE,
         side="client",
     ),
-    "memcached-rs-command-in-two-writes": Fault(
-        "https://github.com/zonyitoo/memcached-rs/pull/7",
-        lambda _: run.memcached(),
-        run.rust_client,
-        NAGLE,
-        side="client",
-    ),
-    "node-without-set-no-delay": Fault(
-        "https://github.com/maxtaco/node-framed-msgpack-rpc/pull/1",
-        lambda _: run.memcached(),
-        lambda folder: run.node_client(folder, nodelay=False),
-        NAGLE,
-        side="client",
-    ),
-    "go-with-nodelay-off": Fault(
-        "https://github.com/golang/go/issues/57530",
-        lambda folder: run.go_server(folder, "delay"),
-        lambda _: run.curl(6, URL),
-        NAGLE,
-        side="server",
-    ),
-    "nginx-tcp-nodelay-off": Fault(
-        "https://github.com/Varying-Vagrant-Vagrants/VVV/pull/238",
-        lambda folder: run.nginx(folder, "sendfile on; tcp_nodelay off;"),
-        lambda _: run.curl(6, URL + "small"),
-        NAGLE,
-        side="server",
-    ),
-    "mosquitto-qos-1": Fault(
-        "https://github.com/eclipse-mosquitto/mosquitto/issues/1526",
-        run.mosquitto,
-        lambda _: run.publishes(10, "-q 1"),
-        NAGLE,
-    ),
     "sqlx-two-statements-per-query": Fault(
         "https://github.com/transact-rs/sqlx/issues/4335",
         lambda _: run.answers("ok", until="execute;"),
@@ -107,7 +51,7 @@ FAULTS = {
     "uwebsockets-cork-left-on": Fault(
         "https://github.com/uNetworking/uWebSockets/issues/639",
         lambda _: run.answers(*run.RESPONSE, prepare="c.setsockopt(socket.IPPROTO_TCP, 3, 1)"),
-        lambda _: run.curl(3, URL),
+        lambda _: run.asks(6),
         CORK,
         side="server",
     ),
@@ -132,70 +76,47 @@ FAULTS = {
         "fixed-send-buffer",
         rtt_ms=40,
     ),
-    "git-lfs-many-small-writes": Fault(
-        "https://github.com/git-lfs/git-lfs/issues/5242",
-        lambda _: run.sink(),
-        run.go_upload,
-        "many-small-writes",
-        side="client",
+}
+HEALTHY = {
+    "http.server, buffered": Healthy(lambda _: run.http_server(wbufsize=-1), lambda _: run.asks(6)),
+    "http.server, HTTP/1.0": Healthy(
+        lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.asks(6)
     ),
-    "xfr-a-window-for-everybody": Fault(
-        "https://github.com/lance0/xfr/issues/60",
-        lambda _: run.words("iperf3 -s"),
-        lambda _: run.words("iperf3 -c server -n 4M -w 64K"),
-        "fixed-receive-buffer",
-        rtt_ms=40,
+    "http.server, buffered, far away": Healthy(
+        lambda _: run.http_server(wbufsize=-1), lambda _: run.asks(6), rtt_ms=20
     ),
-    "icinga-redis-without-pipelining": Fault(
-        "https://github.com/Icinga/icinga2/issues/5670",
-        lambda _: run.redis(),
-        lambda _: run.words("redis-benchmark -h server -n 20 -c 1 -t get -q"),
-        "round-trips",
-        kind="limit",
-        rtt_ms=40,
+    "an upload with autotuning": Healthy(
+        lambda _: run.sink(), lambda _: run.uploads(2_000_000), rtt_ms=20, rate_mbit=100
     ),
-    "pi-hole-a-connection-for-each-request": Fault(
-        "https://github.com/pi-hole/FTL/pull/2357",
-        run.nginx,
-        lambda _: [
-            "sh",
-            "-c",
-            f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done",
-        ],
-        "new-connections",
-        kind="limit",
-        rtt_ms=40,
+    "a slow server": Healthy(
+        lambda _: run.answers("".join(run.RESPONSE), delay_s=0.05), lambda _: run.asks(6)
+    ),
+    "a cork that is pulled": Healthy(
+        lambda _: run.answers("".join(run.RESPONSE)),
+        lambda _: run.sends(["hello"], "hello", 8080, "s.setsockopt(socket.IPPROTO_TCP, 3, 0)"),
     ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
-    fault = FAULTS[name]
-    server, client = fault.server(tmp_path), fault.client(tmp_path)
-    wanted = (fault.cause, fault.kind)
-    found = run.told(client, server, lambda got: _cause(got) == wanted, rtt_ms=fault.rtt_ms)
-    said = f"{fault.report}\n{found.report()}"
-    assert found.verdict is not None, said
-    assert _cause(found) == wanted, said
-    assert found.verdict.share >= 0.2 or not found.verdict.ms, said
-    assert found.verdict.cure, said
-    if fault.side:
-        assert found.verdict.evidence.startswith(f"the {fault.side} hands"), said
+    FAULTS[name].check(tmp_path)
 
 
-def _cause(found: Explanation) -> tuple[str, str] | None:
-    return (found.verdict.cause, found.verdict.kind) if found.verdict else None
+@pytest.mark.parametrize("name", HEALTHY)
+def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
+    HEALTHY[name].check(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def black_hole() -> Explanation:
     """https://github.com/Start9Labs/start-technologies/issues/3261: a large ClientHello is lost."""
-    run.need("curl")
     with Lab() as lab:
         lab.link.update(mtu=900, icmp="off")
-        client = run.curl(1, URL, "--max-time", "2.5", "-d", "x" * 1700)
-        return explain_command(client, run.answers("".join(run.RESPONSE)), lab=lab)
+        client = run.sends(["x" * 1700], "hello", 8080)
+        return explain_command(
+            client, run.answers("hello", until="x" * 1700), lab=lab, timeout_s=2.5
+        )
 
 
 def test_an_mtu_black_hole_is_named(black_hole: Explanation) -> None:
@@ -206,8 +127,8 @@ def test_an_mtu_black_hole_is_named(black_hole: Explanation) -> None:
 
 
 def test_a_connection_that_is_refused_is_named() -> None:
-    found = explain_command(run.curl(1, "http://server:81/"))
+    found = explain_command(run.asks(1))
     assert found.verdict is not None
     assert found.verdict.cause == "not-connected"
     assert "refused (RST)" in found.sentence
-    assert any("curl failed (exit 7)" in note for note in found.recorded.notes)
+    assert any("failed (exit 1)" in note for note in found.recorded.notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
-from tests.support.programs.harness import PATIENCE_S, Programs, tcp_listener
+from tests.support.programs.harness import PATIENCE_S, Programs
 
 from tcplab.lab import program_path
 from tcplab.programs import CallLog, SocketCalls, read_calls
@@ -122,30 +121,6 @@ def test_threads_children_and_programs_that_are_executed_are_seen(tmp_path: Path
     )
     assert sorted(written(next(one for one in log.sockets if written(one)))) == [1, 2, 3]
     assert any(path.endswith("/sh") for path in log.programs)
-
-
-def test_a_static_program_is_seen(tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("go is not installed: apt install golang-go")
-    source = tmp_path / "talk.go"
-    source.write_text(
-        'package main\nimport ("net"; "os")\nfunc main() { c, e := net.Dial("tcp", os.Args[1]);'
-        ' if e != nil { panic(e) }; c.Write([]byte("12345")); c.Close() }\n'
-    )
-    built = subprocess.run(
-        ["go", "build", "-o", str(tmp_path / "talk"), str(source)],
-        env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode:
-        pytest.skip(f"go cannot build here: {built.stderr.strip()[-200:]}")
-    with tcp_listener() as (_listener, port):
-        log = recorded(tmp_path / "log", str(tmp_path / "talk"), f"127.0.0.1:{port}")
-    [one] = log.sockets
-    assert written(one) == [5]
-    assert one.nodelay is True, "as Go does unless it is told otherwise"
 
 
 def test_an_ordinary_user_can_record(as_ordinary_user: Run) -> None:

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
+from tests.support.undisturbed import undisturbed
 
 from tcplab import machine
 from tcplab.explain import Explanation, explain_command
@@ -28,28 +29,20 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-SHORTEST_DELAY_MS: Final = 40.0  # TCP_DELACK_MIN, include/net/tcp.h
+def explain(client: Sequence[str], server: Sequence[str], **network: Any) -> Explanation:
+    """Explain a run; run it again only if its own record says that the link was late."""
 
-
-def told(
-    client: Sequence[str],
-    server: Sequence[str],
-    right: Callable[[Explanation], bool],
-    **network: Any,
-) -> Explanation:
-    """The explanation of a run, where that is not right of another one in two cases: the machine
-    was so busy that the wire was late, which TCP answers with probes and smaller windows; or
-    nothing waited as long as the shortest delay of an ACK, so that no fault showed."""
-    for _ in range(5):
-        found = explain_command(client, server, timeout_s=20, **network)
+    def disturbance(found: Explanation) -> str:
         late = any(map(tells_of_a_late_wire, found.recorded.notes))
-        if right(found) or not (late or found.waited_ms < SHORTEST_DELAY_MS):
-            break
-    return found
+        return "the link was late with a packet" if late else ""
+
+    return undisturbed(
+        lambda: explain_command(client, server, timeout_s=20, **network), disturbance
+    )
 
 
 def tells_of_a_late_wire(note: str) -> bool:
-    """Whether it is that the packets kept to no times."""
+    """Whether a note of the record says that packets were forwarded late."""
     return "the machine was busy" in note
 
 
@@ -63,6 +56,20 @@ def curl(count: int, url: str, *options: str) -> list[str]:
     need("curl")
     asked = [word for _ in range(count) for word in ("-o", os.devnull, url)]
     return ["curl", "-s", *options, *asked]
+
+
+def asks(count: int) -> list[str]:
+    """Python's http.client, which asks the server several times on one connection."""
+    return python(
+        """
+        import http.client, sys
+        connection = http.client.HTTPConnection("server", 8080)
+        for _ in range(int(sys.argv[1])):
+            connection.request("GET", "/")
+            connection.getresponse().read()
+        """,
+        count,
+    )
 
 
 # ---- servers -------------------------------------------------------------------------------------

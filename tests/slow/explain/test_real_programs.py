@@ -1,31 +1,18 @@
-"""Programs and configurations without a fault: none must be called one."""
+"""Faults and healthy configurations of real servers and clients, as they are installed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from tests.support.explain import programs as run
-
-from tcplab.explain import Explanation
+from tests.support.explain.cases import NAGLE, URL, Fault, Healthy
 
 pytestmark = [
     pytest.mark.needs_lab,
     pytest.mark.timeout(600),  # the first program in Go compiles its library
 ]
-
-URL = "http://server:8080/"
-
-
-class Healthy(NamedTuple):
-    """A server, a client, and the wire between them."""
-
-    server: Callable[[Path], Sequence[str]]
-    client: Callable[[Path], Sequence[str]]
-    rtt_ms: float = 0.0
-    rate_mbit: float | None = None
 
 
 def words(text: str) -> Callable[[Path], Sequence[str]]:
@@ -63,16 +50,77 @@ def file_server(folder: Path) -> Sequence[str]:
     return [*run.python("import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8080)")]
 
 
+FAULTS = {
+    "memcached-rs-command-in-two-writes": Fault(
+        "https://github.com/zonyitoo/memcached-rs/pull/7",
+        lambda _: run.memcached(),
+        run.rust_client,
+        NAGLE,
+        side="client",
+    ),
+    "node-without-set-no-delay": Fault(
+        "https://github.com/maxtaco/node-framed-msgpack-rpc/pull/1",
+        lambda _: run.memcached(),
+        lambda folder: run.node_client(folder, nodelay=False),
+        NAGLE,
+        side="client",
+    ),
+    "go-with-nodelay-off": Fault(
+        "https://github.com/golang/go/issues/57530",
+        lambda folder: run.go_server(folder, "delay"),
+        lambda _: run.curl(6, URL),
+        NAGLE,
+        side="server",
+    ),
+    "nginx-tcp-nodelay-off": Fault(
+        "https://github.com/Varying-Vagrant-Vagrants/VVV/pull/238",
+        lambda folder: run.nginx(folder, "sendfile on; tcp_nodelay off;"),
+        lambda _: run.curl(6, URL + "small"),
+        NAGLE,
+        side="server",
+    ),
+    "mosquitto-qos-1": Fault(
+        "https://github.com/eclipse-mosquitto/mosquitto/issues/1526",
+        run.mosquitto,
+        lambda _: run.publishes(10, "-q 1"),
+        NAGLE,
+    ),
+    "git-lfs-many-small-writes": Fault(
+        "https://github.com/git-lfs/git-lfs/issues/5242",
+        lambda _: run.sink(),
+        run.go_upload,
+        "many-small-writes",
+        side="client",
+    ),
+    "xfr-a-window-for-everybody": Fault(
+        "https://github.com/lance0/xfr/issues/60",
+        lambda _: run.words("iperf3 -s"),
+        lambda _: run.words("iperf3 -c server -n 4M -w 64K"),
+        "fixed-receive-buffer",
+        rtt_ms=40,
+    ),
+    "icinga-redis-without-pipelining": Fault(
+        "https://github.com/Icinga/icinga2/issues/5670",
+        lambda _: run.redis(),
+        lambda _: run.words("redis-benchmark -h server -n 20 -c 1 -t get -q"),
+        "round-trips",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "pi-hole-a-connection-for-each-request": Fault(
+        "https://github.com/pi-hole/FTL/pull/2357",
+        run.nginx,
+        lambda _: [
+            "sh",
+            "-c",
+            f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done",
+        ],
+        "new-connections",
+        kind="limit",
+        rtt_ms=40,
+    ),
+}
 HEALTHY = {
-    "http.server, buffered": Healthy(
-        lambda _: run.http_server(wbufsize=-1), lambda _: run.curl(6, URL)
-    ),
-    "http.server, HTTP/1.0": Healthy(
-        lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.curl(3, URL)
-    ),
-    "http.server, buffered, far away": Healthy(
-        lambda _: run.http_server(wbufsize=-1), lambda _: run.curl(3, URL), rtt_ms=20
-    ),
     "nginx as it comes": Healthy(run.nginx, lambda _: run.curl(10, URL + "small")),
     "nginx with all three directives": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),
@@ -131,9 +179,6 @@ HEALTHY = {
     "iperf3 -R over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M -R"), rtt_ms=20, rate_mbit=50
     ),
-    "an upload with autotuning": Healthy(
-        lambda _: run.sink(), lambda _: run.uploads(2_000_000), rtt_ms=20, rate_mbit=100
-    ),
     "netcat": Healthy(
         words("nc.openbsd -l 8080"),
         shell("head -c 1000000 /dev/zero | nc.openbsd -N server 8080", "nc.openbsd"),
@@ -142,33 +187,36 @@ HEALTHY = {
         words("socat -u TCP-LISTEN:8080 OPEN:/dev/null"),
         shell("head -c 1000000 /dev/zero | socat -u - TCP:server:8080", "socat"),
     ),
-    "a slow server": Healthy(
-        lambda _: run.answers("".join(run.RESPONSE), delay_s=0.05), lambda _: run.curl(4, URL)
-    ),
     "a slow client": Healthy(
         run.nginx,
         shell(f"curl -s {URL}small --next -s {URL}small; sleep 0.2; curl -s {URL}small", "curl"),
     ),
-    "a cork that is pulled": Healthy(
-        lambda _: run.answers("".join(run.RESPONSE)),
-        lambda _: run.sends(["hello"], "hello", 8080, "s.setsockopt(socket.IPPROTO_TCP, 3, 0)"),
-    ),
 }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
+    FAULTS[name].check(tmp_path)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
-    case = HEALTHY[name]
-    server, client = case.server(tmp_path), case.client(tmp_path)
-    found = run.told(client, server, _is_healthy, rtt_ms=case.rtt_ms, rate_mbit=case.rate_mbit)
-    assert _is_healthy(found), found.report()
-    assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
+    HEALTHY[name].check(tmp_path)
 
 
-def _is_healthy(found: Explanation) -> bool:
-    """Something always limits; that is no fault."""
-    return found.verdict is not None and found.verdict.kind != "fault"
+def test_a_static_program_is_recorded(tmp_path: Path) -> None:
+    """Go makes its system calls itself, not through the C library."""
+    found = run.explain(run.go_upload(tmp_path), run.sink())
+    [one] = found.recorded.client.sockets
+    writes = [call for call in one.calls if call.name == "write"]
+    assert [call.asked_bytes for call in writes] == [100] * 2000
+    assert one.nodelay is True, "as Go does unless it is told otherwise"
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(HEALTHY) >= 20
+def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
+    run.need("nginx")
+    server = run.nginx(tmp_path)
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(conf.read_text().replace("daemon off;", "daemon on;"))
+    found = run.explain(run.curl(3, URL + "small"), server)
+    assert found.conversations[0].sockets.keys() == {"client", "server"}

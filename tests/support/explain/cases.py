@@ -1,0 +1,59 @@
+"""One run that has to be explained: a fault that somebody reported, or a healthy program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.explain import programs as run
+
+from tcplab.explain import Explanation
+
+NAGLE, CORK = "nagle-delayed-ack", "forgotten-cork"
+URL = "http://server:8080/"
+
+
+class Fault(NamedTuple):
+    """A report, the run that shows it, and the right answer."""
+
+    report: str
+    server: Callable[[Path], Sequence[str]]
+    client: Callable[[Path], Sequence[str]]
+    cause: str
+    kind: str = "fault"
+    side: str = ""  #: whose writes the evidence names
+    rtt_ms: float = 0.0
+
+    def check(self, folder: Path) -> None:
+        """Run it; the verdict must be its cause, with a cure."""
+        found = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
+        shown = f"{self.report}\n{found.report()}"
+        assert found.verdict is not None, shown
+        assert (found.verdict.cause, found.verdict.kind) == (self.cause, self.kind), shown
+        assert found.verdict.share >= 0.2 or not found.verdict.ms, shown
+        assert found.verdict.cure, shown
+        if self.side:
+            assert found.verdict.evidence.startswith(f"the {self.side} hands"), shown
+
+
+class Healthy(NamedTuple):
+    """A server, a client, and the link between them."""
+
+    server: Callable[[Path], Sequence[str]]
+    client: Callable[[Path], Sequence[str]]
+    rtt_ms: float = 0.0
+    rate_mbit: float | None = None
+
+    def check(self, folder: Path) -> Explanation:
+        """Run it; something always limits, but no fault may be found."""
+        found = run.explain(
+            self.client(folder),
+            self.server(folder),
+            rtt_ms=self.rtt_ms,
+            rate_mbit=self.rate_mbit,
+        )
+        assert found.verdict is not None, found.report()
+        assert found.verdict.kind != "fault", found.report()
+        assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
+        return found
