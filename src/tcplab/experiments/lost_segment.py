@@ -12,9 +12,10 @@ from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.exchange import both_ends
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.short_transfer import until_acknowledged_ms
-from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending, tcp_counters
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event
+from tcplab.programs.counters import tcp_counters
 from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 from tcplab.timeline.sockets import read_options, sampling

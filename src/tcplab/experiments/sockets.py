@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tcplab.lab import Host, Network
+from tcplab.lab import Network
 
 MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
 
@@ -62,15 +60,3 @@ def read_all(receiver: socket.socket, most: float = math.inf) -> int:
     while total < most and (got := len(receiver.recv(1 << 16))):
         total += got
     return total
-
-
-def tcp_counters(host: Host) -> Counter[str]:
-    """TCP's counters of a host (TcpExt in /proc/net/netstat, as nstat(8) shows them).
-
-    The growth is the difference of two readings: ``after - before``, which leaves out zeros.
-    """
-    lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
-    names, values = next(
-        (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"
-    )
-    return Counter(dict(zip(names[1:], map(int, values[1:]), strict=True)))

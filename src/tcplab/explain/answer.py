@@ -14,7 +14,8 @@ from tcplab.explain.comments import commented, reasons_of_packets
 from tcplab.explain.joining import Conversation, conversations
 from tcplab.explain.recording import Recorded
 from tcplab.explain.shares import requests, spans
-from tcplab.explain.verdict import Finding, findings
+from tcplab.explain.verdict import FAULT_SHARE, Finding, findings
+from tcplab.models import Reason
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
 from tcplab.timeline import Timeline
@@ -100,6 +101,10 @@ class Explanation:
         if one is not None and one.kind != "none":
             lines += [f"  why   {one.evidence}"] if one.cause != "not-connected" else []
             lines += [f"  cure  {one.cure}"]
+        for other in self.findings[1:]:
+            if other.kind != "none" and other.share >= FAULT_SHARE:
+                lines += [f"Also, {100 * other.share:.0f} %: {other.title}"]
+                lines += [f"  why   {other.evidence}", f"  cure  {other.cure}"]
         for part in (self._what_it_waited_for(), self._connections(), [self._cost()]):
             lines += ["", *part] if part else []
         if notes := [*self.recorded.notes, *self.missing]:
@@ -111,10 +116,18 @@ class Explanation:
         waited.sort(key=lambda each: -each.ms)
         if not waited:
             return []
-        lines = [f"Of {_ms(self.waited_ms)} that the client waited:"]
+        many = len(self.conversations)
+        summed = f", summed over {many} connections" if self._overlap else ""
+        lines = [f"Of {_ms(self.waited_ms)} that the client waited{summed}:"]
         for each in waited[:_SHOWN]:
             lines.append(f"  {100 * each.share:5.1f} %  {_ms(each.ms):>10}  {each.title}")
         return lines
+
+    @property
+    def _overlap(self) -> bool:
+        """True if its connections waited side by side."""
+        start_ns, end_ns = self.recorded.span_ns
+        return len(self.conversations) > 1 and self.waited_ms > (end_ns - start_ns) / 1e6
 
     def _connections(self) -> list[str]:
         groups: dict[tuple[str, int, str], list[Conversation]] = defaultdict(list)
@@ -242,7 +255,12 @@ def _fewer(items: Sequence[str]) -> list[str]:
 
 def _bytes(some: Sequence[Conversation]) -> str:
     sent, got = (
-        sum(segment.payload_bytes for one in some for segment in _segments(one, side))
+        sum(
+            segment.payload_bytes
+            for one in some
+            for segment in _segments(one, side)
+            if segment.reason is not Reason.RETRANSMISSION
+        )
         for side in ("client", "server")
     )
     return f"{sent} bytes sent, {got} received"

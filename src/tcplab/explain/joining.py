@@ -13,7 +13,7 @@ import numpy as np
 
 from tcplab.explain.recording import Recorded
 from tcplab.programs import Event, SocketCalls, SocketOptions
-from tcplab.programs.calls import CallLog, End
+from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
@@ -37,6 +37,11 @@ class Conversation:
     #: "client", "server" -> its calls; none for a side whose program is not ours
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  #: What could not be joined, and why
+    is_tls: bool = False  #: Its first data is a TLS handshake
+    has_both_captures: bool = False  #: Its packets were also captured beside the server
+    overflows: int = 0  #: How often an accept queue of the server's host was full, in all
+    #: When the client stopped waiting for an answer that did not come; None if it did not wait
+    given_up_ns: int | None = None
 
     @property
     def name(self) -> str:
@@ -46,8 +51,8 @@ class Conversation:
     @property
     def failure(self) -> str:
         """Why it was never opened; "" if it was."""
-        syns = self.rows[self.rows.is_syn]
-        if len(syns) == 0 or bool((syns["direction"] == 1).any()):
+        syns = self.syns("client")
+        if len(syns) == 0 or len(self.syns("server")):
             return ""
         answered = (self.rows["direction"] == 1) & (self.rows["flags"] & RST != 0)
         if answered.any():
@@ -57,10 +62,24 @@ class Conversation:
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
         """From the SYN to the answer of the server; None if the capture has none."""
-        syns = self.rows[self.rows.is_syn]
-        if not (len(syns) and bool((syns["direction"] == 1).any())):
+        asked, answered = self.syns("client"), self.syns("server")
+        if not (len(asked) and len(answered)):
             return None
-        return int(syns["time_ns"][0]), int(syns["time_ns"][syns["direction"] == 1][-1])
+        return int(asked["time_ns"][0]), int(answered["time_ns"][0])
+
+    def syns(self, side: str) -> SegmentArray:
+        """The SYN segments that one side sent, each time it sent them."""
+        syns: SegmentArray = self.rows[self.rows.is_syn & (self.rows["direction"] == _way(side))]
+        return syns
+
+    def passed_later(self, side: str, since_ns: int) -> bool:
+        """True if a packet of one side without data came to the other after this time."""
+        rows = self.rows[(self.rows["direction"] == _way(side)) & (self.rows["time_ns"] > since_ns)]
+        return bool((rows["payload_bytes"] == 0).any())
+
+
+def _way(side: str) -> int:
+    return 0 if side == "client" else 1
 
 
 def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
@@ -116,7 +135,14 @@ def _explained(
     recorded: Recorded, ends: Ends, rows: SegmentArray, peer: SegmentArray | None, turn: int
 ) -> Conversation:
     client, server = ends
-    result = Conversation(client, server, rows)
+    result = Conversation(
+        client,
+        server,
+        rows,
+        is_tls=_is_tls(recorded, rows),
+        has_both_captures=peer is not None,
+        overflows=recorded.overflows,
+    )
     if len(rows) > MOST_PACKETS:
         result.missing.append(
             f"{len(rows) - MOST_PACKETS} of its {len(rows)} packets were not looked at"
@@ -128,6 +154,8 @@ def _explained(
     ):
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
+    if (asking := result.sockets.get("client")) is not None:
+        result.given_up_ns = _given_up_ns(asking, recorded.span_ns[1])
     views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
     if peer is not None:
         views["server"] = (peer, rows)
@@ -136,6 +164,17 @@ def _explained(
         if timeline is not None:
             result.timelines[side] = timeline
     return result
+
+
+def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
+    """Whether the first data bytes are those of a handshake record (RFC 8446, 5.1)."""
+    data = rows[rows["payload_bytes"] > 0]
+    table = getattr(recorded.near, "table", None)  # a shipped recording holds segments only
+    if table is None or not len(data):
+        return False
+    header_bytes = int(data["wire_bytes"][0]) - int(data["payload_bytes"][0])
+    first: bytes = table.bytes_of(int(data["packet"][0]))[header_bytes:]
+    return first[:2] == b"\x16\x03"
 
 
 def _shortened(
@@ -153,6 +192,21 @@ def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | Non
     return same[turn] if turn < len(same) else None
 
 
+def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
+    """When a client gave up an answer that did not come, by its calls; None if it did not wait.
+
+    It waited if it tried to read after its last write, or if it had got answers before.
+    """
+    writes = [i for i, call in enumerate(socket.calls) if call.name in HANDS_OVER]
+    if not writes:
+        return None
+    later = socket.calls[writes[-1] + 1 :]
+    if not (any(call.name == "read" for call in later) or socket.calls[writes[-1]].read):
+        return None
+    ends = (call.time_ns for call in later if call.name in ("close", "shutdown"))
+    return max(next(ends, end_ns), socket.calls[-1].time_ns)
+
+
 def _timeline(
     found: Conversation,
     side: str,
@@ -161,7 +215,7 @@ def _timeline(
     rate_mbit: float | None,
 ) -> Timeline | None:
     """The reasons of one sender; without its log where that does not fit the capture."""
-    direction = 0 if side == "client" else 1
+    direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
         return None
@@ -209,7 +263,7 @@ def _log(
     """The events of a socket while it was captured; None if it was not seen, or wrote nothing."""
     if socket is None or not socket.calls:
         return None
-    sent = rows[rows["direction"] == direction]
+    sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     carried = int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
     events = socket.events(_arrivals(rows, 1 - direction), carried)
     return [event for event in events if event.time_ns <= end_ns] or None

@@ -16,6 +16,7 @@ from tcplab.lab import Host, Lab
 from tcplab.lab.binaries import environment, find_command
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import CallLog, End, read_calls
+from tcplab.programs.counters import tcp_counters
 from tcplab.programs.pair import await_listener
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Recorded:
     rate_mbit: float | None = None  #: Of the wire, if it is known
     notes: list[str] = field(default_factory=list)  #: What is missing, or went wrong
     output: str = ""  #: What the client printed
+    overflows: int = 0  #: How often an accept queue of the server's host was full
 
 
 def record_in_lab(
@@ -73,6 +75,7 @@ def record_in_lab(
             serving = stack.enter_context(_command(lab.server, server, folder / "server"))
             port = str(_await_server(lab.server, serving, folder / "server", server[0]))
         words = [_filled(word, lab.server.address, port) for word in client]
+        before = tcp_counters(lab.server)
         span = run_client(lab.client, words, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
         captures = near.stop(), far.stop()
@@ -83,7 +86,9 @@ def record_in_lab(
         logs = read_calls(folder / "client"), server and read_calls(folder / "server")
         output = (folder / "client.out").read_text(errors="replace")
         rate = lab.link.parameters["client->server"].get("rate_mbit") or None
-    return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output)
+        grown = tcp_counters(lab.server) - before
+    overflows = grown["ListenOverflows"]
+    return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows)
 
 
 class _Stopped:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
+from tcplab.programs import SocketCalls
 from tcplab.timeline import Hold, Segment, Timeline
+from tcplab.timeline.parts import ENDS_MESSAGE
 
 Interval = tuple[int, int]
 
@@ -22,11 +25,13 @@ ORDER: Final = (
     "nagle",
     "forgotten-cork",
     "mtu-black-hole",
+    "accept-queue",
     "loss",
     "receive-window",
     "send-buffer",
     "autocorked",
     "link-rate",
+    "slow-start-after-idle",
     "congestion-window",
     "unknown",
     "handshake",
@@ -49,8 +54,10 @@ _LATE_NS: Final = 25_000_000
 _SOON_NS: Final = 3_000_000
 #: A message of so many full segments is a transfer.
 _TRANSFER_SEGMENTS: Final = 10
-#: A segment was sent so often, and never seen by the peer, while shorter ones were.
-_NEVER_CAME: Final = 2
+#: Bytes that were sent so often in large segments, none of which came, have met a black hole.
+_NEVER_CAME: Final = 3
+#: Linux restarts slow start after a pause of the RTO, which is 200 ms or more.
+_IDLE_NS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +72,117 @@ class Wait:
 
 
 def waits(found: Conversation) -> list[Wait]:
-    """Each stretch in which bytes of either sender waited, or were on their way."""
+    """Return each stretch in which bytes of either sender waited, or were on their way."""
     result = []
     if (handshake := found.handshake_ns) is not None:
-        result.append(Wait(*handshake, "handshake", "client"))
+        repeated = found.overflows and len(found.syns("client")) > 1
+        result.append(Wait(*handshake, "accept-queue" if repeated else "handshake", "client"))
     for side, timeline in found.timelines.items():
+        sender = _Sender(found, side, timeline)
+        # Of the segments that waited, the first was at the head of the queue.
         owners = {
             (hold.start_ns, hold.end_ns, hold.reason): each
-            for each in timeline.segments
+            for each in reversed(timeline.segments)
             for hold in each.holds
         }
-        hole = black_hole_bytes(timeline)
-        transfers = _transfers(timeline)
         for hold in timeline.holds:
             segment = owners.get((hold.start_ns, hold.end_ns, hold.reason))
-            cause = _cause(hold, segment, timeline, hole, side)
-            if cause == "nagle" and segment is not None and segment.message in transfers:
-                cause = "in-flight"  # the rest of a transfer, behind all of it
-            if cause:
+            if cause := sender.cause(hold, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
             result += [Wait(*each, "nagle-delayed-ack", side) for each in by_segments(timeline)]
+            result += [Wait(*each, "receive-window", side) for each in closed_windows(timeline)]
         half_ns = int((timeline.rtt_ms or 0) * 5e5)
         for each in timeline.segments:
             end_ns = each.arrived_ns or each.time_ns + half_ns
-            result.append(Wait(each.time_ns, end_ns, "in-flight", side, each))
+            setting_up = found.is_tls and each.message == 1
+            cause = "handshake" if setting_up else "in-flight"
+            result.append(Wait(each.time_ns, end_ns, cause, side, each))
     return result
 
 
-def _cause(
-    hold: Hold, segment: Segment | None, timeline: Timeline, hole: int | None, side: str
-) -> str:
-    if hold.reason is Reason.APPLICATION_IDLE:
-        return ""
-    if hold.reason is Reason.HELD_BY_NAGLE:
+class _Sender:
+    """The causes of one sender's waits."""
+
+    def __init__(self, found: Conversation, side: str, timeline: Timeline) -> None:
+        self._found, self._side, self._timeline = found, side, timeline
+        self._hole = black_hole_bytes(found, side)
+        self._transfers = _transfers(timeline)
+        self._ack_times = [ack.time_ns for ack in timeline.acks]
+        socket = found.sockets.get(side)
+        self._fixed_buffer = socket is not None and socket.fixed("sndbuf") is not None
+
+    def cause(self, hold: Hold, segment: Segment | None) -> str:
+        """Return the cause of one stretch of waiting; "" if it counts for nothing."""
+        if hold.reason is Reason.APPLICATION_IDLE:
+            return ""
+        if hold.reason is Reason.HELD_BY_NAGLE:
+            return self._nagle(segment)
+        if hold.reason in (Reason.CORKED, Reason.MSG_MORE):
+            timed_out = segment is not None and segment.reason is Reason.CORK_TIMEOUT
+            return "forgotten-cork" if timed_out else self._side
+        if hold.reason is Reason.RETRANSMISSION:
+            return self._sent_again(segment)
+        if hold.reason is Reason.UNKNOWN:
+            return self._clocked_out(segment)
+        if hold.reason is Reason.CWND_LIMITED:
+            return self._by_the_window(segment)
+        return _OF_REASON[hold.reason]
+
+    def _nagle(self, segment: Segment | None) -> str:
         released = segment.released_by if segment else None
-        late = released is not None and timeline.acks[released].reason
-        return "nagle-delayed-ack" if late is Reason.ACK_DELAYED_BY_PEER else "nagle"
-    if hold.reason in (Reason.CORKED, Reason.MSG_MORE):
-        timed_out = segment is not None and segment.reason is Reason.CORK_TIMEOUT
-        return "forgotten-cork" if timed_out else side
-    if hold.reason is Reason.RETRANSMISSION and hole is not None:
-        return "mtu-black-hole"
-    return _OF_REASON[hold.reason]
+        late = released is not None and self._timeline.acks[released].reason
+        if late is Reason.ACK_DELAYED_BY_PEER:
+            return "nagle-delayed-ack"
+        # The rest of a transfer waits behind all of it.
+        is_rest = segment is not None and segment.message in self._transfers
+        return "in-flight" if is_rest else "nagle"
+
+    def _sent_again(self, segment: Segment | None) -> str:
+        """What came before was not lost: a probe, or a peer that could not take it."""
+        if self._hole is not None:
+            return "mtu-black-hole"
+        if segment is None or not self._found.has_both_captures:
+            return "loss"
+        earlier = (
+            each
+            for each in self._timeline.segments
+            if each.offset <= segment.offset < each.end and each.time_ns < segment.time_ns
+        )
+        if not any(each.arrived_ns is not None for each in earlier):
+            return "loss"
+        return "accept-queue" if self._found.overflows else ""
+
+    def _clocked_out(self, segment: Segment | None) -> str:
+        """Full segments with room at the peer that leave just after an ACK.
+
+        The ACK made room in the congestion window, or in a send buffer of fixed size.
+        """
+        mss_bytes = self._timeline.mss_bytes
+        if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
+            return "unknown"
+        at = bisect.bisect_right(self._ack_times, segment.time_ns)
+        if not at or segment.time_ns - self._ack_times[at - 1] > _SOON_NS:
+            return "unknown"
+        return "send-buffer" if self._fixed_buffer else self._by_the_window(segment)
+
+    def _by_the_window(self, segment: Segment | None) -> str:
+        """The congestion window: grown from its start, or once more after a pause."""
+        if segment is None or segment.message not in self._starts:
+            return "congestion-window"
+        begin_ns = self._starts[segment.message]
+        at = bisect.bisect_left(self._timeline.segments, begin_ns, key=lambda each: each.time_ns)
+        rtt_ns = int((self._timeline.rtt_ms or 0) * 1e6)
+        idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
+        paused = idle_ns > _IDLE_NS + rtt_ns
+        return "slow-start-after-idle" if paused else "congestion-window"
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        starts: dict[int, int] = {}
+        for write in self._timeline.writes:
+            starts.setdefault(write.message, write.time_ns)
+        return starts
 
 
 def _transfers(timeline: Timeline) -> set[int]:
@@ -138,14 +213,61 @@ def by_segments(timeline: Timeline) -> list[Interval]:
     return found
 
 
-def black_hole_bytes(timeline: Timeline) -> int | None:
-    """The largest payload that came through, where larger ones never do; None if all is well."""
-    if all(each.arrived_ns is None for each in timeline.segments):
-        return None  # no capture at the peer
-    came = [each.payload_bytes for each in timeline.segments if each.arrived_ns is not None]
+def closed_windows(timeline: Timeline) -> list[Interval]:
+    """Return when a sender whose program is not recorded had no room in the peer's window.
+
+    From the ACK that leaves less room than the next segment takes to the one that makes it, if the
+    segment then leaves at once.
+    """
+    soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
+    found = []
+    for segment in timeline.segments:
+        if segment.reason is Reason.RETRANSMISSION:
+            continue
+        least = min(segment.payload_bytes, timeline.mss_bytes or segment.payload_bytes)
+        needed = segment.offset + least
+        last = bisect.bisect_right(timeline.acks, segment.time_ns, key=lambda ack: ack.time_ns) - 1
+        if last < 0 or segment.time_ns - timeline.acks[last].time_ns > soon_ns:
+            continue
+        first = last
+        while first and timeline.acks[first - 1].ack + timeline.acks[first - 1].window < needed:
+            first -= 1
+        if first < last and timeline.acks[last].ack + timeline.acks[last].window >= needed:
+            found.append((timeline.acks[first].time_ns, segment.time_ns))
+    return found
+
+
+def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
+    """Return whether a reader was busy elsewhere for half of the time in which its window was shut.
+
+    A read that finds data returns at once; if there is data at the next read too, the reader was
+    away between the two.
+    """
+    away = [
+        (call.time_ns, after.time_ns)
+        for call, after in pairwise(call for call in reader.calls if call.name == "read")
+        if call.unread and after.unread
+    ]
+    shut = merged(waited)
+    return _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
+
+
+def black_hole_bytes(found: Conversation, side: str) -> int | None:
+    """Return the largest payload of a sender that came through, where larger ones never do.
+
+    None where all is well, or nobody captured at the peer. After an ICMP message the sender repeats
+    its bytes in smaller segments; in a black hole it repeats them as they are.
+    """
+    if not found.has_both_captures:
+        return None
+    segments = found.timelines[side].segments
+    came = (each.payload_bytes for each in segments if each.arrived_ns is not None)
     largest = max(came, default=0)
-    lost = [each for each in timeline.segments if each.payload_bytes > largest]
-    return largest if len(lost) > _NEVER_CAME else None
+    sent = Counter(each.offset for each in segments if each.payload_bytes > largest)
+    if max(sent.values(), default=0) < _NEVER_CAME:
+        return None
+    # Not one path of many that was cut: what was small enough passed meanwhile.
+    return largest if largest or found.passed_later(side, segments[0].time_ns) else None
 
 
 # ---- the sum -------------------------------------------------------------------------------------
@@ -179,16 +301,32 @@ def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
 
 
 def spans(found: Conversation) -> list[Interval]:
-    """When the client waited: the handshake, and each message until its answer has been read."""
+    """Return when the client waited.
+
+    The handshake; a server that speaks first; each message until its answer has been read, or until
+    the client gave up.
+    """
     client, server = found.timelines.get("client"), found.timelines.get("server")
     result = [handshake] if (handshake := found.handshake_ns) else []
-    if client is not None and client.writes:
-        return [*result, *client.message_spans_ns().values()]
+    writes = client.writes if client is not None else ()
+    if server is not None and server.segments and handshake:
+        first = server.segments[0]
+        came_ns = first.arrived_ns or first.time_ns
+        sent = client.segments[0].time_ns if client is not None and client.segments else came_ns + 1
+        if came_ns < sent:
+            result.append((handshake[1], came_ns))
+    if client is not None and writes:
+        messages = client.message_spans_ns()
+        last = writes[-1].message
+        answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
+        if not answered and (given_up_ns := found.given_up_ns) is not None:
+            messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
+        return merged([*result, *messages.values()])
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
-            last = max(each.acked_ns or each.time_ns for each in timeline.segments)
-            result.append((timeline.start_ns, last))
-    return result
+            end_ns = max(each.acked_ns or each.time_ns for each in timeline.segments)
+            result.append((timeline.start_ns, end_ns))
+    return merged(result)
 
 
 def requests(found: Conversation) -> int:
@@ -198,23 +336,31 @@ def requests(found: Conversation) -> int:
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Nothing was on its way: whoever goes on next was what the other waited for."""
+    """Return the side that acts next: with nothing in flight, the other one waited for it.
+
+    A client that waits and never gets an answer waited for the server.
+    """
     found = []
     for side, times in nexts.items():
         at = bisect.bisect_left(times, until_ns - 1_000_000)
         if at < len(times):
             found.append((times[at], side))
-    return min(found)[1] if found else "client"
+    return min(found)[1] if found else "server"
 
 
 def _by_kernel(found: Conversation, total: dict[str, float]) -> None:
-    """The kernel's own count of the send buffer being in the way, which no packet shows."""
+    """Take the kernel's own counts of full buffers and windows, which no packet shows."""
     for socket in found.sockets.values():
-        limited_ms = max((call.sndbuf_limited_us for call in socket.calls), default=0) / 1000
-        for cause in ("unknown", "in-flight"):
-            moved = min(max(limited_ms - total["send-buffer"], 0), total[cause])
-            total["send-buffer"] += moved
-            total[cause] -= moved
+        counts = (
+            ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),
+            ("receive-window", [call.rwnd_limited_us for call in socket.calls]),
+        )
+        for cause, limited_us in counts:
+            limited_ms = max(limited_us, default=0) / 1000
+            for source in ("unknown", "in-flight") if cause == "send-buffer" else ("unknown",):
+                moved = min(max(limited_ms - total[cause], 0), total[source])
+                total[cause] += moved
+                total[source] -= moved
 
 
 # ---- intervals -----------------------------------------------------------------------------------

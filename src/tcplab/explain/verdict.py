@@ -9,7 +9,14 @@ from itertools import chain
 from typing import Final, Literal
 
 from tcplab.explain.joining import Conversation
-from tcplab.explain.shares import Wait, black_hole_bytes, requests, shares, waits
+from tcplab.explain.shares import (
+    Wait,
+    black_hole_bytes,
+    is_behind,
+    requests,
+    shares,
+    waits,
+)
 from tcplab.explain.small_segments import small_segments
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
@@ -25,6 +32,9 @@ LIMIT_MS: Final = 50.0
 #: So many messages one after another, each a round trip, are worth a word on pipelining.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
+#: A connection that carries no more messages is not used again; TLS's own come on top.
+FEW_REQUESTS: Final = 2
+TLS_MESSAGES: Final = 2
 #: Shorter round trips cost less than what programs do.
 LONG_RTT_MS: Final = 1.0
 
@@ -86,6 +96,8 @@ class _Judge:
             "receive-window": self._receive_window,
             "send-buffer": self._send_buffer,
             "mtu-black-hole": self._mtu_black_hole,
+            "accept-queue": self._accept_queue,
+            "slow-start-after-idle": self._slow_start_after_idle,
             "in-flight": self._in_flight,
             "handshake": self._handshake,
         }
@@ -116,32 +128,43 @@ class _Judge:
                 if known
                 else f", which its peer delayed ({late})"
             )
-        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, _ONE_WRITE)
+        cure = self._nagle_cure("nagle-delayed-ack")
+        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, cure)
 
     def _nagle(self, share: float) -> Finding:
         evidence = (
             f"{self._writes('nagle')}; each small one waits until the one before is acknowledged"
         )
-        return self._fault("nagle", share, "Nagle's algorithm", evidence, _ONE_WRITE)
+        cure = self._nagle_cure("nagle")
+        return self._fault("nagle", share, "Nagle's algorithm", evidence, cure)
+
+    def _nagle_cure(self, cause: str) -> str:
+        shape = self._usual_writes(cause)
+        return _NODELAY if shape is not None and len(shape[1]) == 1 else _ONE_WRITE
 
     def _forgotten_cork(self, share: float) -> Finding:
         return self._fault(
             "forgotten-cork",
             share,
             "a cork that nobody pulls",
-            f"{self._writes('forgotten-cork')}, and the last bytes leave when the kernel's timer of"
-            " 200 ms ends the cork (TCP_CORK or MSG_MORE)",
+            f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
+            f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
             "clear TCP_CORK, or leave out MSG_MORE, with the last write of each message",
         )
 
-    def _writes(self, cause: str) -> str:
-        """ "the server hands each message to TCP in 2 writes (113, 200 bytes)"."""
+    def _usual_wait(self, cause: str) -> str:
+        """Return ", after 204 ms": how long a stretch usually took."""
+        took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
+        return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
+
+    def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
+        """Return whose messages waited, and the sizes of the writes of the most usual one."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        for found, its in zip(self._found, self._of_each, strict=True):
+        for found, waited in zip(self._found, self._of_each, strict=True):
             for side, timeline in found.timelines.items():
                 messages = {
                     wait.segment.message
-                    for wait in its
+                    for wait in waited
                     if (wait.cause, wait.side) == (cause, side) and wait.segment is not None
                 }
                 by_message: dict[int, list[int]] = defaultdict(list)
@@ -149,13 +172,18 @@ class _Judge:
                     if write.message in messages:
                         by_message[write.message].append(write.bytes)
                 shapes.update((side, tuple(sizes)) for sizes in by_message.values())
-        if not shapes:
+        return shapes.most_common(1)[0][0] if shapes else None
+
+    def _writes(self, cause: str) -> str:
+        """Return "the server hands a message to TCP in 2 writes (113, 200 bytes)"."""
+        usual = self._usual_writes(cause)
+        if usual is None:
             side = self._side(cause)
             return (
                 f"by the segments alone, for the {side}'s program is not recorded: each of its"
                 " small segments leaves just after the ACK of the one before"
             )
-        (side, sizes), _count = shapes.most_common(1)[0]
+        side, sizes = usual
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
         many = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
         what = "a message" if len(sizes) > 1 else "each small message"
@@ -164,71 +192,73 @@ class _Judge:
     # ---- windows and buffers ----
 
     def _receive_window(self, share: float) -> Finding:
-        side = self._side("receive-window")
+        total = self._total["receive-window"]
+        found, side = self._worst("receive-window")
         reader = "server" if side == "client" else "client"
-        option = self._option(reader, "rcvbuf")
-        unread = max(
-            (call.unread for each in self._sockets(reader) for call in each.calls), default=0
-        )
-        if option is not None:
+        socket = found.sockets.get(reader)
+        waited = [(wait.start_ns, wait.end_ns) for wait in self._waits_of(found, "receive-window")]
+        behind = socket is not None and is_behind(socket, waited)
+        if socket is not None and socket.fixed("rcvbuf") is not None and not behind:
             return self._fault(
                 "fixed-receive-buffer",
                 share,
                 "a receive buffer of fixed size",
-                f"the {reader} set SO_RCVBUF to {option} bytes, which switches autotuning off, and"
-                f" the {side}'s data waited for its window",
+                f"the {reader} set SO_RCVBUF to {socket.fixed('rcvbuf')} bytes, which switches"
+                f" autotuning off, and the {side}'s data waited for its window",
                 "do not set SO_RCVBUF, or to more than rate × round-trip time (twice, for the"
                 " kernel's bookkeeping)",
-                self._total["receive-window"],
+                total,
             )
-        cure = f"let the {reader} read sooner, or in a thread of its own" if unread else ""
-        kind = self._limit("receive-window", share)
         text = f"the {side}'s data waited for room in the {reader}'s window"
-        if unread:
+        if behind and socket is not None:
+            unread = max(call.unread for call in socket.calls)
             text += f", where up to {unread} bytes lay unread"
-        return Finding(
-            "receive-window",
-            kind,
-            share,
-            self._total["receive-window"],
-            "the receive window",
-            text,
-            cure,
-        )
+        cure = f"let the {reader} read sooner, or in a thread of its own" if behind else ""
+        kind = self._limit("receive-window", share)
+        return Finding("receive-window", kind, share, total, "the receive window", text, cure)
 
     def _send_buffer(self, share: float) -> Finding:
-        for side in ("client", "server"):
-            option = self._option(side, "sndbuf")
-            waited = any(wait.side == side for wait in self._waits["send-buffer"])
-            limited = any(
-                call.sndbuf_limited_us for each in self._sockets(side) for call in each.calls
-            )
-            if option is not None and (waited or limited):
-                return self._fault(
-                    "fixed-send-buffer",
-                    share,
-                    "a send buffer of fixed size",
-                    f"the {side} set SO_SNDBUF to {option} bytes, which switches autotuning off,"
-                    " and was blocked in its writes with both windows open",
-                    "do not set SO_SNDBUF, or to more than rate × round-trip time (twice, for the"
-                    " kernel's bookkeeping)",
-                    self._total["send-buffer"],
-                )
+        total = self._total["send-buffer"]
+        for found in self._found:
+            for side, socket in found.sockets.items():
+                fixed = socket.fixed("sndbuf")
+                waited = any(wait.side == side for wait in self._waits_of(found, "send-buffer"))
+                limited = any(call.sndbuf_limited_us for call in socket.calls)
+                if fixed is not None and (waited or limited):
+                    return self._fault(
+                        "fixed-send-buffer",
+                        share,
+                        "a send buffer of fixed size",
+                        f"the {side} set SO_SNDBUF to {fixed} bytes, which switches autotuning off,"
+                        " and was blocked in its writes with both windows open",
+                        "do not set SO_SNDBUF, or to more than rate × round-trip time (twice, for"
+                        " the kernel's bookkeeping)",
+                        total,
+                    )
         kind = self._limit("send-buffer", share)
-        return Finding(
-            "send-buffer",
-            kind,
-            share,
-            self._total["send-buffer"],
-            "the send buffer",
-            "a program was blocked in its writes while the buffer was full",
-            "",
-        )
+        text = "a program was blocked in its writes while the buffer was full"
+        return Finding("send-buffer", kind, share, total, "the send buffer", text, "")
+
+    def _worst(self, cause: str) -> tuple[Conversation, str]:
+        """Return the connection, and the sender on it, that waited longest for a cause."""
+        total: Counter[tuple[int, str]] = Counter()
+        for number, waited in enumerate(self._of_each):
+            for wait in waited:
+                if wait.cause == cause:
+                    total[number, wait.side] += wait.end_ns - wait.start_ns
+        if not total:  # the kernel's own count, which no packet shows
+            return self._found[0], "client"
+        number, side = total.most_common(1)[0][0]
+        return self._found[number], side
+
+    def _waits_of(self, found: Conversation, cause: str) -> list[Wait]:
+        at = next(i for i, each in enumerate(self._found) if each is found)
+        return [wait for wait in self._of_each[at] if wait.cause == cause]
 
     # ---- the network ----
 
     def _mtu_black_hole(self, share: float) -> Finding:
-        sizes = [black_hole_bytes(timeline) for timeline in self._timelines()]
+        sizes = [black_hole_bytes(found, side) for found in self._found for side in found.timelines]
         largest = max((size for size in sizes if size is not None), default=0)
         return self._fault(
             "mtu-black-hole",
@@ -238,6 +268,34 @@ class _Judge:
             " no ICMP message told the sender",
             "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
             " net.ipv4.tcp_mtu_probing=1 works around it",
+        )
+
+    def _accept_queue(self, share: float) -> Finding:
+        times = max((found.overflows for found in self._found), default=0)
+        return self._fault(
+            "accept-queue",
+            share,
+            "a full accept queue",
+            f"the server's kernel dropped {times} handshakes because its program had not accepted"
+            " the connections before them (ListenOverflows); the client's kernel repeats its SYN"
+            " after 1 s, 2 s, 4 s, and data that it sent meanwhile is sent again",
+            "raise the backlog of listen() (up to net.core.somaxconn), accept in a thread of its"
+            " own, or open fewer connections at once",
+        )
+
+    def _slow_start_after_idle(self, share: float) -> Finding:
+        cause = "slow-start-after-idle"
+        side = self._side(cause)
+        return Finding(
+            cause,
+            self._limit(cause, share),
+            share,
+            self._total[cause],
+            "slow start after a pause",
+            f"after a pause longer than the retransmission timeout the {side}'s kernel starts again"
+            " from a window of 10 segments, and doubles it once per round trip",
+            f"net.ipv4.tcp_slow_start_after_idle=0 on the {side}'s host, or keep the connection"
+            " busy",
         )
 
     def _in_flight(self, share: float) -> Finding:
@@ -265,14 +323,18 @@ class _Judge:
         many = max(targets.values(), default=0)
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         ms = self._total["handshake"]
-        if many >= MANY_CONNECTIONS and rtt_ms >= LONG_RTT_MS and share >= LIMIT_SHARE / 2:
+        tls = TLS_MESSAGES * sum(each.is_tls for each in self._found)
+        asked = sum(map(requests, self._found)) - tls
+        once = asked <= FEW_REQUESTS * many
+        if many >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= LIMIT_SHARE / 2:
             return Finding(
                 "new-connections",
                 "limit",
                 share,
                 ms,
                 "a connection for each request",
-                f"{many} connections to one server, each with a handshake of a round trip",
+                f"{many} connections to one server for {asked} requests, each with a handshake of a"
+                f" round trip{', and TLS has one more' if tls else ''}",
                 "keep connections open and use them again (keep-alive, a pool)",
             )
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
@@ -336,14 +398,6 @@ class _Judge:
     def _sockets(self, side: str) -> list[SocketCalls]:
         return [each.sockets[side] for each in self._found if side in each.sockets]
 
-    def _option(self, side: str, name: str) -> int | None:
-        """The value to which a program set an option of a connection; None if it did not."""
-        for socket in self._sockets(side):
-            for _time_ns, option, value in reversed(socket.options):
-                if option == name:
-                    return value
-        return None
-
     def _side(self, cause: str) -> str:
         counted = Counter(wait.side for wait in self._waits[cause])
         return counted.most_common(1)[0][0] if counted else "client"
@@ -353,6 +407,8 @@ _ONE_WRITE: Final = (
     "hand each message over in one write (a buffer, writev()), or say MSG_MORE in all writes but"
     " the last; TCP_NODELAY also ends the wait, at the price of a segment per write"
 )
+
+_NODELAY: Final = "set TCP_NODELAY: each message is one write already, so it costs no segment more"
 
 _BUFFER: Final = (
     "collect the bytes in a buffer of some 10 kB and write that (a buffered writer, writev()); or"
@@ -375,7 +431,7 @@ _PLAIN: Final = {
     "congestion-window": (
         "slow start and the congestion window",
         "as much was in flight as the congestion window allows",
-        "use connections again, which keep their window; send less",
+        "keep connections open, since their window stays large while they are busy; send less",
     ),
     "unknown": ("something that is not in the record", "see what is missing below", ""),
     "server": ("the server's program", "nothing was on its way, and the server wrote next", ""),

@@ -75,57 +75,92 @@ class SocketCalls:
     options: list[tuple[int, str, int]] = field(default_factory=list)
 
     def events(self, arrival_ns: Callable[[int], int | None], carried: int) -> list[Event]:
-        """Its calls as the log of an exchange (see programs.read_log).
+        """Return its calls as the log of an exchange (see programs.read_log).
 
-        A call's result is not told. The kernel's counts before the next call say how many bytes it
-        moved; a read that waited returned when the first byte that it took had come; and a write
-        into a buffer of fixed size had not returned before the thread made its next call. (The
-        kernel's own count of full send buffers leaves most of them out.)
+        The recorder sees a call begin, not what it returned. The kernel's counts at the next call
+        of any thread say how many bytes moved meanwhile; they belong to the write or read that
+        was going on. A read that waited returned when the first byte that it took had come, and a
+        write into a buffer of fixed size had not returned before its thread made its next call.
+        (The kernel's own count of full send buffers leaves most of them out.) Bytes that no
+        recorded call moved count as written when the call before them began, at the earliest.
 
         Args:
             arrival_ns: when the byte of that offset came to this host, or None.
             carried: bytes of its own that the capture shows in all, for the last write.
         """
-        found = []
-        fixed = any(name == "sndbuf" for _time_ns, name, _value in self.options)
-        if self.cork:
-            found.append(Event(self.seen_ns, "cork", 0))
+        found = [Event(self.seen_ns, "cork", 0)] if self.cork else []
         for time_ns, name, value in self.options:
             if name in _EVENTS and time_ns >= self.seen_ns:
                 found.append(Event(time_ns, _EVENTS[name][value == 0], 0))
-        for i, call in enumerate(self.calls):
-            after = self.calls[i + 1] if i + 1 < len(self.calls) else None
-            if call.name in HANDS_OVER:
-                last = min(carried, call.written + call.asked_bytes)
-                taken = (after.written if after else last) - call.written
-                if taken > 0:
-                    name = "more" if call.name == "more" else "write"
-                    found.append(Event(call.time_ns, name, taken))
-                    full = after and after.sndbuf_limited_us > call.sndbuf_limited_us
-                    if after and (full or (fixed and self._may_fill(call, after))):
-                        found.append(Event(after.time_ns, "wrote", taken))
-            elif call.name == "read" and after and after.read > call.read:
+        if self.calls and self.calls[0].written:
+            found.append(Event(self.seen_ns, "write", self.calls[0].written))
+        for call, taken, after in self._moved("written", carried):
+            name = "more" if call.name == "more" else "write"
+            found.append(Event(call.time_ns, name, taken))
+            if after is not None and self._may_have_waited(call, after):
+                found.append(Event(after.time_ns, "wrote", taken))
+        for call, taken, after in self._moved("read", 0):
+            if call.name == "read":
                 came_ns = arrival_ns(call.read) or call.time_ns
-                time_ns = min(max(call.time_ns, came_ns), after.time_ns)
-                found.append(Event(time_ns, "read", after.read - call.read))
+                latest_ns = after.time_ns if after else came_ns
+                found.append(Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken))
         return sorted(found, key=lambda event: event.time_ns)
 
-    def _may_fill(self, call: Call, after: Call) -> bool:
-        """Whether a write would fill half of the send buffer or more: it may have waited."""
+    def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
+        """Return each call during which a count grew, by how much, and its thread's next call.
+
+        Args:
+            count: "written" or "read".
+            last: the count at the end, if that is known to be more than at the last call.
+        """
+        names = HANDS_OVER if count == "written" else ("read",)
+        following = self._following()
+        grown: dict[int, int] = {}
+        current: int | None = None
+        for i, call in enumerate(self.calls):
+            if call.name in names:
+                current = i
+            elif current is not None and call.pid == self.calls[current].pid:
+                current = None  # it has returned
+            now = getattr(call, count)
+            later = getattr(self.calls[i + 1], count) if i + 1 < len(self.calls) else last
+            # TCP counts its own FIN like a byte until it has left.
+            fin = count == "written" and current is None and call.name == "shutdown"
+            if later - now > fin:
+                at = i if current is None else current
+                grown[at] = grown.get(at, 0) + later - now - fin
+        return [(self.calls[i], size, following[i]) for i, size in grown.items()]
+
+    def _following(self) -> list[Call | None]:
+        """Return, for each call, the next one of the same thread."""
+        latest: dict[int, Call] = {}
+        found: list[Call | None] = []
+        for call in reversed(self.calls):
+            found.append(latest.get(call.pid))
+            latest[call.pid] = call
+        return found[::-1]
+
+    def _may_have_waited(self, call: Call, after: Call) -> bool:
+        """Return whether a write may have waited for room in the send buffer."""
+        if after.sndbuf_limited_us > call.sndbuf_limited_us:
+            return True
         held = call.unacked * self.mss_bytes + call.notsent_bytes + call.asked_bytes
-        return after.pid == call.pid and held >= self.sndbuf_bytes // 2
+        return self.fixed("sndbuf") is not None and held >= self.sndbuf_bytes // 4
+
+    def fixed(self, name: str) -> int | None:
+        """Return the value to which an option was set ("sndbuf", "rcvbuf"); None if it was not."""
+        values = [value for _time_ns, option, value in self.options if option == name]
+        return values[-1] if values else None
 
     def samples(self) -> list[dict[str, int]]:
         """The kernel's view at each call, as samples of TCP_INFO with time_ns."""
         return [{name: getattr(call, name) for name in _SAMPLED} for call in self.calls]
 
     def unseen_bytes(self) -> int:
-        """Bytes handed to TCP by calls that were not seen."""
+        """Return how many bytes were handed to TCP while no recorded write was going on."""
         total = self.calls[0].written if self.calls else 0
-        for call, after in zip(self.calls, self.calls[1:], strict=False):
-            # TCP counts its own FIN like a byte until it has left.
-            asked = call.asked_bytes if call.name in HANDS_OVER else call.name == "shutdown"
-            total += max(after.written - call.written - asked, 0)
+        for call, taken, _after in self._moved("written", 0):
+            total += taken if call.name not in HANDS_OVER else max(taken - call.asked_bytes, 0)
         return total
 
 

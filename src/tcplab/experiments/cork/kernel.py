@@ -18,8 +18,9 @@ from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
-from tcplab.experiments.sockets import MSS_BYTES, tcp_counters
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
+from tcplab.programs.counters import tcp_counters
 from tcplab.tables import Column, run_lengths
 
 # ---- autocorking ---------------------------------------------------------------------------------

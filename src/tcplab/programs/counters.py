@@ -1,0 +1,20 @@
+"""TCP's counters of a host, as nstat(8) shows them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from tcplab.lab import Host
+
+
+def tcp_counters(host: Host) -> Counter[str]:
+    """Return the counters TcpExt of /proc/net/netstat.
+
+    The growth is the difference of two readings: ``after - before``, which leaves out zeros.
+    """
+    lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
+    names, values = next(
+        (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"
+    )
+    return Counter(dict(zip(names[1:], map(int, values[1:]), strict=True)))
