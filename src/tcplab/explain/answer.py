@@ -49,8 +49,22 @@ class Explanation:
         return self.findings[0] if self.findings else None
 
     @property
+    def coverage(self) -> str:
+        """ "the first 200,000 of 1,000,000 packets: "; "" if all were looked at."""
+        looked_at = sum(len(each.rows) for each in self.conversations)
+        packets = sum(each.packets for each in self.conversations)
+        if looked_at == packets:
+            return ""
+        until_ns = max(int(each.rows["time_ns"][-1]) for each in self.conversations)
+        seconds = (until_ns - self.recorded.span_ns[0]) / 1e9
+        return f"the first {looked_at:,} of {packets:,} packets ({seconds:.1f} s): "
+
+    @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
+        return self.coverage + self._verdict()
+
+    def _verdict(self) -> str:
         one = self.verdict
         if one is None and self.recorded.near is None:
             return "without packets nobody can say what held the data; the calls tell this:"

@@ -17,9 +17,11 @@ from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
-#: More connections, and more packets of one, are counted and not explained.
+#: More connections, and more packets of all of them, are counted and not explained: so many take
+#: some 20 s.
 MOST_CONNECTIONS: Final = 200
-MOST_PACKETS: Final = 20_000
+MOST_PACKETS: Final = 200_000
+_HANDSHAKE: Final = 3
 
 #: The ends of a connection: (client, server).
 Ends = tuple[End, End]
@@ -31,7 +33,8 @@ class Conversation:
 
     client: End  #: Who connected
     server: End  #: To whom
-    rows: SegmentArray  #: Its packets beside the client
+    rows: SegmentArray  #: Its packets beside the client, as many as were looked at
+    packets: int = 0  #: How many there were
     #: "client", "server" -> its timeline as a sender; none for a side that sent nothing
     timelines: dict[str, Timeline] = field(default_factory=dict)
     #: "client", "server" -> its calls; none for a side whose program is not ours
@@ -66,6 +69,12 @@ class Conversation:
         if not (len(asked) and len(answered)):
             return None
         return int(asked["time_ns"][0]), int(answered["time_ns"][0])
+
+    @property
+    def looked_at_ns(self) -> tuple[int, int]:
+        """From the first packet to the last that was looked at; open if that was all of them."""
+        first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
+        return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
     def syns(self, side: str) -> SegmentArray:
         """The SYN segments that one side sent, each time it sent them."""
@@ -106,12 +115,16 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         ((rows, ends) for ends, several in near.items() for rows in several),
         key=lambda pair: int(pair[0]["time_ns"][0]),
     )
+    room = MOST_PACKETS
     for rows, ends in first_rows[:MOST_CONNECTIONS]:
         turn = turns[ends]
         turns[ends] += 1
         others = far.get(ends, [])
         peer_rows = others[turn] if turn < len(others) else None
-        found.append(_explained(recorded, ends, rows, peer_rows, turn))
+        looked_at, peer_rows = _shortened(rows, peer_rows, room)
+        room -= len(looked_at)
+        found.append(_explained(recorded, ends, looked_at, peer_rows, turn))
+        found[-1].packets = len(rows)
     return found, missing
 
 
@@ -143,11 +156,6 @@ def _explained(
         has_both_captures=peer is not None,
         overflows=recorded.overflows,
     )
-    if len(rows) > MOST_PACKETS:
-        result.missing.append(
-            f"{len(rows) - MOST_PACKETS} of its {len(rows)} packets were not looked at"
-        )
-        rows, peer = _shortened(rows, peer)
     for side, log, local, other in (
         ("client", recorded.client, client, server),
         ("server", recorded.server, server, client),
@@ -178,13 +186,15 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 
 
 def _shortened(
-    rows: SegmentArray, peer: SegmentArray | None
+    rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """The first packets, of both captures the same time."""
-    rows = rows[:MOST_PACKETS]
+    """The first packets, of both captures the same time; the handshake in any case."""
+    if len(rows) <= most:
+        return rows, peer
+    first: SegmentArray = rows[: max(most, _HANDSHAKE)]
     if peer is not None:
-        peer = peer[peer["time_ns"] <= rows["time_ns"][-1]]
-    return rows, peer
+        peer = peer[peer["time_ns"] <= first["time_ns"][-1]]
+    return first, peer
 
 
 def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | None:

@@ -85,9 +85,14 @@ def waits(found: Conversation) -> list[Wait]:
             for each in reversed(timeline.segments)
             for hold in each.holds
         }
+        following = {hold.start_ns: hold for hold in timeline.holds}
         for hold in timeline.holds:
-            segment = owners.get((hold.start_ns, hold.end_ns, hold.reason))
-            if cause := sender.cause(hold, segment):
+            segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or sender.next(hold)
+            known = hold
+            if hold.reason is Reason.UNKNOWN and segment is None:
+                # Nothing left at its end; the next wait, which began there, has a known reason.
+                known = following.get(hold.end_ns, hold)
+            if cause := sender.cause(known, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
             result += [Wait(*each, "nagle-delayed-ack", side) for each in by_segments(timeline)]
@@ -111,6 +116,14 @@ class _Sender:
         self._ack_times = [ack.time_ns for ack in timeline.acks]
         socket = found.sockets.get(side)
         self._fixed_buffer = socket is not None and socket.fixed("sndbuf") is not None
+
+    def next(self, hold: Hold) -> Segment | None:
+        """Return the segment that left just when a wait in the kernel ended."""
+        segments = self._timeline.segments
+        at = bisect.bisect_left(segments, hold.end_ns, key=lambda each: each.time_ns)
+        if hold.where != "kernel" or at == len(segments):
+            return None
+        return segments[at] if segments[at].time_ns - hold.end_ns < _SOON_NS else None
 
     def cause(self, hold: Hold, segment: Segment | None) -> str:
         """Return the cause of one stretch of waiting; "" if it counts for nothing."""
@@ -301,7 +314,7 @@ def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
 
 
 def spans(found: Conversation) -> list[Interval]:
-    """Return when the client waited.
+    """Return when the client waited, as far as the packets were looked at.
 
     The handshake; a server that speaks first; each message until its answer has been read, or until
     the client gave up.
@@ -321,12 +334,12 @@ def spans(found: Conversation) -> list[Interval]:
         answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
         if not answered and (given_up_ns := found.given_up_ns) is not None:
             messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
-        return merged([*result, *messages.values()])
+        return _within(merged([*result, *messages.values()]), [found.looked_at_ns])
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(each.acked_ns or each.time_ns for each in timeline.segments)
             result.append((timeline.start_ns, end_ns))
-    return merged(result)
+    return _within(merged(result), [found.looked_at_ns])
 
 
 def requests(found: Conversation) -> int:

@@ -85,9 +85,10 @@ class _Inspector:
         self._e = evidence
         self._segments = [each for each in segments if each.reason is not Reason.RETRANSMISSION]
         self._ends = [each.end for each in self._segments]
-        self._sent_again = [
-            (each.offset, each.end) for each in segments if each.reason is Reason.RETRANSMISSION
-        ]
+        again = [each for each in segments if each.reason is Reason.RETRANSMISSION]
+        again.sort(key=lambda each: each.offset)
+        self._again_starts = [each.offset for each in again]
+        self._again_ends = list(accumulate((each.end for each in again), max))
         # A FIN is acknowledged like a byte, and is none.
         self._data_end = min((p.end for p in evidence.out if p.fin), default=1 << 62)
         self._departures = {
@@ -125,12 +126,14 @@ class _Inspector:
         return replace(ack, delay_ms=delay_ns / 1e6, reason=reason, evidence=known_by)
 
     def _was_sent_again(self, start: int, end: int) -> bool:
-        return any(first < end and start < last for first, last in self._sent_again)
+        before_end = bisect.bisect_left(self._again_starts, end)
+        return before_end > 0 and self._again_ends[before_end - 1] > start
 
     def _lacks(self, start: int, end: int) -> bool:
         """Bytes from start to end are not in the capture."""
         known = start
-        for segment in self._segments[bisect.bisect_right(self._ends, start) :]:
+        for i in range(bisect.bisect_right(self._ends, start), len(self._segments)):
+            segment = self._segments[i]
             if segment.offset > known:
                 break
             known = segment.end
