@@ -1,40 +1,28 @@
-"""`tcplab explain`: any command, one of the course's programs, or recorded files, explained.
+"""`tcplab explain`: any command, or a capture, explained.
 
 For the command line: with_command takes a command from behind "--", add_arguments declares the
-options, run does what they say. The course's programs are recorded as experiments record theirs.
+options, run does what they say.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import inspect
 import json
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.checks import whole
-from tcplab.errors import LabError
-from tcplab.experiments.exchange import record_exchange
 from tcplab.explain import explain_command
 from tcplab.explain.answer import Explanation, explained
 from tcplab.explain.here import record_here
-from tcplab.lab import Lab
-from tcplab.programs import (
-    Event,
-    QuickAck,
-    SmallWritesMode,
-    quotes,
-    read_log,
-    records,
-    small_writes,
-)
-from tcplab.segments import from_file
+from tcplab.explain.recording import Recorded
+from tcplab.programs import CallLog, Event, read_log
+from tcplab.segments import TCP, from_file
 from tcplab.timeline import Exchange, Timeline, explain
 from tcplab.timeline.sentences import missing_evidence, waiting
 
@@ -42,140 +30,69 @@ if TYPE_CHECKING:
     from tcplab.figures import Picture
 
 SUMMARY: Final = (
-    "why a command takes as long as it does: tcplab explain [OPTION]... -- COMMAND;"
-    " or one of the course's programs, or a capture"
+    "why a command that talks TCP takes as long as it does: tcplab explain [OPTION]... -- COMMAND;"
+    " or what a capture shows of that: tcplab explain [OPTION]... CAPTURE"
 )
-
-_COMMAND: Final = "any command, behind --; the word `command` may be left out except before --help"
-
-_MODES: Final[Mapping[SmallWritesMode, str]] = {
-    "default": "small messages in 15 writes each, as they come",
-    "no_delay": "small messages in 15 writes each, with TCP_NODELAY",
-    "cork": "small messages in 15 writes each, between cork and uncork",
-    "msg_more": "small messages in 15 writes each, all but the last with MSG_MORE",
-    "writev": "small messages in one call of writev() each",
-}
-
-#: The largest values of options; the least is 1.
-_MOST: Final = {
-    "messages": 10_000,
-    "writes": 1024,
-    "write_bytes": 1 << 20,
-    "count": 10_000,
-    "batch": 1000,
-}
 
 
 # ---- the options ---------------------------------------------------------------------------------
 
 
 def with_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The command line without the command to explain, and that command.
+    """Split a command line at "--": what `tcplab explain` is told, and the command to explain.
 
-    `tcplab explain --rtt-ms 20 -- curl URL` is short for `tcplab explain command --rtt-ms 20` and
-    the words "curl URL".
+    The word "file" before a capture may be left out.
     """
-    if list(words[:1]) != ["explain"] or "--" not in words:
-        return list(words), []
-    at = list(words).index("--")
-    options = list(words[1:at])
-    named = options[:1] == ["command"]
-    return ["explain", *([] if named else ["command"]), *options], list(words[at + 1 :])
+    words, command = list(words), []
+    if words[:1] == ["explain"] and "--" in words:
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    if words[:2] == ["explain", "file"]:
+        del words[1]
+    return words, command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab explain`: a command of its own for each thing to explain."""
-    kinds = parser.add_subparsers(
-        title="what to explain", dest="what", required=True, metavar="WHAT"
+    """Declare the options of `tcplab explain`."""
+    parser.usage = (
+        "tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...\n"
+        "       tcplab explain [OPTION]... CAPTURE"
     )
-
-    def add(name: str, summary: str, program: Callable[..., Any] | None) -> Any:
-        command = kinds.add_parser(name, help=summary, description=summary)
-        command.add_argument("--json", action="store_true", help="segments, waits, ACKs as JSON")
-        _add_figures(command)
-        command.set_defaults(program=program)
-        return command
-
-    _add_command(add("command", _COMMAND, None))
-    for mode, summary in _MODES.items():
-        command = add(mode, summary, small_writes)
-        command.set_defaults(mode=mode)
-        _add_number(command, "--messages", 5, "number of messages")
-        _add_number(command, "--writes", 15, "writes per message")
-        _add_number(command, "--write-bytes", 2, "bytes per write")
-        _add_lab(command)
-    command = add("records", "many small records to a server that never answers", records)
-    _add_number(command, "--count", 40, "number of records")
-    command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on the source")
-    command.add_argument("--unbuffered", action="store_true", help="await the ACK of each send")
-    command.add_argument("--batch", type=int, metavar="K", help="K records per send")
-    _add_lab(command)
-    command = add("quotes", "requests, each awaiting its quote", quotes)
-    _add_number(command, "--count", 20, "number of quotes")
-    command.add_argument("--single", action="store_true", help="one connection, not two")
-    command.add_argument("--nodelay", action="store_true", help="TCP_NODELAY on both ends")
-    command.add_argument("--batch", type=int, default=1, metavar="K", help="K requests per send")
-    _add_lab(command)
-    _add_recorded(add("file", "a capture made beside the sender, and the sender's log", None))
-
-
-def _add_command(command: Any) -> None:
-    command.usage = "tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."
-    lab = command.add_argument_group("in a laboratory, client and server on two hosts")
+    parser.epilog = (
+        'The server\'s name is "server"; {server} and {port} in COMMAND become its address and the'
+        " port on which it listens. It has to listen on all addresses, not only on localhost."
+    )
+    parser.add_argument("capture", nargs="?", metavar="CAPTURE", help="a pcap or pcapng file")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    lab = parser.add_argument_group("a command in a laboratory, client and server on two hosts")
     lab.add_argument("--server", metavar="CMD", help="the server's command, in quotes")
     lab.add_argument("--rtt-ms", type=float, metavar="MS", help="round-trip time (default 0)")
-    lab.add_argument("--rate-mbit", type=float, metavar="R", help="rate in 10^6 bit/s")
-    lab.add_argument("--loss-percent", type=float, metavar="P", help="packets that are dropped")
-    here = command.add_argument_group("on this machine and its own network")
+    lab.add_argument("--loss-percent", type=float, metavar="P", help="share of packets to drop")
+    here = parser.add_argument_group("a command on this machine and its own network")
     text = "record the command as it runs on this machine, without a laboratory or a --server"
     here.add_argument("--here", action="store_true", help=text)
-    here.add_argument("--interface", metavar="NAME", help="to record on (default: to the world)")
+    text = "interface to record on (default: that of the default route)"
+    here.add_argument("--interface", metavar="NAME", help=text)
+    command = parser.add_argument_group("a command in either place")
     text = "end the command after this time, and explain what there is (default 60)"
     command.add_argument("--timeout-s", type=float, default=60.0, metavar="S", help=text)
     text = "save the capture, each reason as a comment that Wireshark shows with its packet"
     command.add_argument("--pcapng", metavar="FILE", help=text)
     command.add_argument("--output", action="store_true", help="print what the command printed")
-    command.epilog = (
-        'The server\'s name is "server"; {server} and {port} in COMMAND become its address and the'
-        " port on which it listens. It has to listen on all addresses, not on localhost only."
-        ' Example: tcplab explain --server "python3 -m http.server 8000 -p HTTP/1.1" --'
-        " curl http://server:8000/"
-    )
+    parser.add_argument("--rate-mbit", type=float, metavar="R", help="rate of the link, 10^6 bit/s")
+    _add_recorded(parser.add_argument_group("a capture, made beside the sender"))
+    _add_figures(parser)
 
 
-def _add_number(command: Any, option: str, default: int, meaning: str) -> None:
-    text = f"{meaning} (default {default})"
-    command.add_argument(option, type=int, metavar="N", default=default, help=text)
-
-
-def _add_lab(command: Any) -> None:
-    command.add_argument(
-        "--rtt-ms",
-        type=float,
-        metavar="MS",
-        default=0.0,
-        help="round-trip time of the wire (default 0)",
-    )
-    command.add_argument(
-        "--quickack",
-        choices=get_args(QuickAck),
-        default="on",
-        help="when the server acknowledges: as its kernel likes (on, the default), as late as it"
-        " may (off), at once (always)",
-    )
-
-
-def _add_recorded(command: Any) -> None:
-    command.add_argument("capture", metavar="CAPTURE", help="pcap or pcapng")
-    command.add_argument("--log", metavar="FILE", help="the sender's log of the same run")
-    command.add_argument("--peer-capture", metavar="FILE", help="made beside the peer")
-    command.add_argument("--peer-log", metavar="FILE", help="the peer's log")
-    command.add_argument("--nodelay", choices=("on", "off"), help="the sender's TCP_NODELAY")
-    command.add_argument(
+def _add_recorded(group: Any) -> None:
+    group.add_argument("--connection", type=int, metavar="N", help="which, if there are several")
+    group.add_argument(
         "--sender", choices=("client", "server"), default="client", help="whose segments (client)"
     )
-    command.add_argument("--connection", type=int, metavar="N", help="if there are several")
-    command.add_argument("--rate-mbit", type=float, metavar="R", help="of the wire, if known")
+    group.add_argument("--log", metavar="FILE", help="the sender's log of the same run")
+    group.add_argument("--peer-capture", metavar="FILE", help="made beside the peer")
+    group.add_argument("--peer-log", metavar="FILE", help="the peer's log")
+    group.add_argument("--nodelay", choices=("on", "off"), help="the sender's TCP_NODELAY")
 
 
 #: Option -> function of tcplab.figures, the option that says which part of the run it draws, help.
@@ -211,28 +128,21 @@ def _figure_file(word: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explains, prints and draws what the command line asks for; returns the exit status."""
-    wanted = {each: file for each in _FIGURES if (file := getattr(arguments, _FIGURES[each][0]))}
+    """Explain, print and draw what the command line asks for; return the exit status.
+
+    The status is 0 if there was something to explain, however the command ended.
+    """
+    wanted = {option: file for option in _FIGURES if (file := _asked(option, arguments))}
     for part, what in (("message", "message"), ("between", "time")):
         options = [option for option, (_name, its, _text) in _FIGURES.items() if its == part]
         if getattr(arguments, part) is not None and not wanted.keys() & options:
             raise ValueError(f"--{part} says which {what} {' and '.join(options)} draw: give one")
-    if arguments.what == "command":
-        return _run_command(arguments, wanted)
-    name, timeline = find(arguments)
-    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
-    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
-    if arguments.json:
-        print(as_json(name, timeline))
-    else:
-        print(report(timeline, recorded=arguments.program is None))
-    for picture, file in pictures:
-        picture.save(file)
-    return 0
-
-
-def _run_command(arguments: argparse.Namespace, wanted: Mapping[str, str]) -> int:
-    """The exit status is 0 if the command could be explained, however it ended."""
+    if arguments.rate_mbit is not None and not 0 < arguments.rate_mbit <= 1e6:
+        raise ValueError(f"--rate-mbit {arguments.rate_mbit:g}: give more than 0, up to 1000000")
+    if arguments.capture is not None:
+        if arguments.argv:
+            raise ValueError(f"{arguments.capture}: give either a capture or a command behind --")
+        return _run_capture(arguments, wanted)
     found = explain_arguments(arguments)
     try:
         if arguments.pcapng:
@@ -240,22 +150,24 @@ def _run_command(arguments: argparse.Namespace, wanted: Mapping[str, str]) -> in
         for option, file in wanted.items():
             _draw(option, found.worst(), arguments).save(file)
     finally:  # what cannot be saved must not cost the answer
-        _print_answer(found, arguments)
+        if arguments.output:
+            print(found.recorded.output, end="", file=sys.stderr)
+        _print(found.as_json() if arguments.json else found.report())
     return 0
 
 
-def _print_answer(found: Explanation, arguments: argparse.Namespace) -> None:
-    if arguments.output:
-        print(found.recorded.output, end="", file=sys.stderr)
-    if arguments.json:
-        print(found.as_json())
-        return
-    for line in found.report().splitlines():
-        print("\n".join(_folded(line, 8)))
+def _asked(option: str, arguments: argparse.Namespace) -> str | None:
+    file: str | None = getattr(arguments, _FIGURES[option][0])
+    return file
+
+
+def _print(text: str) -> None:
+    for line in text.splitlines():
+        print(line if line.startswith("{") else "\n".join(_folded(line, 8)))
 
 
 def explain_arguments(arguments: argparse.Namespace) -> Explanation:
-    """Runs and explains the command that the command line asks for.
+    """Run and explain the command that the command line asks for.
 
     Raises:
         ValueError: there is no command, or options do not fit together.
@@ -278,12 +190,19 @@ def explain_arguments(arguments: argparse.Namespace) -> Explanation:
         raise ValueError(f"--loss-percent {loss:g}: give 0 to 100")
     return explain_command(
         arguments.argv,
-        shlex.split(arguments.server) if arguments.server else None,
+        _words(arguments.server) if arguments.server else None,
         rtt_ms=arguments.rtt_ms or 0.0,
         rate_mbit=arguments.rate_mbit,
         loss=loss / 100,
         timeout_s=arguments.timeout_s,
     )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"--server {command}: {str(error).lower()}") from None
 
 
 def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:
@@ -297,43 +216,51 @@ def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Pic
     return picture
 
 
-def find(arguments: argparse.Namespace) -> tuple[str, Timeline]:
-    """The timeline that the command line asks for, and its name: kind of run, or capture's path.
+# ---- a capture -----------------------------------------------------------------------------------
+
+
+def _run_capture(arguments: argparse.Namespace, wanted: dict[str, str]) -> int:
+    """The verdict on all connections; the segments of one, if it is the only or the chosen one."""
+    segments = from_file(arguments.capture)
+    tcp = segments[segments["protocol"] == TCP]
+    alone = arguments.connection is not None or len(set(tcp["connection"].tolist())) <= 1
+    if not alone and not wanted:
+        found = from_capture(arguments)
+        _print(found.as_json() if arguments.json else found.report())
+        return 0
+    timeline = find(arguments)
+    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
+    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
+    if arguments.json:
+        print(as_json(arguments.capture, timeline))
+    else:
+        if arguments.connection is None and arguments.log is None:
+            _print(from_capture(arguments).report())
+            print()
+        print(report(timeline, recorded=True))
+    for picture, file in pictures:
+        picture.save(file)
+    return 0
+
+
+def from_capture(arguments: argparse.Namespace) -> Explanation:
+    """The verdict on a capture, in which nobody's calls are recorded."""
+    from tcplab.capture import open_capture
+
+    near = open_capture(arguments.capture)
+    times = near.segments["time_ns"]
+    span = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+    far = open_capture(arguments.peer_capture) if arguments.peer_capture else None
+    return explained(Recorded(CallLog(whole=True), None, near, far, span, arguments.rate_mbit))
+
+
+def find(arguments: argparse.Namespace) -> Timeline:
+    """The timeline of one sender in a capture.
 
     Raises:
-        ValueError: a number is out of range, or the evidence does not belong together.
+        ValueError: the evidence does not belong together.
         CaptureError: a file is not a capture.
-        LabError: no laboratory can be made here, or a program failed.
     """
-    for option, most in _MOST.items():
-        if (value := getattr(arguments, option, None)) is not None:
-            whole("--" + option.replace("_", "-"), value, 1, most)
-    if arguments.program is None:
-        return arguments.capture, _recorded(arguments)
-    return arguments.what, _live(arguments)
-
-
-# ---- live ----------------------------------------------------------------------------------------
-
-
-def _live(arguments: argparse.Namespace) -> Timeline:
-    """Records a pair of programs in a laboratory of their own; options have parameters' names."""
-    known = inspect.signature(arguments.program).parameters
-    chosen = {name: value for name, value in vars(arguments).items() if name in known}
-    try:
-        lab = Lab(rtt_ms=arguments.rtt_ms)
-    except LabError as error:
-        raise LabError(f"{error} (`tcplab explain file CAPTURE` needs no laboratory)") from None
-    with lab:
-        return record_exchange(lab, arguments.program, **chosen).timeline()
-
-
-# ---- recorded ------------------------------------------------------------------------------------
-
-
-def _recorded(arguments: argparse.Namespace) -> Timeline:
-    if arguments.rate_mbit is not None and not 0 < arguments.rate_mbit <= 1e6:
-        raise ValueError(f"--rate-mbit {arguments.rate_mbit:g}: give more than 0, up to 1000000")
     exchange = Exchange(
         None,
         _log(arguments.log),
@@ -376,7 +303,7 @@ def report(timeline: Timeline, *, recorded: bool = False) -> str:
 
     Args:
         timeline: what to say.
-        recorded: name the options of `tcplab explain file` that supply missing evidence.
+        recorded: name the options of `tcplab explain CAPTURE` that supply missing evidence.
     """
     lines = [*_folded(_heading(timeline), 0), ""]
     sentences = timeline.sentences()

@@ -114,12 +114,13 @@ class Explanation:
         lines = [f"Verdict: {self.sentence}"]
         if one is not None and one.kind != "none":
             lines += [f"  why   {one.evidence}"] if one.cause != "not-connected" else []
-            lines += [f"  cure  {one.cure}"]
+            lines += [f"  cure  {one.cure}"] * bool(one.cure)
         for other in self.findings[1:]:
             if other.kind != "none" and other.share >= FAULT_SHARE:
                 lines += [f"Also, {100 * other.share:.0f} %: {other.title}"]
                 lines += [f"  why   {other.evidence}", f"  cure  {other.cure}"]
-        for part in (self._what_it_waited_for(), self._connections(), [self._cost()]):
+        cost = [self._cost()] if self.recorded.client.calls else []
+        for part in (self._what_it_waited_for(), self._connections(), cost):
             lines += ["", *part] if part else []
         if notes := [*self.recorded.notes, *self.missing]:
             lines += ["Not told by the record:", *(f"  {note}" for note in notes)]
@@ -150,7 +151,8 @@ class Explanation:
         lines = []
         for (address, port, failure), some in list(groups.items())[:_SHOWN]:
             count = f"{len(some)} connections" if len(some) > 1 else "1 connection"
-            what = failure or f"{sum(map(requests, some))} messages, {_bytes(some)}"
+            messages = sum(map(requests, some))
+            what = failure or f"{messages} messages, " * bool(messages) + _bytes(some)
             took = sum(end - start for one in some for start, end in spans(one)) / 1e6
             lines.append(f"{count} to {address} port {port}: {what}, {_ms(took)}")
         if len(groups) > _SHOWN:

@@ -28,6 +28,8 @@ LISTEN_S: Final = 30.0
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
+#: A server that has a UDP port gets this long to listen on a TCP port, too.
+_UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
@@ -193,6 +195,7 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
     """The port on which it listens; the recorder sees the call of listen()."""
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
+    udp = 0.0  # when it was first seen to have a UDP port
     while time.monotonic() < end:
         seen = _listening(log)
         for address, port in seen:
@@ -202,6 +205,13 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
                 return port
         if process.poll() is not None:
             raise LabError(f"the server {name} ended without listening{_last_words(log)}")
+        udp = udp or (time.monotonic() if _udp_ports(host) else 0.0)
+        if udp and not seen and time.monotonic() - udp > _UDP_FIRST_S:
+            ports = " and ".join(map(str, _udp_ports(host)))
+            raise LabError(
+                f"the server {name} listens on UDP port {ports} and on no TCP port: only TCP is"
+                " explained"
+            )
         time.sleep(0.01)
     if seen:
         where = ", ".join(f"{address} port {port}" for address, port in seen)
@@ -210,6 +220,13 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
             f" tell it to bind {host.address} or 0.0.0.0"
         )
     raise LabError(f"the server {name} did not listen on a TCP port within {LISTEN_S:g} s")
+
+
+def _udp_ports(host: Host) -> list[int]:
+    """The bound UDP ports of a host, which are the server's: nobody else runs there."""
+    lines = [*host.read("/proc/net/udp").splitlines()[1:]]
+    ports = {int(line.split()[1].rpartition(":")[2], 16) for line in lines}
+    return sorted(ports - {0})
 
 
 def _listening(log: Path) -> list[End]:

@@ -214,6 +214,8 @@ class _Judge:
             unread = max(call.unread for call in socket.calls)
             text += f", where up to {unread} bytes lay unread"
         cure = f"let the {reader} read sooner, or in a thread of its own" if behind else ""
+        if socket is None:
+            cure = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
         kind = self._limit("receive-window", share)
         return Finding("receive-window", kind, share, total, "the receive window", text, cure)
 

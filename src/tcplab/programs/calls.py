@@ -117,18 +117,20 @@ class SocketCalls:
         following = self._following()
         grown: dict[int, int] = {}
         current: int | None = None
+        highest = getattr(self.calls[0], count) if self.calls else 0
         for i, call in enumerate(self.calls):
             if call.name in names:
                 current = i
             elif current is not None and call.pid == self.calls[current].pid:
                 current = None  # it has returned
-            now = getattr(call, count)
             later = getattr(self.calls[i + 1], count) if i + 1 < len(self.calls) else last
             # TCP counts its own FIN like a byte until it has left.
             fin = count == "written" and current is None and call.name == "shutdown"
-            if later - now > fin:
+            # Data that comes while a count is taken may make it too large for a moment.
+            if later - highest > fin:
                 at = i if current is None else current
-                grown[at] = grown.get(at, 0) + later - now - fin
+                grown[at] = grown.get(at, 0) + later - highest - fin
+            highest = max(highest, later)
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
     def _following(self) -> list[Call | None]:

@@ -31,6 +31,8 @@ CLOCK_NOISE_NS: Final = 1_000_000
 
 #: Two copies of a packet in one capture are at most so far apart.
 COPY_NS: Final = 1_000_000
+#: The same on two interfaces, with what the packet waited for between them.
+ROUTED_NS: Final = 1_000_000_000
 #: Shorter round trips do not tell at which end a capture was made: programs take as long.
 HANDSHAKE_NS: Final = 2_000_000
 _FAR: Final = 5
@@ -170,19 +172,24 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
 
 
 def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
-    """The packets, each once, and how many second copies there were.
+    """Return the packets, each once, and how many second copies there were.
 
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment: with the
-    same identification, which a retransmission has not. IPv6 has none.
+    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment; a router
+    shows it on two interfaces, a moment apart. Copies have the same identification, which a
+    retransmission has not. IPv6 has none: on another interface the timestamp option tells.
     """
-    latest: dict[tuple[int, ...], int] = {}
+    latest: dict[tuple[int, ...], tuple[int, int]] = {}
     first = np.ones(len(rows), np.bool_)
     keys = ("direction", "ip_id", "seq", "payload_bytes", "ack", "flags", "ts_val")
-    columns = [rows[name].tolist() for name in (*keys, "time_ns")]
-    for i, (*key, time_ns) in enumerate(zip(*columns, strict=True)):
-        seen_ns = latest.get(tuple(key))
-        first[i] = key[1] == 0 or seen_ns is None or time_ns - seen_ns > COPY_NS
-        latest[tuple(key)] = time_ns
+    columns = [rows[name].tolist() for name in (*keys, "interface", "time_ns")]
+    for i, (*key, interface, time_ns) in enumerate(zip(*columns, strict=True)):
+        seen_on, seen_ns = latest.get(tuple(key), (interface, None))
+        if seen_ns is not None:
+            elsewhere = interface != seen_on
+            known = key[1] != 0 or (elsewhere and key[6] != 0)
+            first[i] = not known or time_ns - seen_ns > (ROUTED_NS if elsewhere else COPY_NS)
+        if first[i]:
+            latest[tuple(key)] = interface, time_ns
     once: SegmentArray = rows[first]
     return once, int(len(rows) - len(once))
 

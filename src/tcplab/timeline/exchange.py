@@ -113,8 +113,8 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         missing.append("the start of the connection: MSS, window scale, congestion window")
     if evidence.copies:
         missing.append(
-            f"{evidence.copies} packets were recorded twice (the same IP ID within 1 ms): the"
-            " second copies are left out"
+            f"{evidence.copies} packets were recorded twice (the same IP ID within 1 ms, or on"
+            " another interface): the second copies are left out"
         )
     if evidence.at_peer:
         missing.append(

@@ -19,6 +19,7 @@ from tcplab.timeline.observations import Moment, Observations
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
 from tcplab.timeline.rules import Sender, Why
 
+OVERTAKEN: Final = "when it left: it was overtaken before it was captured"
 NO_LOG: Final = "the application's log: when were these bytes written?"
 
 #: Two things that happen this close to each other may be one cause and its effect; the kernel needs
@@ -94,8 +95,9 @@ class Replay:
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
-        self._first_sent: tuple[list[int], list[int]] = ([], [])  # offsets, times; in order
-        self._duplicate_acks, self._with_sack = 0, False
+        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets, packets; in order
+        self._last_left: dict[int, int] = {}  # offset -> when bytes from there were sent again
+        self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         self._acked_ns: tuple[list[int], list[int]] = ([], [])  # una, since when; in order
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
@@ -286,6 +288,7 @@ class Replay:
             self._with_sack = False
         elif packet.ack == self.sender.una and self._is_duplicate(packet):
             self._duplicate_acks += 1
+            self._duplicate_ns = packet.time_ns
             if packet.sack_blocks:
                 self._with_sack = True
                 self._lost()
@@ -312,7 +315,10 @@ class Replay:
         if packet.syn or not packet.payload_bytes:
             return
         if packet.offset < self.sender.nxt:
-            self._retransmission(moment, packet)
+            if packet.is_retransmission:
+                self._retransmission(moment, packet)
+            else:
+                self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
             return
         if packet.offset > self.sender.nxt:
             self.gaps.append((self.sender.nxt, packet.offset))
@@ -322,7 +328,7 @@ class Replay:
         self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
         self._first_sent[0].append(packet.offset)
-        self._first_sent[1].append(packet.time_ns)
+        self._first_sent[1].append(packet)
         self._free = None
         self._judge(moment)
 
@@ -364,31 +370,52 @@ class Replay:
         return [each for each in late if each.reason not in others][::-1]
 
     def _retransmission(self, moment: Moment, packet: Packet) -> None:
-        offsets, times = self._first_sent
-        i = bisect.bisect_right(offsets, packet.offset) - 1
-        first_ns = times[i] if i >= 0 else packet.time_ns
+        first_ns = self._first_left(packet)
         if packet.end <= self.sender.una:
             self._append(packet, self._why_needless(packet), [], None)
             return
-        evidence = self._loss((packet.time_ns - first_ns) / 1e6)
+        evidence = self._loss(packet, first_ns)
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
-        hold = Hold(first_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
+        since_ns = packet.time_ns if first_ns is None else first_ns
+        hold = Hold(since_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
         self.holds.append(hold)
         self._append(packet, why, [hold], None)
-        self._last_sent_ns = packet.time_ns
+        self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
         if packet.end > self.sender.nxt:  # new data behind the old
             self.sender.sent(packet, by_timer=False)
             self._judge(moment)
 
-    def _loss(self, waited_ms: float) -> str:
-        """The sign of a loss: without SACK it takes three duplicate ACKs (RFC 5681, 3.2)."""
+    def _first_left(self, packet: Packet) -> int | None:
+        """When the first byte of a packet first left; None if no packet before it carried it."""
+        offsets, packets = self._first_sent
+        i = bisect.bisect_right(offsets, packet.offset) - 1
+        if i < 0 or packets[i].end <= packet.offset:
+            return None
+        return packets[i].time_ns
+
+    def _loss(self, packet: Packet, first_ns: int | None) -> str:
+        """The sign of a loss: without SACK it takes three duplicate ACKs (RFC 5681, 3.2).
+
+        An ACK that came before the bytes last left says nothing of them.
+        """
+        if first_ns is None:
+            return "when its bytes first left is not in the capture"
+        left_ns = self._last_left.get(packet.offset, first_ns)
+        waited_ms = (packet.time_ns - left_ns) / 1e6
         many = self._duplicate_acks
-        if not self._with_sack and many < _FAST_RETRANSMIT_ACKS:
-            return f"no ACK for {waited_ms:.1f} ms"
-        says = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
-        how = " (SACK)" if self._with_sack else ""
-        return f"{says} that something is missing{how}, {waited_ms:.1f} ms after it first left"
+        if self._duplicate_ns > left_ns and (self._with_sack or many >= _FAST_RETRANSMIT_ACKS):
+            says = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
+            how = " (SACK)" if self._with_sack else ""
+            after_ms = (packet.time_ns - first_ns) / 1e6
+            return f"{says} that something is missing{how}, {after_ms:.1f} ms after it first left"
+        quiet_ns = packet.time_ns - self._seen.last_news_ns
+        recovering = self._seen.recovery_end > self.sender.una
+        if recovering and self._seen.last_news_ns > left_ns and quiet_ns < LATE_NS:
+            return f"an ACK of data before it came {quiet_ns / 1e6:.1f} ms ago: the next gap"
+        if packet.time_ns - left_ns < max(self._rtt_ns, CLOSE_NS):
+            return f"{waited_ms:.1f} ms after it left, sooner than its ACK could come"
+        return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
         """All its bytes had been acknowledged before: nothing was lost, or the sender knew less."""
@@ -404,20 +431,31 @@ class Replay:
 
     def _verdict(self, moment: Moment, packet: Packet) -> Verdict:
         if self._e.log is None:
-            return self._without_log(packet), None, None
+            return self._without_log(moment, packet)
         if self._open is None:
             return self._not_held(moment, packet)
         if self._open.released_at is not None or self._race(moment):
             return self._released(moment, packet)
         return self._left_while_blocked(moment, packet)
 
-    def _without_log(self, packet: Packet) -> Why:
+    def _without_log(self, moment: Moment, packet: Packet) -> Verdict:
+        """By the segments alone: a full segment that the window had no room for, or did."""
         if not self.sender.is_full(packet):
-            return Why(Reason.UNKNOWN, "", NO_LOG)
+            return Why(Reason.UNKNOWN, "", NO_LOG), None, None
+        if (release := self._window_opened(moment, packet)) is not None:
+            return self._seen.by_ack(release, packet), None, release.number
         why = self.sender.why_full(packet)
+        unsaid = "only a log tells whether it waited"
         if self.sender.tail_bytes(packet):
-            return replace(why, evidence=f"{why.evidence}, which only a log can explain")
-        return why
+            unsaid = "which only a log can explain"
+        return replace(why, evidence=f"{why.evidence}, {unsaid}"), None, None
+
+    def _window_opened(self, moment: Moment, packet: Packet) -> Moment | None:
+        """The ACK that came just before, if the peer's window had no room until then."""
+        ack = self._seen.last_ack
+        if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
+            return None
+        return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
         """It left within the call, or as a further segment of what an event let go."""

@@ -79,6 +79,11 @@ class Sender:
         return self.window_end - self.nxt
 
     @property
+    def window_end_before(self) -> int:
+        """Up to where the peer had room before its last ACK; no bound if that was the first."""
+        return self._before_ack[1] or 1 << 62
+
+    @property
     def mss_bytes(self) -> int | None:
         """The largest segment now: it is bound to half the peer's largest window so far."""
         if self._largest_mss is None:

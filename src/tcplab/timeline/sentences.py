@@ -119,6 +119,8 @@ def _predicate(timeline: Timeline, segment: Segment) -> str:
     if segment.reason is Reason.RETRANSMISSION:
         return f"sent again: {segment.evidence}"
     holds = _merged(segment)
+    if not holds and segment.released_by is not None:
+        return _release(timeline, segment)
     if not holds:
         return _left_at_once(segment)
     waited = ", then ".join(_waited(hold) for hold in holds)
@@ -146,6 +148,8 @@ def _waited(hold: Hold) -> str:
 
 def _left_at_once(segment: Segment) -> str:
     how = _LEFT.get(segment.reason, f"sent ({segment.reason})")
+    if segment.reason is Reason.FULL_SIZED and not segment.writes:
+        how = "sent"  # without a log, nothing says that it did not wait
     text = f"{how}: {segment.evidence}" if segment.evidence else how
     return f"{text} (missing: {segment.missing})" if segment.missing else text
 

@@ -82,14 +82,47 @@ def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
         "7 duplicate ACKs say that something is missing, 3.9 ms after it first left"
     )
     few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
-    assert few.segments[-1].evidence == "no ACK for 3.9 ms"
+    assert few.segments[-1].evidence == "no ACK of it for 3.9 ms"
 
 
 def test_window_updates_are_no_duplicate_acks() -> None:
     sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
     updates = [ack(4 + i / 10, MSS, window=65_160 + 2000 * (i + 1)) for i in range(7)]
     timeline = explained(*sent, ack(3, MSS), *updates, data(205, MSS, MSS, is_retransmission=True))
-    assert timeline.segments[-1].evidence == "no ACK for 203.9 ms"
+    assert timeline.segments[-1].evidence == "no ACK of it for 203.9 ms"
+
+
+def test_an_ack_that_came_before_the_bytes_left_says_nothing_of_them() -> None:
+    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
+    again = [data(at, MSS, MSS, is_retransmission=True) for at in (5, 300)]
+    duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
+    timeline = explained(*sent, ack(3, MSS), *duplicates, *again)
+    assert "duplicate ACKs say" in timeline.segments[-2].evidence
+    assert timeline.segments[-1].evidence == "no ACK of it for 295.0 ms"
+
+
+def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
+    overtaken = explained(data(1, MSS, MSS), data(1.01, 0, MSS), ack(3, 2 * MSS)).segments[-1]
+    assert overtaken.reason is Reason.UNKNOWN
+    assert overtaken.missing == "when it left: it was overtaken before it was captured"
+    late = explained(data(1, MSS, MSS), data(9, 0, MSS, is_retransmission=True)).segments[-1]
+    assert late.evidence == "when its bytes first left is not in the capture"
+    assert late.holds[0].duration_ms == 0
+
+
+def test_copies_on_another_interface_were_not_sent_again() -> None:
+    rows = [
+        data(1, 0, 100, ip_id=7, interface=0),
+        data(3, 0, 100, ip_id=7, interface=1, is_retransmission=True),
+    ]
+    assert [segment.payload_bytes for segment in explained(*rows).segments] == [100]
+
+
+def test_a_full_segment_that_had_no_room_was_let_go_by_the_ack() -> None:
+    rows = [data(1, 0, MSS), ack(2, MSS, window=1000), ack(90, MSS, window=9000)]
+    last = explained(*rows, data(90.1, MSS, MSS)).segments[-1]
+    assert last.reason is Reason.RELEASED_BY_ACK
+    assert last.evidence == "a window update to 9000 bytes came (a full segment)"
 
 
 # ---- super-segments ------------------------------------------------------------------------------
@@ -101,7 +134,7 @@ def test_a_super_segment_with_a_small_tail_is_not_full() -> None:
         "3000 bytes are 2 full segments and one of 104 bytes behind, which only a log can explain"
     )
     whole = explained(data(1, 0, 2 * MSS, gso_count=2)).segments[0]
-    assert whole.evidence == "2896 bytes are 2 full segments"
+    assert whole.evidence == ("2896 bytes are 2 full segments, only a log tells whether it waited")
 
 
 def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:

@@ -42,15 +42,9 @@ def slow() -> Explanation:
 
 
 def test_the_command_stands_behind_two_dashes() -> None:
-    assert with_command(["explain", "--", "a", "--", "-b"]) == (
-        ["explain", "command"],
-        ["a", "--", "-b"],
-    )
-    assert with_command(["explain", "command", "--json", "--", "a"]) == (
-        ["explain", "command", "--json"],
-        ["a"],
-    )
-    assert with_command(["explain", "cork"]) == (["explain", "cork"], [])
+    assert with_command(["explain", "--", "a", "--", "-b"]) == (["explain"], ["a", "--", "-b"])
+    assert with_command(["explain", "--json", "--", "a"]) == (["explain", "--json"], ["a"])
+    assert with_command(["explain", "file", "a.pcap"]) == (["explain", "a.pcap"], [])
     assert with_command(["run", "cork", "--", "a"]) == (["run", "cork", "--", "a"], [])
 
 
@@ -61,6 +55,7 @@ def test_the_command_stands_behind_two_dashes() -> None:
         (["--timeout-s", "0", "--", "a"], "--timeout-s 0: give more than 0, up to 86400"),
         (["--loss-percent", "101", "--", "a"], "--loss-percent 101: give 0 to 100"),
         (["--interface", "lo", "--", "a"], "--interface: only with --here"),
+        (["--server", "a 'b", "--", "a"], "--server a 'b: no closing quotation"),
         (
             ["--here", "--server", "x", "--rtt-ms", "5", "--", "a"],
             "--server and --rtt-ms: only in a laboratory, not with --here",
@@ -102,6 +97,18 @@ def test_a_server_on_localhost_is_told_to_bind_elsewhere(
     server = f'{run.python("")[0]} -S -c "{code}"'
     assert cli.main(["explain", "--server", server, "--", "true"]) == 1
     assert "127.0.0.1 port 8081 only" in capsys.readouterr().err
+
+
+@needs_lab
+def test_a_server_of_udp_is_told_at_once_that_only_tcp_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tcplab.explain.recording._UDP_FIRST_S", 0.1)
+    code = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 9)); s.recv(9)"
+    assert cli.main(["explain", "--server", f'{sys.executable} -c "{code}"', "--", "true"]) == 1
+    assert "listens on UDP port 9 and on no TCP port: only TCP is explained" in (
+        capsys.readouterr().err
+    )
 
 
 @needs_lab

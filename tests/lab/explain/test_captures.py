@@ -1,4 +1,4 @@
-"""`tcplab explain`: what it runs, reads, prints and refuses."""
+"""`tcplab explain CAPTURE`: what it reads, prints, draws and refuses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tcplab import Lab, LabError
+from tcplab import Lab
 from tcplab import explain_cli as command
+from tcplab.cli import main
 from tcplab.errors import CaptureError
 from tcplab.programs import small_writes
 from tcplab.segments import from_file
@@ -21,7 +22,7 @@ from tcplab.timeline import Reason, Timeline
 
 
 def explained(*words: str) -> Timeline:
-    return command.find(parsed(words))[1]
+    return command.find(parsed(words))
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -55,81 +56,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-# ---- live ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.needs_lab
-def test_it_runs_small_messages() -> None:
-    name, timeline = command.find(
-        parsed(["cork", "--messages", "2", "--writes", "3", "--write-bytes", "5"])
-    )
-    assert name == "cork"
-    assert timeline.messages == 2
-    assert [write.bytes for write in timeline.writes] == [5] * 6
-    report = command.report(timeline)
-    assert "15 bytes of writes 1–3 held" in report
-    assert "by the cork" in report
-    assert "corked: " in report
-
-
-@pytest.mark.needs_lab
-def test_it_runs_records_and_each_batch_is_one_write() -> None:
-    timeline = explained("records", "--count", "60", "--batch", "20")
-    assert [write.bytes for write in timeline.writes] == [2004] * 3
-    assert max(each.end for each in timeline.segments) == 3 * 2004
-    assert timeline.missing == []
-
-
-@pytest.mark.needs_lab
-def test_an_acknowledgement_that_is_awaited_ends_a_message() -> None:
-    timeline = explained("records", "--count", "5", "--unbuffered")
-    assert timeline.messages == 5
-    # What a busy machine sends again is another matter.
-    assert reasons(timeline) - {Reason.RETRANSMISSION} == {Reason.SENT_AT_ONCE}
-    idle = [hold for hold in timeline.holds if hold.reason is Reason.APPLICATION_IDLE]
-    size = timeline.writes[0].bytes
-    assert f"the application waited for the ACK of {size} bytes" in idle[0].evidence
-
-
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("single", [True, False])
-def test_it_runs_quotes(single: bool) -> None:
-    timeline = explained("quotes", "--count", "4", *["--single"] * single)
-    assert [write.bytes for write in timeline.writes] == [8] * 4
-    assert timeline.messages == 4
-    assert timeline.missing == []
-    assert timeline.segments[0].reason is Reason.SENT_AT_ONCE
-
-
-def test_without_a_laboratory_it_says_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_parameters: object) -> Lab:
-        raise LabError("user namespaces are switched off")
-
-    monkeypatch.setattr(command, "Lab", refuse)
-    with pytest.raises(LabError, match=r"switched off \(`tcplab explain file CAPTURE` needs no"):
-        explained("default")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cork", "--messages", "0"], "--messages=0 must be a whole number from 1 to 10000"),
-        (["cork", "--writes", "1025"], "--writes=1025 must be a whole number from 1 to 1024"),
-        (
-            ["cork", "--write-bytes", "-1"],
-            "--write-bytes=-1 must be a whole number from 1 to 1048576",
-        ),
-        (["cork", "--rtt-ms", "-1"], "rtt_ms=-1.0 must be"),
-        (["records", "--count", "0"], "--count=0 must be a whole number from 1 to 10000"),
-        (["records", "--batch", "0"], "--batch=0 must be a whole number from 1 to 1000"),
-        (["quotes", "--batch", "1001"], "--batch=1001 must be a whole number from 1 to 1000"),
-        (["file", "x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: give more than 0"),
-        (["file", "x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: give more than 0"),
+        (["x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: give more than 0"),
+        (["x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: give more than 0"),
+        (["x.pcap", "--", "true"], "x.pcap: give either a capture or a command behind --"),
+        (["x.pcap", "--message", "2"], "--message says which message --figure and --sequence draw"),
     ],
 )
-def test_numbers_out_of_range_are_named(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        explained(*words)
+def test_mistakes_in_the_options_are_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 # ---- recorded ------------------------------------------------------------------------------------
@@ -137,10 +77,9 @@ def test_numbers_out_of_range_are_named(words: list[str], message: str) -> None:
 
 @pytest.mark.needs_lab
 def test_it_reads_files(recorded: Path) -> None:
-    name, timeline = command.find(
+    timeline = command.find(
         parsed(
             [
-                "file",
                 str(recorded / "client.pcapng"),
                 "--log",
                 str(recorded / "client.log"),
@@ -153,7 +92,6 @@ def test_it_reads_files(recorded: Path) -> None:
             ]
         )
     )
-    assert name.endswith("client.pcapng")
     assert timeline.messages == 2
     assert max(segment.end for segment in timeline.segments) == 60
     assert timeline.missing == []
@@ -163,17 +101,17 @@ def test_it_reads_files(recorded: Path) -> None:
 @pytest.mark.needs_lab
 def test_it_reads_the_servers_side_too(recorded: Path) -> None:
     capture, log = str(recorded / "server.pcapng"), str(recorded / "server.log")
-    without_log = explained("file", capture, "--sender", "server")
+    without_log = explained(capture, "--sender", "server")
     assert max(segment.end for segment in without_log.segments) == 4
     assert reasons(without_log) - {Reason.RETRANSMISSION} == {Reason.UNKNOWN}
-    answers = explained("file", capture, "--sender", "server", "--log", log, "--nodelay", "off")
+    answers = explained(capture, "--sender", "server", "--log", log, "--nodelay", "off")
     assert [write.bytes for write in answers.writes] == [2, 2]
     assert reasons(answers) - {Reason.RETRANSMISSION} == {Reason.SENT_AT_ONCE}
 
 
 @pytest.mark.needs_lab
 def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Path) -> None:
-    timeline = explained("file", str(recorded / "client.pcapng"))
+    timeline = explained(str(recorded / "client.pcapng"))
     report = command.report(timeline, recorded=True)
     assert "Not told by the record:" in report
     assert "the application's log: when were these bytes written? (--log)" in report
@@ -187,11 +125,11 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
 ) -> None:
     content = (recorded / "client.pcapng").read_bytes()
     cut = tmp_path / "cut.pcapng"
-    whole = explained("file", str(recorded / "client.pcapng"))
+    whole = explained(str(recorded / "client.pcapng"))
     cut.write_bytes(content[: len(content) // 8 * 4 + 2])  # blocks are multiples of 4 bytes
     log = str(recorded / "client.log")
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
-        timeline = explained("file", str(cut), "--log", log, "--nodelay", "off")
+        timeline = explained(str(cut), "--log", log, "--nodelay", "off")
     assert 0 < len(timeline.segments) < len(whole.segments)
     assert any(each.startswith("packets: the capture ends") for each in timeline.missing)
     # What the log tells beyond the capture's end is not taken for waiting.
@@ -203,7 +141,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
 @pytest.mark.needs_lab
 def test_json_has_all_of_it(recorded: Path) -> None:
     log = str(recorded / "client.log")
-    timeline = explained("file", str(recorded / "client.pcapng"), "--log", log, "--nodelay", "off")
+    timeline = explained(str(recorded / "client.pcapng"), "--log", log, "--nodelay", "off")
     data = json.loads(command.as_json("mine", timeline))
     assert data["name"] == "mine"
     assert not [each for each in data["missing"] if "log" in each or "TCP_NODELAY" in each]
@@ -225,10 +163,10 @@ def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
         (["--connection", "9"], "connection 9 is not in the capture"),
     ):
         with pytest.raises(ValueError, match=message):
-            explained("file", capture, *words)
+            explained(capture, *words)
     for file, reason in ((empty, "not a capture: it has 0 bytes"), (tmp_path / "no", "No such")):
         with pytest.raises(CaptureError, match=reason):
-            explained("file", str(file))
+            explained(str(file))
 
 
 lines = st.one_of(
@@ -274,10 +212,43 @@ def test_whatever_the_files_hold_there_is_a_report_or_one_line(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            timeline = explained("file", str(tmp_path / "capture"), "--log", str(log_file))
+            timeline = explained(str(tmp_path / "capture"), "--log", str(log_file))
     except (ValueError, CaptureError) as error:
         complaint = str(error)
     else:
         assert command.report(timeline)
         assert json.loads(command.as_json("x", timeline))
     assert "\n" not in complaint
+
+
+# ---- the verdict ---------------------------------------------------------------------------------
+
+
+@pytest.mark.needs_lab
+def test_a_capture_has_a_verdict_and_its_segments(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["file"], []):  # the word may be left out
+        assert main(["explain", *words, str(recorded / "client.pcapng")]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith("Verdict: ")
+        assert "1 connection to 10.0.0.2 port " in out
+        assert "sent for an unknown reason (missing: the application's log" in out
+
+
+@pytest.mark.needs_lab
+def test_figures_of_a_capture(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"--figure": "a.svg", "--sequence": "b.png", "--time-sequence": "c.pdf"}
+    options["--in-flight"] = "d.SVG"
+    words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
+    log = ["--log", str(recorded / "client.log"), "--nodelay", "off", "--message", "2"]
+    capture = str(recorded / "client.pcapng")
+    assert main(["explain", capture, *log, *words]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("TCP_NODELAY off")
+    starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for name in options.values():
+        assert (tmp_path / name).read_bytes().startswith(starts[name[-3:].lower()])
+    assert main(["explain", capture, *log[:-1], "9", "--figure", str(tmp_path / "x.svg")]) == 2
+    assert "first_message=9 must be from 1 to 2" in capsys.readouterr().err

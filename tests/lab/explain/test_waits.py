@@ -1,0 +1,204 @@
+"""Waits without an answer, two causes at once, threads that share a connection: what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.explain import programs as run
+
+from tcplab import Lab
+from tcplab.explain import Explanation, explain_command
+
+pytestmark = pytest.mark.needs_lab
+
+
+class Case(NamedTuple):
+    """A client, its server and their link; the verdict's cause and kind, and words of its cure."""
+
+    server: str
+    client: str
+    cause: str
+    kind: str
+    cure: str = ""
+    link: Mapping[str, Any] = MappingProxyType({})
+
+    def run(self) -> Explanation:
+        client, server = run.python(self.client), run.python(LISTEN + self.server)
+        return run.explain(client, server, **self.link)
+
+
+LISTEN = """
+import socket, sys, threading, time
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+"""
+ACCEPT = "l.bind(('', 8080)); l.listen(); c, _ = l.accept()\n"
+CONNECT = "import socket, threading, time; s = socket.create_connection(('server', 8080))\n"
+SLOW_READER = "while c.recv(65536): time.sleep(0.01)\nc.sendall(b'done')"
+UPLOAD = "for _ in range(200): s.sendall(bytes(14480))\ns.shutdown(1); s.recv(9)"
+
+CASES = {
+    "an answer that never comes": Case(
+        ACCEPT + "for _ in range(2): c.recv(9); c.sendall(b'k')\nc.recv(9); time.sleep(99)",
+        CONNECT + "s.settimeout(1)\nfor _ in range(3): s.sendall(b'ask'); s.recv(1)",
+        "server",
+        "none",
+    ),
+    "a server that speaks first": Case(
+        ACCEPT + "time.sleep(0.5); c.sendall(b'220'); c.recv(9); c.sendall(b'250')",
+        CONNECT + "s.recv(9); s.sendall(b'EHLO'); s.recv(9)",
+        "server",
+        "none",
+    ),
+    "SO_RCVBUF of another connection": Case(
+        "l.bind(('', 8080)); l.listen(); a, _ = l.accept(); c, _ = l.accept()\n"
+        "a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)\n" + SLOW_READER,
+        "import socket; a = socket.create_connection(('server', 8080))\n" + CONNECT + UPLOAD,
+        "receive-window",
+        "limit",
+        "let the server read sooner",
+        {"rtt_ms": 2},
+    ),
+    "a slow reader with SO_RCVBUF": Case(
+        "l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 131072)\n" + ACCEPT + SLOW_READER,
+        CONNECT + UPLOAD,
+        "receive-window",
+        "limit",
+        "let the server read sooner",
+        {"rtt_ms": 2},
+    ),
+    "an accept queue that overflows": Case(
+        "l.bind(('', 8080)); l.listen(1)\n"
+        "while True: c, _ = l.accept(); time.sleep(0.03); c.recv(9); c.sendall(b'k'); c.close()",
+        "import socket, threading\n"
+        "def ask():\n"
+        "    s = socket.create_connection(('server', 8080)); s.sendall(b'ask'); s.recv(1)\n"
+        "threads = [threading.Thread(target=ask) for _ in range(12)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()",
+        "accept-queue",
+        "fault",
+        "backlog of listen()",
+    ),
+    "a fixed send buffer on a lossy path": Case(
+        ACCEPT + "while c.recv(1 << 20): pass\nc.sendall(b'done')",
+        "import socket; s = socket.socket()\n"
+        "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384); s.connect(('server', 8080))\n"
+        "for _ in range(60): s.sendall(bytes(14480))\ns.shutdown(1); s.recv(9)",
+        "fixed-send-buffer",
+        "fault",
+        "do not set SO_SNDBUF",
+        {"rtt_ms": 40, "loss": 0.005},
+    ),
+    "slow start after a pause": Case(
+        ACCEPT + "while c.recv(9): c.sendall(bytes(300_000))",
+        CONNECT
+        + "for i in range(4):\n"
+        + "    time.sleep(1 if i else 0); s.sendall(b'ask'); n = 300_000\n"
+        + "    while n: n -= len(s.recv(n))",
+        "slow-start-after-idle",
+        "limit",
+        "tcp_slow_start_after_idle=0 on the server's host",
+        {"rtt_ms": 50, "rate_mbit": 200},
+    ),
+    "an answer in one write behind another that nobody answers": Case(
+        ACCEPT + "for _ in range(6): c.recv(9); c.sendall(b't' * 60); c.sendall(b'k' * 300)",
+        CONNECT
+        + "for _ in range(6):\n"
+        + "    s.sendall(b'ask'); n = 360\n    while n: n -= len(s.recv(n))",
+        "nagle-delayed-ack",
+        "fault",
+        "hand each message over in one write",
+    ),
+    "a pool that is opened once": Case(
+        "l.bind(('', 8080)); l.listen(99)\n"
+        "def serve(c):\n    while c.recv(9): c.sendall(b'k')\n"
+        "while True: threading.Thread(target=serve, args=l.accept()[:1], daemon=True).start()",
+        "import socket\n"
+        "pool = [socket.create_connection(('server', 8080)) for _ in range(8)]\n"
+        "for _ in range(4):\n    for s in pool: s.sendall(b'ask'); s.recv(1)",
+        "in-flight",
+        "none",
+        link={"rtt_ms": 10},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict(name: str) -> None:
+    case = CASES[name]
+    found = case.run()
+    assert found.verdict is not None, found.report()
+    assert found.verdict.kind == case.kind, found.report()
+    assert not case.cause or found.verdict.cause == case.cause, found.report()
+    assert case.cure in found.verdict.cure, found.report()
+    assert sum(each.share for each in found.findings if each.cause == "unknown") < 0.3
+
+
+def test_all_waiting_is_counted() -> None:
+    for name, least_ms in (
+        ("an answer that never comes", 900),
+        ("a server that speaks first", 450),
+    ):
+        found = CASES[name].run()
+        assert found.waited_ms > least_ms, found.report()
+
+
+def test_no_byte_is_lost_between_two_threads() -> None:
+    """One thread sends while another one reads what comes back."""
+    server = ACCEPT + "while d := c.recv(65536): c.sendall(d[:len(d) // 8 or 1])"
+    client = (
+        CONNECT
+        + "def send():\n    for _ in range(300): s.sendall(bytes(2000))\n    s.shutdown(1)\n"
+        + "t = threading.Thread(target=send); t.start()\nwhile s.recv(4096): pass\nt.join()"
+    )
+    found = explain_command(run.python(client), run.python(LISTEN + server), rtt_ms=5)
+    [one] = found.conversations
+    assert one.missing == [], found.report()
+    assert sum(each.bytes for each in one.timelines["client"].writes) == 600_000
+    answered = one.sockets["server"].events(lambda _offset: None, 0)
+    read = one.sockets["client"].events(lambda _offset: None, 0)
+    sent = sum(event.bytes for event in answered if event.name == "write")
+    assert sum(event.bytes for event in read if event.name == "read") in (sent, sent + 1)  # a FIN
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+@pytest.mark.parametrize("icmp", ["off", "on"])
+def test_a_black_hole_on_the_way_back(lab: Lab, icmp: str) -> None:
+    """Full segments of the server that vanish; with ICMP, path MTU discovery does its work."""
+    lab.link.update(mtu=900, icmp=icmp)
+    server = run.python(LISTEN + ACCEPT + "c.recv(9); c.sendall(bytes(20_000)); time.sleep(9)")
+    client = run.python(CONNECT + "s.sendall(b'ask'); n = 20_000\nwhile n: n -= len(s.recv(n))")
+    found = explain_command(client, server, lab=lab, timeout_s=2.5)
+    assert found.verdict is not None
+    assert (found.verdict.cause == "mtu-black-hole") == (icmp == "off"), found.report()
+    assert found.waited_ms > 2000 or icmp == "on"
+
+
+def test_a_second_cause_has_its_own_cure() -> None:
+    """A connection for each request, and each request in two writes."""
+    server = (
+        "l.bind(('', 8080)); l.listen()\n"
+        "while True:\n    c, _ = l.accept()\n"
+        "    c.recv(9); c.recv(9); c.sendall(b'k'); c.close()"
+    )
+    client = (
+        "import socket\nfor _ in range(8):\n"
+        "    s = socket.create_connection(('server', 8080))\n"
+        "    s.sendall(b'head'); s.sendall(b'body'); s.recv(1); s.close()"
+    )
+    found = run.explain(run.python(client), run.python(LISTEN + server), rtt_ms=40)
+    report = found.report()
+    assert {each.cause for each in found.findings if each.kind != "none"} >= {
+        "nagle",
+        "new-connections",
+    }, report
+    assert report.count("  cure  ") == 2
+    assert "Also, " in report
