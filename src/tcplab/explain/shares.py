@@ -115,7 +115,9 @@ class _Sender:
         self._transfers = _transfers(timeline)
         self._ack_times = [ack.time_ns for ack in timeline.acks]
         socket = found.sockets.get(side)
-        self._fixed_buffer = socket is not None and socket.fixed("sndbuf") is not None
+        fixed = socket is not None and socket.fixed("sndbuf") is not None
+        # The kernel counts its bookkeeping too: a full buffer holds from a quarter of it in data.
+        self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
 
     def next(self, hold: Hold) -> Segment | None:
         """Return the segment that left just when a wait in the kernel ended."""
@@ -177,7 +179,10 @@ class _Sender:
         at = bisect.bisect_right(self._ack_times, segment.time_ns)
         if not at or segment.time_ns - self._ack_times[at - 1] > _SOON_NS:
             return "unknown"
-        return "send-buffer" if self._fixed_buffer else self._by_the_window(segment)
+        acked = self._timeline.acks[at - 2].ack if at > 1 else 0
+        if segment.offset - acked >= self._full_bytes:
+            return "send-buffer"
+        return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
         """The congestion window: grown from its start, or once more after a pause."""
