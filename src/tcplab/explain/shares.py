@@ -154,7 +154,7 @@ class _Sender:
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """What came before was not lost: a probe, or a peer that could not take it."""
+        """Return the cause of a repetition: a loss only if no copy came before it."""
         if self._hole is not None:
             return "mtu-black-hole"
         if segment is None or not self._found.has_both_captures:

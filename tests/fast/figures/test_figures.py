@@ -273,7 +273,7 @@ def test_texts_do_not_overlap(name: str, draw: Any) -> None:
 @pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
 def test_legend_covers_no_curve(name: str, draw: Any) -> None:
     picture = draw(MADE[name]())
-    picture.figure.canvas.draw()
+    picture.figure.draw_without_rendering()
     [legend], [axes] = picture.figure.legends, picture.figure.axes
     box = legend.get_window_extent()
     assert box.y0 >= axes.get_window_extent().y1

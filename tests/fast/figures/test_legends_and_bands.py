@@ -19,7 +19,7 @@ def height_px(names: int) -> float:
         for number in range(names):
             axes.plot([0, 1], [0, 1], label=f"{number} is a name that fills a line of a telephone")
         canvas.legend(figure)
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         return axes.get_window_extent().height
 
 

@@ -16,7 +16,8 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
     """Every text is large, within the picture, and covers no more than a corner of another."""
     assert picture.narrow is not None
     for drawn in (picture, picture.narrow()):
-        found = written(drawn)
+        shown = texts(drawn)
+        found = [(one.get_text(), one.get_window_extent()) for one in shown]
         assert len(found) >= fewest
         whole = drawn.figure.bbox
         for text, box in found:
@@ -28,14 +29,14 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
             area = 0 if overlap is None else overlap.width * overlap.height
             smaller = min(a.width * a.height, b.width * b.height)
             assert area < 0.12 * smaller, f"{one!r} on {other!r}"
-        for letters in each(texts(drawn)):
+        for letters in each(shown):
             is_note = drawn is picture and letters.get_position()[1] < 0.01
             assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
 
 
 def texts(picture: figures.Picture) -> list[Text]:
-    """Each text that is drawn."""
-    picture.figure.canvas.draw()
+    """Each text that is drawn, laid out."""
+    picture.figure.draw_without_rendering()
     outside = set()  # ticks beyond the ends of their axis exist, but are not drawn
     for axes in picture.figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
