@@ -1,96 +1,99 @@
-"""The experiments of lesson 04: their form. What they find is in tests/lessons."""
+"""The experiments of lesson 04, each measured once at a small size.
+
+The rates, times and verdicts that the lesson states are in tests/fast/experiments/test_buffers.py.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, buffers, recordings, table
-from tcplab.segments import SegmentArray
 
 pytestmark = pytest.mark.needs_lab
 
 
-def test_results_are_tables_json_and_recordings() -> None:
-    grants = buffers.measure_grants((65_536,), transfer_bytes=10_000)
+def test_grants_are_a_table_json_and_a_recording() -> None:
+    grants = buffers.measure_grants((65_536, None), transfer_bytes=10_000)
     data = json.loads(as_json(grants))
     assert set(data) == {"experiment", "rows", "provenance"}
     assert {"kernel", "cpu", "sysctls", "link", "rmem_max_bytes"} <= set(data["provenance"])
+    assert data["provenance"]["capture_drops"] == 0
     assert len(table(grants).text().splitlines()) == 2 + len(grants.variants)
     assert recordings.decode(recordings.encode(grants)) == grants
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: buffers.measure([0]), "rtts_ms=0 must be a number from 1 to 500 ms"),
-        (lambda: buffers.measure([]), "rtts_ms is empty"),
-        (
-            lambda: buffers.measure([10], [0]),
-            "requests=0 must be a whole number from 1 to 1073741824 bytes",
-        ),
-        (
-            lambda: buffers.measure(rate_mbit=0),
-            "rate_mbit=0 must be a number from 1 to 1000 Mbit/s",
-        ),
-        (lambda: buffers.measure(side="both"), "side='both' is not known"),  # type: ignore[arg-type]
-        (lambda: buffers.measure_limits(["disk"]), "variants='disk' is not known"),  # type: ignore[list-item]
-        (lambda: buffers.measure_zero_window(pause_ms=1), "pause_ms=1 must be a number from 300"),
-        (
-            lambda: buffers.measure_one_segment(writes=1),
-            "writes=1 must be a whole number from 4 to 1000",
-        ),
-        (
-            lambda: buffers.measure_queues([(0, None)]),
-            "queue_packets=0 must be a whole number",
-        ),
-        (lambda: buffers.measure_held([0]), "writes_bytes=0 must be a whole number from 1"),
-        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from 1"),  # type: ignore[list-item]
-    ],
-)
-def test_bad_values_are_named(call: object, message: str) -> None:
-    assert callable(call)
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for side in ("receive", "send"):
+        words = f"run buffers --rtts-ms 5 --requests 8192 --side {side} --json"
+        assert main(words.split()) == 0
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        assert row["granted_bytes"] == 16_384
+        assert 1448 < row["window_bytes"] < row["granted_bytes"]
+        assert 0 < row["mbit"] < 50
 
 
-def test_a_window_may_close_once_more() -> None:
-    """Where the reader falls behind a second time; by hand, since only a busy machine does it."""
-    moments = [  # ms, from the receiver, window, seq, ack
-        (0, 1, 500, 0, 1),
-        (10, 1, 0, 0, 1001),
-        (20, 0, 64, 1000, 1),  # a probe: one byte behind
-        (30, 1, 0, 0, 1001),
-        (40, 1, 400, 0, 1001),
-        (50, 1, 0, 0, 1401),
-        (60, 1, 900, 0, 1401),
-    ]
-    numbers = ["time_ns", "direction", "window", "seq", "ack", "payload_bytes"]
-    rows = np.array(
-        [
-            (ms * 1_000_000, direction, window, seq, ack, 0, True, window == 0)
-            for ms, direction, window, seq, ack in moments
-        ],
-        [*((name, "i8") for name in numbers), ("is_pure_ack", "?"), ("is_zero_window", "?")],
-    )
-    options: Any = None
-    result = buffers.ZeroWindow(1, 1, 1, [], options, rows.view(SegmentArray), {})
-    assert result.probes_ms() == [20]
-    assert [(row["time_ms"], row["variant"]) for row in result.rows()] == [
-        (10, "the window is closed"),
-        (20, "the sender asks (window probe)"),
-        (30, "still closed"),
-        (40, "the window is open again"),
-        (50, "the window is closed again"),
-        (60, "the window is open again"),
-    ]
+def test_scale_of_the_syn_ack_and_the_offered_window_stay() -> None:
+    order = buffers.measure_order([(16_384, 262_144), (262_144, 4096)], 5, transfer_bytes=400_000)
+    late, shrunk = order.variants
+    assert (late.window_scale, late.rcvbuf_bytes) == (0, 524_288)
+    assert late.largest_window_bytes <= 65_535
+    assert shrunk.rcvbuf_bytes == 8192
+    assert shrunk.largest_window_bytes > 5 * shrunk.rcvbuf_bytes
+    # The buffer is too small for what was sent on the strength of the offer.
+    assert shrunk.retransmissions + shrunk.zero_windows > 0
 
 
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "buffers", "--rtts-ms", "10", "--requests", "8192", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["granted_bytes"] for row in rows] == [16_384]
+def test_only_a_buffer_that_was_not_set_grows() -> None:
+    result = buffers.measure_autotuning([5], [65_536, None], duration_s=0.2)
+    fixed, free = result[5, 65_536], result[5, None]
+    assert fixed.start_bytes == fixed.end_bytes == free.start_bytes == 131_072
+    assert free.end_bytes > free.start_bytes
+    with pytest.raises(KeyError):
+        result[5, 1]
+
+
+def test_limits_of_a_transfer_and_of_a_slow_application() -> None:
+    receive, application = buffers.measure_limits(["receive buffer", "application"], 5).variants
+    assert receive.peer_window_bytes < 16_384 < application.peer_window_bytes
+    assert receive.rwnd_share > application.rwnd_share
+    assert receive.sndbuf_full_share > application.sndbuf_full_share
+    for each in (receive, application):
+        assert each.mbit > 0
+        assert 0 < each.busy_share <= 1
+
+
+def test_receiver_that_does_not_read_closes_its_window() -> None:
+    result = buffers.measure_zero_window(pause_ms=300, rtt_ms=0)
+    closed, *_ = result.rows()
+    assert closed["variant"] == "the window is closed"
+    assert closed["time_ms"] < result.read_at_ms < result.reopened_ms < float("inf")
+    assert result.accepted_bytes < 2 * result.rcvbuf_bytes
+    assert any("window" in sentence for sentence in result.timeline().sentences())
+
+
+def test_send_buffer_is_exceeded_by_writes_that_leave_a_rest() -> None:
+    whole, odd = buffers.measure_held([1448, 4096], rtt_ms=5).variants
+    assert whole.granted_bytes == odd.granted_bytes == 16_384
+    assert whole.held_bytes < 16_384
+    assert odd.held_bytes > 2 * 16_384
+
+
+def test_send_buffer_of_one_segment_waits_for_delayed_acks() -> None:
+    result = buffers.measure_one_segment([1], writes=6)
+    assert [each.segments for each in result.variants] == [1] * 4
+    # TCP_NODELAY is no cure.
+    for nodelay in (False, True):
+        assert result[1, "delaying", nodelay].stalls > 0
+    (row,) = result.rows()
+    assert row["stalls"] == result[1, "delaying", False].stalls
+
+
+def test_queue_is_never_longer_than_its_room() -> None:
+    (queue,) = buffers.measure_queues([(5, None)], duration_s=0.5).variants
+    assert queue.most_queued_packets == 5
+    assert queue.retransmissions > 0
+    assert queue.most_rtt_ms >= queue.rtt_ms > 20
+    assert queue.other_ms > 20

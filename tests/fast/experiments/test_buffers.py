@@ -1,0 +1,236 @@
+"""What lesson 04 states, on its recordings; and what the experiments refuse."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.experiments import buffers
+from tcplab.segments import SegmentArray
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def test_request_is_doubled_raised_or_cut_and_the_window_is_five_eighths() -> None:
+    grants = buffers.measure_grants()
+    for grant in each(grants.variants[:-1]):
+        assert grant.sndbuf_bytes == grant.model_sndbuf_bytes
+        assert grant.rcvbuf_bytes == grant.model_rcvbuf_bytes == grant.rcvbuf_end_bytes
+        assert grant.model_window_bytes is not None
+        assert grant.largest_window_bytes <= grant.model_window_bytes
+    assert grants[1].sndbuf_bytes > 2
+    assert grants[1 << 30].rcvbuf_bytes < 1 << 30
+    for requested in (32_768, 65_536, 200_000):
+        assert grants[requested].rcvbuf_bytes == 2 * requested
+        share = grants[requested].largest_window_bytes / grants[requested].rcvbuf_bytes
+        assert share == pytest.approx(5 / 8, rel=0.05)
+    assert grants[None].model_window_bytes is None
+    assert grants[None].rcvbuf_end_bytes > grants[None].rcvbuf_bytes == 131_072
+
+
+def test_window_is_bounded_by_the_scale_and_an_offer_is_not_taken_back() -> None:
+    order = buffers.measure_order()
+    assert [case.window_scale for case in order.variants] == [3, 7, 0, 3]
+    before, after, late, shrunk = order.variants
+    # The buffers are the same in the end, the windows are not.
+    assert late.rcvbuf_bytes == before.rcvbuf_bytes == after.rcvbuf_bytes
+    assert before.largest_window_bytes == pytest.approx(after.largest_window_bytes, rel=0.01)
+    assert late.largest_window_bytes == 65_535
+    assert shrunk.largest_window_bytes > 30 * shrunk.rcvbuf_bytes
+    assert min(shrunk.retransmissions, shrunk.zero_windows) > 0
+    assert shrunk.mbit < late.mbit / 10
+
+
+def test_window_closes_is_asked_for_and_opens_when_the_program_reads() -> None:
+    result = buffers.measure_zero_window(pause_ms=1500)
+    rows = result.rows()
+    assert [row["variant"] for row in rows] == [
+        "the window is closed",
+        "the sender asks (window probe)",
+        "still closed",
+        "the sender asks (window probe)",
+        "the window is open again",
+    ]
+    first, second = result.probes_ms()
+    assert second - first == pytest.approx(2 * (first - rows[0]["time_ms"]), rel=0.02)
+    assert rows[-1]["time_ms"] == result.reopened_ms > result.read_at_ms > 1500
+    assert any("window" in sentence for sentence in result.timeline().sentences())
+
+
+def test_a_window_may_close_once_more() -> None:
+    """A reader that falls behind a second time, which happens only on a busy machine."""
+    moments = [  # ms, from the receiver, window, seq, ack
+        (0, 1, 500, 0, 1),
+        (10, 1, 0, 0, 1001),
+        (20, 0, 64, 1000, 1),  # a probe: one byte behind
+        (30, 1, 0, 0, 1001),
+        (40, 1, 400, 0, 1001),
+        (50, 1, 0, 0, 1401),
+        (60, 1, 900, 0, 1401),
+    ]
+    numbers = ["time_ns", "direction", "window", "seq", "ack", "payload_bytes"]
+    rows = np.array(
+        [
+            (ms * 1_000_000, direction, window, seq, ack, 0, True, window == 0)
+            for ms, direction, window, seq, ack in moments
+        ],
+        [*((name, "i8") for name in numbers), ("is_pure_ack", "?"), ("is_zero_window", "?")],
+    )
+    options: Any = None
+    result = buffers.ZeroWindow(1, 1, 1, [], options, rows.view(SegmentArray), {})
+    assert result.probes_ms() == [20]
+    assert [(row["time_ms"], row["variant"]) for row in result.rows()] == [
+        (10, "the window is closed"),
+        (20, "the sender asks (window probe)"),
+        (30, "still closed"),
+        (40, "the window is open again"),
+        (50, "the window is closed again"),
+        (60, "the window is open again"),
+    ]
+
+
+# ---- throughput ----------------------------------------------------------------------------------
+
+
+def test_twice_the_window_is_twice_the_throughput_up_to_the_knee() -> None:
+    sweep = buffers.measure(rtts_ms=[10, 20, 40])
+    assert sweep.knee_bytes(40) == pytest.approx(50e6 / 8 * 0.04 * 0.94, rel=0.02)
+    assert sweep.knee_bytes(40) == pytest.approx(2 * sweep.knee_bytes(20))
+    for rtt_ms in (10, 20, 40):
+        points = sweep.of(rtt_ms)
+        left = [point for point in points if point.window_bytes < sweep.knee_bytes(rtt_ms)]
+        for less, more in each(itertools.pairwise(left)):
+            assert 1.9 < more.mbit / less.mbit < 2.3
+        for point in left:
+            assert point.mbit < point.model_mbit
+            assert point.rwnd_share > 0.7
+        for point in each(points[len(left) :]):
+            assert point.mbit > 0.97 * sweep.goodput_mbit
+    assert sweep[40, 65_536].mbit < sweep[10, 65_536].mbit / 2
+
+
+def test_send_buffer_bounds_the_throughput_of_writes_of_whole_segments() -> None:
+    sweep = buffers.measure(rtts_ms=[20], side="send")
+    assert [point.mbit for point in sweep.variants] == sorted(p.mbit for p in sweep.variants)
+    for point in each(sweep.variants):
+        assert 0.6 * point.model_mbit < point.mbit < 1.01 * point.model_mbit
+        assert point.rwnd_share < 0.1
+
+
+def test_autotuning_beats_its_initial_size() -> None:
+    auto = buffers.measure_autotuning()
+    near, far = ([auto[rtt_ms, size] for size in (32_768, 65_536, None)] for rtt_ms in (2, 40))
+    assert min(case.mbit for case in near) > 0.9 * max(case.mbit for case in near)
+    small, fixed, free = far
+    for case in (small, fixed):
+        assert case.end_bytes == case.start_bytes
+    assert free.start_bytes == fixed.start_bytes == 131_072
+    assert free.end_bytes > 10 * free.start_bytes
+    assert free.mbit > 5 * fixed.mbit
+    assert free.mbit > 90
+
+
+def test_tcp_info_names_the_limit() -> None:
+    limits = buffers.measure_limits()
+    assert {limit.case: limit.verdict for limit in limits.variants} == {
+        "receive buffer": "receive window",
+        "send buffer": "send buffer",
+        "network": "congestion window",
+        "application": "application",
+    }
+    receive, send = limits["receive buffer"], limits["send buffer"]
+    assert receive.rwnd_share > 0.9
+    assert receive.in_flight_bytes == receive.peer_window_bytes
+    assert send.rwnd_share < 0.1
+    assert send.in_flight_bytes < min(send.peer_window_bytes, send.cwnd_bytes)
+    assert send.unsent_bytes == 0 < limits["network"].unsent_bytes
+    # A counter that stays at zero proves nothing.
+    assert send.sndbuf_share < 0.1
+    assert send.sndbuf_full_share > 0.9 > limits["application"].sndbuf_full_share
+
+
+# ---- the send buffer, and queues -----------------------------------------------------------------
+
+
+def test_send_buffer_bounds_only_writes_of_whole_segments() -> None:
+    """By writes of whole segments, and of the 1440, 8000 and 8192 bytes of the texts."""
+    held = buffers.measure_held()
+    for size in (1448, 2896):
+        assert held[size].held_bytes < held[size].granted_bytes == 16_384
+        assert held[size].mbit < 0.06 * held.goodput_mbit
+    for size in (1440, 4096, 8000, 8192, 65_536):
+        assert held[size].held_bytes > 15 * held[size].granted_bytes
+        assert held[size].mbit > held.goodput_mbit / 2
+
+
+def test_one_segment_send_buffer_stalls_on_delayed_acks() -> None:
+    result = buffers.measure_one_segment()
+    for nodelay in (False, True):
+        one, two = (result[size, "delaying", nodelay] for size in (1, 8192))
+        assert (one.segments, two.segments, two.stalls) == (1, 2, 0)
+        assert one.stalls >= 8
+        assert 15 < one.ms_per_write < 25
+        assert result[1, "linux", nodelay].ms_per_write < 1
+    assert result[13_422, "delaying", False].segments == 3
+
+
+def test_long_queue_adds_delay_and_no_throughput() -> None:
+    queues = buffers.measure_queues()
+    short, middle, long, cured = queues.variants
+    rates = [queue.mbit for queue in queues.variants]
+    assert min(rates) > 0.95 * max(rates)
+    assert 20 < short.rtt_ms < middle.rtt_ms / 2 < long.rtt_ms / 10
+    assert long.most_queued_packets == 1000
+    assert min(long.most_rtt_ms, long.other_ms) > 1000
+    # Memory puts losses off, and then hundreds come at once.
+    assert long.retransmissions > 5 * (short.retransmissions + middle.retransmissions)
+    assert (cured.queue_packets, cured.retransmissions) == (1000, 0)
+    assert max(cured.rtt_ms, cured.other_ms) < 1.5 * queues.rtt_ms
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: buffers.measure([0]), "rtts_ms=0 must be a number from 1 to 500 ms"),
+        (lambda: buffers.measure([]), "rtts_ms is empty"),
+        (
+            lambda: buffers.measure([10], [0]),
+            "requests=0 must be a whole number from 1 to 1073741824 bytes",
+        ),
+        (
+            lambda: buffers.measure(rate_mbit=0),
+            "rate_mbit=0 must be a number from 1 to 1000 Mbit/s",
+        ),
+        (lambda: buffers.measure(side="both"), "side='both' is not known"),  # type: ignore[arg-type]
+        (lambda: buffers.measure_limits(["disk"]), "variants='disk' is not known"),  # type: ignore[list-item]
+        (lambda: buffers.measure_zero_window(pause_ms=1), "pause_ms=1 must be a number from 300"),
+        (
+            lambda: buffers.measure_one_segment(writes=1),
+            "writes=1 must be a whole number from 4 to 1000",
+        ),
+        (
+            lambda: buffers.measure_queues([(0, None)]),
+            "queue_packets=0 must be a whole number",
+        ),
+        (lambda: buffers.measure_held([0]), "writes_bytes=0 must be a whole number from 1"),
+        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from 1"),  # type: ignore[list-item]
+    ],
+)
+def test_bad_values_are_named(call: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")  # two of them check a pair before they open a lab
+    with pytest.raises(ValueError, match=message):
+        call()
