@@ -53,6 +53,20 @@ def test_strips_of_one_router_show_the_bystander_and_the_marks(
         assert {"the transfer", "a bystander's ping"} < words
 
 
+def test_strips_of_other_courses_measurements_can_be_read() -> None:
+    crowds = bottleneck.measure_fairness()
+    for result in (bottleneck.measure_bufferbloat(), crowds, bottleneck.measure_rtt_fairness()):
+        picture = figures.bottleneck(result)
+        assert "Four strips" in picture.alt
+        assert picture.title in picture.alt
+    assert_readable(figures.bottleneck(crowds))  # the one with most curves
+    assert figures.bottleneck(crowds, 1).title != figures.bottleneck(crowds).title
+    with pytest.raises(KeyError, match="7 was not measured"):
+        figures.bottleneck(crowds, 7)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.bottleneck(bottleneck.Fairness([], {}))
+
+
 def test_line_use_draws_each_number_of_flows_and_the_model() -> None:
     result = bottleneck.measure_router_buffers()
     picture = figures.line_use(result)

@@ -15,14 +15,17 @@ from tcplab.models import (
     bdp_bytes,
     goodput_mbyte_s,
     header_share,
+    jain_index,
     mathis_mbit,
     mss_bytes,
     packet_count,
     serialisation_ms,
+    slow_start_flights,
     throughput_mbit,
     transfer_ms,
     window_limit_mbit,
 )
+from tcplab.models.links import sawtooth_share
 
 ENCAPSULATIONS = st.builds(
     Encapsulation,
@@ -147,3 +150,47 @@ def test_a_short_transfer_is_counted_in_round_trips() -> None:
 @given(st.integers(0, 10**9), st.floats(0, 1000), st.floats(0.1, 1e5))
 def test_more_takes_longer(size: int, rtt_ms: float, rate_mbit: float) -> None:
     assert transfer_ms(size, rtt_ms, rate_mbit) <= transfer_ms(size + 1448, rtt_ms, rate_mbit)
+
+
+@pytest.mark.parametrize(
+    ("segments", "flights"), [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (50, [10, 20, 20])]
+)
+def test_flights_of_slow_start(segments: int, flights: list[int]) -> None:
+    assert slow_start_flights(segments) == flights
+
+
+def test_flights_of_a_negative_number_are_refused() -> None:
+    with pytest.raises(ValueError, match="segments=-1 must be"):
+        slow_start_flights(-1)
+
+
+# ---- shares of a line ----
+
+
+@pytest.mark.parametrize(("bdps", "share"), [(0, 0.75), (1, 1.0), (5, 1.0), (1 / 3, 12 / 13)])
+def test_share_of_the_sawtooth(bdps: float, share: float) -> None:
+    assert sawtooth_share(bdps) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
+def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
+    """Against the tooth itself: a segment more per round trip, which the queue makes longer."""
+    path = 10_000
+    sent = took = 0.0
+    for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):
+        sent += window
+        took += max(window, path) / path
+    assert sawtooth_share(buffer) == pytest.approx(sent / took / path, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rates", "index"), [((5, 5, 5), 1.0), ((9, 0, 0), 1 / 3), ((1, 2, 3), 36 / 42)]
+)
+def test_jains_index(rates: tuple[float, ...], index: float) -> None:
+    assert math.isclose(jain_index(rates), index)
+
+
+@pytest.mark.parametrize("rates", [(), (0, 0), (1, -1)])
+def test_no_index_of(rates: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="rates"):
+        jain_index(rates)

@@ -1,155 +1,126 @@
-"""Facts of lesson 10, from the same experiments: counts, order, wide ratios of one run."""
+"""The experiments of lesson 10 and of other courses, each measured once for two seconds.
+
+The rates and shares that the lesson states are in tests/fast/experiments/test_queues.py.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
-from typing import Any
+import itertools
+import re
+import time
+from pathlib import Path
 
 import pytest
 from tests.support.nonempty import each
 
-from tcplab import figures
-from tcplab.experiments import bottleneck, notsent_lowat, recordings
-from tcplab.experiments.bottleneck import controls
-from tcplab.experiments.bottleneck.bufferbloat import Manager
-from tcplab.models import Reason
-from tcplab.models.links import sawtooth_share
+from tcplab import Lab
+from tcplab.capture import queue_events
+from tcplab.cli import main
+from tcplab.experiments import bottleneck, notsent_lowat
+from tcplab.experiments.bottleneck import Shared, controls
+from tcplab.programs import tcp_bulk
+
+pytestmark = pytest.mark.needs_lab
+
+LAST_ACK = "09"  # net/tcp_states.h
 
 
-@pytest.fixture(scope="module")
-def routers() -> bottleneck.Bufferbloat:
-    managers: list[Manager] = ["tail_drop", "codel", "fq_codel", "pie", "codel+ecn"]
-    return bottleneck.measure_bufferbloat([300], ["cubic"], managers, rtt_ms=20, duration_s=8)
+def assert_on_one_clock(run: Shared) -> None:
+    """All series lie within the two seconds of the measurement."""
+    for flow in each(run.flows):
+        times = [moment.time_s for moment in flow.moments]
+        assert times == sorted(times)
+        assert 0 <= times[0] < times[-1] <= 2
+    assert all(0 <= at_s <= 2 for at_s, _length in each(run.queue))
+    assert all(0 <= at_s <= 2 for at_s in each([*run.drops_s, *run.marks_s]))
 
 
-@pytest.mark.needs_lab
-def test_a_managed_queue_is_short_in_the_same_room(routers: bottleneck.Bufferbloat) -> None:
-    full = routers[300, "cubic", "tail_drop"]
-    assert full.most_queue > 150
-    for name in ("codel", "fq_codel", "pie", "codel+ecn"):
-        managed = routers[300, "cubic", name]
-        assert 3 * managed.median_queue < full.median_queue
-        assert 2 * managed.probe_ms < full.probe_ms
-        assert managed.mbit > full.mbit / 2
+def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
+    found = bottleneck.measure_bufferbloat(
+        [300], aqms=["tail_drop", "codel", "codel+ecn"], duration_s=2, page_bytes=5000
+    )
+    full, dropping, marking = found.variants
+    assert full.most_queue == 300
+    assert min(full.drops, full.retransmissions, dropping.drops) > 0
+    assert full.marks == dropping.marks == 0
+    for managed in (dropping, marking):
+        assert 2 * managed.median_queue < full.median_queue
+        assert managed.probe_ms < full.probe_ms
+    # CoDel still drops what cannot be marked: a SYN, what is sent again, a probe.
+    assert marking.marks == len(marking.run.marks_s) > marking.drops
+    for variant in each(found.variants):
+        assert variant.run.flows[0].congestion == "reno"
+        assert_on_one_clock(variant.run)
+    shrunk = [
+        after.time_s
+        for before, after in itertools.pairwise(full.run.flows[0].moments)
+        if after.cwnd_segments < before.cwnd_segments
+    ]
+    assert min(each(shrunk)) >= full.run.drops_s[0]
 
 
-@pytest.mark.needs_lab
-def test_marks_are_in_place_of_drops(routers: bottleneck.Bufferbloat) -> None:
-    dropping, marking = routers[300, "cubic", "codel"], routers[300, "cubic", "codel+ecn"]
-    assert dropping.drops > 0 == dropping.marks
-    assert marking.marks > 5 * marking.drops
-    assert marking.retransmissions < dropping.retransmissions
+def test_fairness_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fair.svg"
+    assert main(["run", "fairness", "--flows", "2", "--duration-s", "2", f"--figure={path}"]) == 0
+    assert re.search(r"^2 flows +\d", capsys.readouterr().out, re.MULTILINE)
+    assert path.read_text().startswith("<?xml")
 
 
-@pytest.mark.needs_lab
-def test_a_larger_buffer_keeps_the_line_busier_up_to_one_bdp() -> None:
-    found = bottleneck.measure_router_buffers(flows=[1, 4], bdps=[0.1, 1], duration_s=6)
-    assert [each.packets for each in found.variants] == [7, 65, 7, 65]
-    for count in (1, 4):
-        assert found[count, 0.1].used < found[count, 1].used
-        assert found[count, 0.1].median_queue < found[count, 1].median_queue
-    assert found[1, 1].model_used == 1
-    assert found[1, 1].jain == 1
-    assert found[4, 1].jain > 0.5
+def test_flows_of_different_round_trips_share_a_managed_queue() -> None:
+    (race,) = bottleneck.measure_rtt_fairness(
+        [10, 40], ["reno"], ["fq_codel"], duration_s=2
+    ).variants
+    assert race.label == "reno, fq_codel"
+    assert [flow.rtt_ms for flow in race.run.flows] == [10, 40]
+    assert race.ratio == race.near_mbit / race.far_mbit
+    assert 1 / 2 < race.jain <= 1
 
 
-@pytest.mark.needs_lab
-def test_who_wins_depends_on_the_queue() -> None:
-    found = bottleneck.measure_controls(queues=[16, 320], duration_s=7)
-    names = {each.controls for each in found.variants}
-    assert {"cubic", "reno", "cubic, reno"} <= names
-    for contest in each(found.variants):
-        assert (contest.second_mbit is None) == (", " not in contest.controls)
-        assert contest.mbit < 9.5  # the line's, without headers
-    assert found["cubic", 320].median_queue > 3 * found["cubic", 16].median_queue
-    if "bbr" in names:
-        short, long = (found["cubic, bbr", packets].first_share for packets in (16, 320))
-        assert short < long
-        assert found["bbr", 320].median_queue < found["cubic", 320].median_queue / 2
+def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
+    (small,) = bottleneck.measure_router_buffers([2], [0.1], duration_s=2).variants
+    assert small.packets == 7
+    assert small.median_queue <= 7
+    assert small.rtt_ms > 30  # the nearer of the two
 
 
-@pytest.mark.needs_lab
-def test_missing_congestion_controls_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_congestion_controls_that_the_kernel_lacks_are_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])
-    found = bottleneck.measure_controls(queues=[16], congestions=["reno", "bbr"], duration_s=2)
-    assert [each.controls for each in found.variants] == ["reno"]
+    found = bottleneck.measure_controls([16], ["reno", "bbr"], duration_s=2)
+    (alone,) = found.variants
+    assert (alone.controls, alone.second_mbit, alone.first_share) == ("reno", None, 1)
     assert "bbr; root may load more: sudo modprobe -a tcp_bbr" in found.provenance["left_out"]
 
 
-@pytest.mark.needs_lab
-def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:
-    races = bottleneck.measure_rtt_fairness(
-        [10, 160], ["reno"], ["tail_drop", "fq_codel"], queue_packets=20, duration_s=10
+def test_unsent_data_is_bounded_by_the_option() -> None:
+    ages = notsent_lowat.measure(
+        ["left to the kernel", "TCP_NOTSENT_LOWAT"], rtts_ms=[20], duration_s=2
     )
-    unfair, fair = races["reno", "tail_drop"], races["reno", "fq_codel"]
-    assert unfair.ratio > 2 * fair.ratio
-    assert unfair.jain < fair.jain
+    alone, bounded = ages.variants
+    assert bounded.unsent_bytes <= 16_384 + 1024 < alone.unsent_bytes
+    for aged in (alone, bounded):
+        assert aged.most_age_ms >= aged.age_ms >= 10  # no record is faster than its path
 
 
-@pytest.mark.needs_lab
-def test_unsent_data_is_bounded_and_fresh() -> None:
-    ages = notsent_lowat.measure(rtts_ms=[20, 200], duration_s=4)
-    for rtt_ms in (20, 200):
-        alone, bounded = (
-            ages[name, rtt_ms] for name in ("left to the kernel", "TCP_NOTSENT_LOWAT")
-        )
-        assert bounded.unsent_bytes <= 16_384 + 1024 < alone.unsent_bytes
-        assert bounded.age_ms < alone.age_ms
-        assert bounded.age_ms >= rtt_ms / 2
-    small = ages["SO_SNDBUF", 200]
-    assert small.in_flight_bytes < ages["TCP_NOTSENT_LOWAT", 200].in_flight_bytes / 2
-    assert small.mbit < ages["TCP_NOTSENT_LOWAT", 200].mbit / 2
-
-
-@pytest.mark.parametrize(("bdps", "share"), [(0, 0.75), (1, 1.0), (5, 1.0), (1 / 3, 12 / 13)])
-def test_share_of_the_sawtooth(bdps: float, share: float) -> None:
-    assert sawtooth_share(bdps) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
-def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
-    """Against the tooth itself: a segment more per round trip, which the queue makes longer."""
-    path = 10_000
-    sent = took = 0.0
-    for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):
-        sent += window
-        took += max(window, path) / path
-    assert sawtooth_share(buffer) == pytest.approx(sent / took / path, rel=1e-3)
-
-
-# ---- what is shipped -----------------------------------------------------------------------------
-
-
-def shipped_timelines() -> dict[str, Any]:
-    """The timelines of lessons 09 and 10 in the recordings."""
-    found = {}
-    for name in ("short-transfer", "lost-segment"):
-        for path in sorted((recordings.DIRECTORY / name).glob("*.json.gz")):
-            result = recordings.decode(json.loads(gzip.decompress(path.read_bytes()))["result"])
-            holders = result.variants if name == "lost-segment" else [result]
-            for number, holder in enumerate(holders):
-                found[f"{name}/{path.name}/{number}"] = holder.timeline()
-    return found
-
-
-def test_every_reason_in_the_shipped_examples_is_known() -> None:
-    timelines = shipped_timelines()
-    assert len(timelines) >= 9
-    for name, timeline in each(timelines.items()):
-        unknown = [s for s in (*timeline.segments, *timeline.holds) if s.reason is Reason.UNKNOWN]
-        assert not unknown, name
-    held = {hold.reason for timeline in timelines.values() for hold in timeline.holds}
-    assert {Reason.CWND_LIMITED, Reason.RATE_LIMITED, Reason.RETRANSMISSION} <= held
-
-
-def test_other_courses_measurements_are_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    bloat = bottleneck.measure_bufferbloat()
-    assert [each.queue_packets for each in bloat.variants] == [100, 20, 5]
-    crowds = bottleneck.measure_fairness()
-    assert [each.flows for each in crowds.variants] == [1, 2, 3, 4, 5]
-    races = bottleneck.measure_rtt_fairness()
-    assert [each.congestion for each in races.variants] == ["reno", "cubic"]
-    for result in (bloat, crowds, races):
-        assert "Four strips" in figures.bottleneck(result).alt
+def test_queue_events_tell_the_queue_of_each_packet() -> None:
+    with Lab(rtt_ms=4, rate_mbit=5, queue_packets=10) as lab:
+        with lab.link.capture() as recording:
+            tcp_bulk(lab, count=200, sndbuf_bytes=None, rcvbuf_bytes=None)
+            # Until the server has the last ACK, which no program waits for.
+            while f" {LAST_ACK} " in lab.server.read("/proc/net/tcp"):
+                time.sleep(0.02)
+        counted = lab.link.counters()["client->server"]
+        with recording:
+            events = queue_events(recording)
+    mine = events[events["direction"] == 0]
+    came, left = (mine[mine["event"] == name] for name in ("came", "left"))
+    dropped = mine[mine["event"] == "dropped"]
+    assert len(came) + len(dropped) == counted["packets_in"]
+    assert len(left) == counted["packets_out"]
+    assert len(dropped) == counted["dropped"]["queue"] > 0
+    assert set(dropped["reason"]) == {"queue"}
+    assert set(dropped["queue_packets"]) == {10}
+    assert came["queue_packets"].max() == 9
+    assert (mine["time_ns"][1:] >= mine["time_ns"][:-1]).all()
+    assert (left["late_ns"] >= 0).all()

@@ -115,7 +115,7 @@ def _bloat(key: tuple[int, str, str], run: Shared) -> Bloat:
     (flow,) = run.flows
     end_s = flow.moments[-1].time_s
     late = [ms for at_s, ms in run.probes if at_s >= end_s / 2] or [float("nan")]
-    pages = [took_s for _at, took_s in run.pages] or [float("nan")]
+    pages = [took_s for _at, took_s in run.pages]
     return Bloat(
         queue_packets=packets,
         congestion=congestion,
@@ -128,8 +128,8 @@ def _bloat(key: tuple[int, str, str], run: Shared) -> Bloat:
         retransmissions=flow.retransmissions,
         probe_ms=statistics.median(late),
         most_probe_ms=max([ms for _at, ms in run.probes], default=float("nan")),
-        page_s=statistics.mean(pages),
-        page_sd_s=statistics.pstdev(pages),
-        pages=len(run.pages),
+        page_s=statistics.fmean(pages) if pages else float("nan"),
+        page_sd_s=statistics.pstdev(pages) if pages else float("nan"),
+        pages=len(pages),
         run=run,
     )

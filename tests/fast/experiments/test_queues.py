@@ -1,0 +1,144 @@
+"""What lesson 10 states, on its recordings; and what the experiments refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.errors import ParameterError
+from tcplab.experiments import bottleneck, notsent_lowat
+from tcplab.experiments.bottleneck import Flow, Moment, Shared, bufferbloat
+from tcplab.experiments.bottleneck.bufferbloat import Manager
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def routers() -> bottleneck.Bufferbloat:
+    managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel", "codel+ecn"]
+    return bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
+
+
+def test_a_full_queue_makes_everybody_wait_for_a_second(routers: bottleneck.Bufferbloat) -> None:
+    full = routers[1000, "cubic", "tail_drop"]
+    assert full.most_queue == 1000
+    assert full.probe_ms > 1000
+    assert full.page_s > 2
+    assert full.run.drops_s[0] > 10, "the first loss is put off"
+    assert full.drops > 200
+
+
+def test_a_managed_queue_is_short_in_the_same_room(routers: bottleneck.Bufferbloat) -> None:
+    full, *managed = routers.variants
+    for variant in each(managed):
+        assert variant.median_queue < full.median_queue / 50
+        assert 25 < full.probe_ms / variant.probe_ms < 55
+        assert variant.mbit > 0.9 * full.mbit
+
+
+def test_marks_are_in_place_of_drops(routers: bottleneck.Bufferbloat) -> None:
+    dropping, marking = (routers[1000, "cubic", name] for name in ("codel", "codel+ecn"))
+    assert dropping.marks == marking.drops == marking.retransmissions == 0
+    assert marking.marks == pytest.approx(dropping.drops, rel=0.2)
+    assert dropping.retransmissions > 0
+
+
+def test_a_third_of_the_product_is_too_little_for_one_flow_and_enough_for_nine() -> None:
+    found = bottleneck.measure_router_buffers()
+    assert [case.packets for case in found.variants] == [8, 22, 65] * 2
+    eighth, third, whole = (
+        [found[flows, bdps].used for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
+    )
+    assert third[0] < 0.95 < third[1]
+    assert eighth[1] < eighth[0] < third[0]
+    assert min(whole) > 0.99
+    assert found[1, 1].model_used == found[1, 1].jain == 1
+    assert found[9, 1].jain > 0.9
+    # A buffer of one product is a queue that stands there.
+    assert found[9, 1].rtt_ms > 1.7 * found.rtt_ms
+
+
+def test_who_wins_depends_on_the_queue() -> None:
+    found = bottleneck.measure_controls()
+    for contest in each(found.variants):
+        assert (contest.second_mbit is None) == (", " not in contest.controls)
+        assert contest.mbit < 9.5  # the line's, without headers
+    for loss_based in ("cubic", "reno"):
+        short, long = (found[f"{loss_based}, bbr", packets] for packets in (16, 320))
+        assert short.first_share < 0.12
+        assert long.first_share > 0.86
+        assert found[loss_based, 320].rtt_ms > 4 * found["bbr", 320].rtt_ms
+    assert found["bbr", 320].mbit > 9.4
+    assert found["bbr", 320].rtt_ms < 50
+    assert found["bbr", 16].drops > found["reno", 16].drops
+    assert 0.4 < found["cubic, reno", 16].first_share < 0.6
+    assert found["cubic, reno", 320].first_share < 0.25
+
+
+def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:
+    races = bottleneck.measure_rtt_fairness(
+        [10, 40, 160], aqms=["tail_drop", "fq_codel"], queue_packets=20, duration_s=9
+    )
+    for name in ("reno", "cubic"):
+        unfair, fair = races[name, "tail_drop"], races[name, "fq_codel"]
+        assert unfair.ratio > 10
+        assert unfair.ratio > unfair.model_ratio > fair.ratio
+        assert fair.ratio < 2
+        assert unfair.jain < 0.6 < 0.9 < fair.jain
+
+
+def test_most_of_the_age_of_data_is_made_in_the_senders_own_queue() -> None:
+    ages = notsent_lowat.measure()
+    for rtt_ms in (20, 200):
+        alone, small, bounded = (
+            ages[name, rtt_ms] for name in ("left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT")
+        )
+        assert bounded.unsent_bytes <= 16_384 + 1024 < alone.unsent_bytes
+        assert bounded.age_ms < alone.age_ms / 2
+        assert bounded.mbit > 0.95 * alone.mbit
+        # A small send buffer limits what is in flight as well, and so the rate.
+        assert small.in_flight_bytes < bounded.in_flight_bytes / 2
+        assert small.mbit < bounded.mbit / 2
+        for aged in (alone, small, bounded):
+            assert aged.age_ms == pytest.approx(aged.model_age_ms, rel=0.1)
+
+
+def test_flows_of_other_courses_share_a_link() -> None:
+    crowds = bottleneck.measure_fairness()
+    assert crowds[1].jain == 1
+    assert [flow.rtt_ms for flow in crowds[3].run.flows] == [4, 6, 8]
+    for number, crowd in enumerate(each(crowds.variants), 1):
+        assert crowd.flows == len(crowd.run.flows) == number
+        assert 1 / number <= crowd.jain <= 1
+        assert crowd.least_mbit <= crowd.mbit / number <= crowd.most_mbit
+        assert 9.4 < crowd.mbit < 9.5
+    (reno, cubic) = bottleneck.measure_rtt_fairness().variants
+    assert reno.ratio > cubic.ratio > 1
+
+
+def test_shorter_queues_of_other_courses_drop_more_and_delay_less() -> None:
+    long, middle, short = bottleneck.measure_bufferbloat().variants
+    assert [case.most_queue for case in (long, middle, short)] == [100, 20, 5]
+    assert long.drops < middle.drops < short.drops
+    assert long.probe_ms > 3 * middle.probe_ms > 6 * short.probe_ms
+    assert min(case.pages for case in (long, middle, short)) > 10
+
+
+def test_a_run_without_a_page_has_no_mean() -> None:
+    moments = [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)]
+    run = Shared([Flow("client", "reno", 40, moments)], [(0, 1)], [], [], [], [])
+    bloat = bufferbloat._bloat((5, "reno", "tail_drop"), run)
+    assert bloat.pages == 0
+    assert math.isnan(bloat.page_s)
+    assert math.isnan(bloat.page_sd_s)
+
+
+def test_unknown_congestion_controls_are_refused() -> None:
+    with pytest.raises(ParameterError, match="congestions='vegas' is not known; use one of"):
+        bottleneck.measure_bufferbloat(congestions=("vegas",))  # type: ignore[arg-type]
