@@ -1,0 +1,127 @@
+"""What lesson 09 states, on its recordings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.timeline.made_up import ack, capture, data, handshake
+
+from tcplab.experiments import idle_restart, loss_rate, lost_segment, recordings, short_transfer
+from tcplab.models import Reason
+from tcplab.timeline import Timeline
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+def test_most_transfers_take_round_trips_and_never_see_the_rate() -> None:
+    sizes = short_transfer.measure_sizes()
+    for row in each(sizes.rows()):
+        assert row["took_ms"] == pytest.approx(row["model_ms"], rel=0.05)
+        if row["data_bytes"] <= 724_000:
+            assert row["round_trips"] == row["model_round_trips"]
+    rates = [row["mbit"] for row in sizes.rows()]
+    assert rates == sorted(rates)
+    page = sizes[144_800]
+    assert page.round_trips == 4
+    assert page.mbit == pytest.approx(7, abs=0.5)
+    assert sizes[14_480].mbit < 3
+
+
+def test_window_doubles_each_round_trip() -> None:
+    grown = short_transfer.measure(724_000)
+    assert [flight.segments for flight in grown.variants] == [10, 20, 40, 80, 160, 190]
+    windows = [sample["snd_cwnd"] for sample in grown.exchange.samples]
+    assert windows == sorted(windows)
+    assert {10, 20, 40, 80, 160} <= set(windows)
+    primer = short_transfer.measure(72_400, rtt_ms=40, rate_mbit=50)
+    assert [flight.model_segments for flight in primer.variants] == [10, 20, 20]
+    assert [flight.segments for flight in primer.variants] == [10, 20, 20]
+
+
+def test_stalled_sender_does_not_part_a_flight() -> None:
+    """Three segments, then six; the sender stops after two of the six, before an ACK of them."""
+    first = [data(number, 100 * number, 100) for number in range(3)]
+    later = [data(at, 100 * seq, 100) for seq, at in enumerate((40, 41, 60, 61, 62, 63), 3)]
+    acks = [ack(39.9, 200), ack(40.9, 300), ack(80, 500)]
+    rows = sorted([*handshake(), *first, *later, *acks], key=lambda row: row["time_ns"])
+    found = short_transfer.flights(capture(rows), rtt_ms=40)
+    assert [flight.segments for flight in found] == [3, 6]
+
+
+def test_window_is_forgotten_after_a_pause_longer_than_the_timeout() -> None:
+    pauses = idle_restart.measure()
+    for pause in each(pauses.variants):
+        assert pause.cwnd_before == 80
+        assert pause.flights_before == (10, 20, 40)
+        longer = pause.pause_ms > pause.rto_ms
+        assert longer == (pause.pause_ms == 1000)
+        assert pause.flights_after == ((10, 20, 40) if longer and pause.restarts else (70,))
+
+
+def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
+    losses = lost_segment.measure()
+    assert [loss.sent_again for loss in losses.variants] == [0, 1, 1, 1, 10, 2]
+    ways = {loss.lost: (loss.recoveries, loss.probes, loss.timeouts) for loss in losses.variants}
+    assert ways == {
+        "none": (0, 0, 0),
+        "one of the first flight": (1, 0, 0),
+        "one of many": (1, 0, 0),
+        "the last": (0, 1, 0),
+        "the last ten": (1, 1, 0),
+        "the last twice": (0, 1, 1),
+    }
+    none, first, many, last, _ten, twice = losses.variants
+    assert min(first.sack_acks, many.sack_acks) >= 3
+    assert last.sack_acks == 0
+    assert last.took_ms - none.took_ms > 10 * (many.took_ms - none.took_ms)
+    assert last.took_ms > none.took_ms + 2 * 40 + 200
+    assert twice.took_ms > last.took_ms
+    assert (
+        twice.cwnd_after < first.cwnd_after < many.cwnd_after < last.cwnd_after == none.cwnd_after
+    )
+    for loss in each(losses.variants):
+        again = [s for s in loss.timeline().segments if s.reason is Reason.RETRANSMISSION]
+        assert len(again) == loss.sent_again
+
+
+def test_random_loss_costs_long_paths_nearly_everything() -> None:
+    lossy = loss_rate.measure()
+    for name in ("cubic", "reno"):
+        near, far, rare = (
+            lossy[name, *path].mbit for path in ((1, 0.01), (100, 0.01), (40, 0.001))
+        )
+        assert near > 25
+        assert far < 2.5
+        assert rare > 5 * far
+    for row in each(lossy.rows()):
+        assert 0.5 < row["times_formula"] < 2.1
+        assert row["retransmissions"] >= 4
+
+
+def shipped_timelines() -> dict[str, Timeline]:
+    """The timelines of lessons 09 and 10 in the recordings."""
+    found = {}
+    for name in ("short-transfer", "lost-segment"):
+        for path in sorted((recordings.DIRECTORY / name).glob("*.json.gz")):
+            result = recordings.decode(json.loads(gzip.decompress(path.read_bytes()))["result"])
+            holders = result.variants if name == "lost-segment" else [result]
+            for number, holder in enumerate(holders):
+                found[f"{name}/{path.name}/{number}"] = holder.timeline()
+    return found
+
+
+def test_every_reason_in_the_shipped_examples_is_known() -> None:
+    timelines = shipped_timelines()
+    assert len(timelines) >= 9
+    for name, timeline in each(timelines.items()):
+        unknown = [s for s in (*timeline.segments, *timeline.holds) if s.reason is Reason.UNKNOWN]
+        assert not unknown, name
+    held = {hold.reason for timeline in timelines.values() for hold in timeline.holds}
+    assert {Reason.CWND_LIMITED, Reason.RATE_LIMITED, Reason.RETRANSMISSION} <= held
