@@ -1,73 +1,82 @@
-"""MTU and MSS: the shape of the results, bad input, the command line. Facts: tests/lessons."""
+"""The experiments of lesson 03, each measured once at a small size.
+
+The rates and outcomes that the lesson states are in tests/fast/experiments/test_mtu.py.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tcplab.experiments import as_json, mtu, path_mtu, recordings, table
+from tcplab.experiments import as_json, maxseg, mtu, path_mtu, recordings, table
+
+pytestmark = pytest.mark.needs_lab
 
 
-@pytest.fixture(scope="module")
-def one() -> mtu.Mtu:
-    return mtu.measure([1500], [True, False], runs=1, wire_mtus=[1500], rate_mbit=500)
-
-
-def test_rows_of_loopback_and_wire(one: mtu.Mtu) -> None:
-    assert [row["variant"] for row in one.rows()] == [
+def test_segments_of_an_mtu_with_and_without_offload_and_on_a_wire() -> None:
+    sweep = mtu.measure([1500], [True, False], runs=1, wire_mtus=[1500], rate_mbit=500)
+    assert [row["variant"] for row in sweep.rows()] == [
         "loopback 1500, offload on",
         "loopback 1500, offload off",
         "wire 1500",
     ]
-    loopback, wire = one.tables()
-    assert len(loopback.rows) == 2
-    assert "derived" in wire.text()
-    assert "CPU s/GB" in loopback.text()
-    assert "CPU s/GB" not in wire.text()
-    assert one.of(1500, offload=True).offload
+    together, split = sweep.loopback
+    for row in (together, split):
+        assert (row.mss_bytes, row.syn_mss_bytes) == (1448, 1460)
+        assert int(row.captured_bytes.sum()) == 1 << 20
+    assert split.largest_captured_bytes == 1448
+    assert 10 * 1448 < together.largest_captured_bytes <= 65_535
+    assert sweep.of(1500, offload=False) is split
+    (wire,) = sweep.wire
+    assert 0 < max(wire.goodput_mb_per_s) < 1.03 * wire.model_mb_per_s
     with pytest.raises(KeyError):
-        one.of(9000, offload=True)
-
-
-def test_json_provenance_and_recording(one: mtu.Mtu) -> None:
-    data = json.loads(as_json(one))
+        sweep.of(9000, offload=True)
+    data = json.loads(as_json(sweep))
     assert data["experiment"] == "mtu"
     assert data["provenance"]["capture_drops"] == 0
     assert data["provenance"]["runs"] == 1
     assert data["provenance"]["bytes_per_run"] == 64 << 20
-    again = recordings.decode(recordings.encode(one))
-    assert table(again).text() == table(one).text()
-    assert (again.loopback[0].captured_bytes == one.loopback[0].captured_bytes).all()
+    again = recordings.decode(recordings.encode(sweep))
+    assert table(again).text() == table(sweep).text()
+    assert (again.loopback[0].captured_bytes == together.captured_bytes).all()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: mtu.measure([100]), "mtus=100 must be a whole number from 128 to 65536"),
-        (lambda: mtu.measure([]), "mtus is empty"),
-        (lambda: mtu.measure([576, 576]), "mtus: 576 is given twice"),
-        (lambda: mtu.measure(offloads=[]), "offloads is empty"),
-        (lambda: mtu.measure(runs=0), "runs=0 must be"),
-        (lambda: mtu.measure(wire_mtus=[9001]), "wire_mtus=9001 must be"),
-        (lambda: mtu.measure(rate_mbit=0), "rate_mbit=0 must be a number from 1 to 1000"),
-        (lambda: path_mtu.measure(1500), "path_mtu=1500 must be a whole number from 576 to 1499"),
-        (
-            lambda: path_mtu.measure(variants=["magic"]),  # type: ignore[list-item]
-            "variants='magic' is not known; use one of ICMP",
-        ),
-        (lambda: path_mtu.measure(variants=[]), "variants is empty"),
-        (lambda: path_mtu.measure(maxseg_bytes=1461), "maxseg_bytes=1461 must be"),
-    ],
-)
-def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_maxseg_is_right_only_on_an_ethernet() -> None:
+    answers = maxseg.measure()
+    assert {answer.name: answer.verdict for answer in answers.variants} == {
+        "an Ethernet": "true",
+        "a wish of 1000": "true",
+        "the peer's wish of 1000": "true",
+        "a wish of 9000": "true, wish ignored",
+        "localhost": "too low",
+        "jumbo card, Ethernet in the middle": "too high",
+    }
 
 
-def test_a_wish_that_is_too_large_for_the_path_does_not_help() -> None:
-    case = path_mtu.measure(1420, ["TCP_MAXSEG"], maxseg_bytes=1381)["TCP_MAXSEG"]
-    assert not case.finished
-    assert case.largest_packet_bytes == 1421
-    assert "progress" in case.complaint
+def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:
+    told, probed = path_mtu.measure(variants=["ICMP tells", "always probe"]).variants
+    assert told.icmp_mtu_bytes == 1200
+    assert told.dropped == sum(not segment.fits for segment in told.sent) >= 1
+    assert probed.icmp_mtu_bytes is None
+    assert probed.sent[0].bytes == 1024
+    for case in (told, probed):
+        assert case.finished
+        assert case.acked_bytes == 28_800
+        assert case.largest_arrived_bytes is not None
+        assert 1024 <= case.largest_arrived_bytes <= 1148
+
+
+def test_a_wish_that_fits_the_path_arrives_and_one_byte_more_does_not() -> None:
+    """The solution of the lesson's challenge, and a black hole."""
+    fits, too_large = (
+        path_mtu.measure(1420, ["TCP_MAXSEG"], maxseg_bytes=wish)["TCP_MAXSEG"]
+        for wish in (1380, 1381)
+    )
+    assert fits.finished
+    assert fits.dropped == 0
+    assert (fits.largest_packet_bytes, fits.largest_arrived_bytes) == (1420, 1368)
+    assert not too_large.finished
+    assert "no progress" in too_large.complaint
+    assert too_large.largest_packet_bytes == 1421
+    assert too_large.dropped >= 3

@@ -1,0 +1,141 @@
+"""What lesson 03 states, on its recordings; and what the experiments refuse."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.experiments import maxseg, mtu, path_mtu
+from tcplab.models import announced_mss_bytes
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def sweep() -> mtu.Mtu:
+    return mtu.measure(runs=5)
+
+
+def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
+    for row in each(sweep.loopback):
+        assert row.mss_bytes == row.derived_mss_bytes == min(row.mtu_bytes, 65_535) - 52
+        assert row.syn_mss_bytes == announced_mss_bytes(min(row.mtu_bytes, 65_535))
+        assert int(row.captured_bytes.sum()) == 1 << 20
+        if not row.offload:
+            assert row.largest_captured_bytes == row.mss_bytes
+        else:
+            assert 60_000 < row.largest_captured_bytes <= 65_535
+    assert sweep.of(16384, offload=False).mss_bytes == 16332
+
+
+def test_segments_cost_without_offload_and_hardly_with_it(sweep: mtu.Mtu) -> None:
+    for offload in (False, True):
+        small, large = (sweep.of(size, offload=offload) for size in (1500, 9000))
+        few, many = (statistics.median(row.data_segments) for row in (large, small))
+        assert many / few == pytest.approx(8948 / 1448, rel=0.02)
+    costs = [sweep.of(size, offload=False).row()["cpu_s_per_gb"] for size in mtu.MTUS]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > 8 * costs[-1]
+    assert sweep.ratio(9000, 1500, offload=False) > 2.5
+    with_offload = [sweep.of(size, offload=True).row()["cpu_s_per_gb"] for size in mtu.MTUS]
+    assert max(with_offload) < 1.2 * min(with_offload)
+    assert sweep.ratio(9000, 1500, offload=True) == pytest.approx(1, abs=0.2)
+
+
+def test_goodput_of_the_wire_is_rate_less_headers(sweep: mtu.Mtu) -> None:
+    for row in each(sweep.wire):
+        goodput = statistics.median(row.goodput_mb_per_s)
+        assert goodput == pytest.approx(row.model_mb_per_s, rel=0.005)
+    _small, ethernet, jumbo = sweep.wire
+    assert ethernet.header_percent == pytest.approx(100 * 90 / 1538)
+    assert jumbo.model_mb_per_s / ethernet.model_mb_per_s == pytest.approx(1.05, abs=0.005)
+
+
+def test_tables_of_loopback_and_wire_have_their_own_columns(sweep: mtu.Mtu) -> None:
+    loopback, wire = sweep.tables()
+    assert (len(loopback.rows), len(wire.rows)) == (10, 3)
+    assert "CPU s/GB" in loopback.text()
+    assert "derived" in wire.text()
+    assert "CPU s/GB" not in wire.text()
+
+
+def test_answers_of_maxseg_and_what_is_sent() -> None:
+    answers = maxseg.measure()
+    told = {
+        answer.name: (answer.before_bytes, answer.connected_bytes, answer.end_bytes)
+        for answer in answers.variants
+    }
+    assert told == {
+        "an Ethernet": (536, 1448, 1448),
+        "a wish of 1000": (1000, 988, 988),
+        "the peer's wish of 1000": (536, 988, 988),
+        "a wish of 9000": (9000, 1448, 1448),
+        "localhost": (536, 32_741, 65_483),
+        "jumbo card, Ethernet in the middle": (536, 8948, 1448),
+    }
+    for answer in each(answers.variants):
+        assert answer.arrived_bytes == answer.end_bytes
+    own, peers = answers["a wish of 1000"], answers["the peer's wish of 1000"]
+    assert (own.syn_bytes, own.peer_syn_bytes) == (1000, 1460)
+    assert (peers.syn_bytes, peers.peer_syn_bytes) == (1460, 1000)
+    assert answers["jumbo card, Ethernet in the middle"].sent_bytes == 8948
+
+
+def test_in_a_black_hole_nothing_large_arrives_and_each_cure_delivers_all() -> None:
+    told, hole, *cured = path_mtu.measure().variants
+    assert told.sent[0].packet_bytes > told.icmp_mtu_bytes == 1200
+    assert (hole.finished, hole.acked_bytes, hole.icmp_mtu_bytes) == (False, 0, None)
+    assert "no progress" in hole.complaint
+    assert hole.largest_arrived_bytes is None
+    again = [segment for segment in hole.sent if segment.again]
+    assert {segment.bytes for segment in each(again)} == {1440}, "always as long as before"
+    for case in (told, *cured):
+        assert case.finished, case.name
+        assert case.acked_bytes == 28_800
+        assert case.largest_arrived_bytes in (1024, 1148)
+    for case in each(cured):
+        assert not case.icmp_ms
+    maxseg_set, _always, in_doubt = cured
+    assert (maxseg_set.dropped, maxseg_set.sent[0].bytes) == (0, 1148)
+    # In doubt, several retransmissions come first.
+    arrived = next(segment for segment in in_doubt.sent if segment.fits)
+    vain = [segment for segment in in_doubt.sent if segment.again and not segment.fits]
+    assert len(vain) >= 3
+    assert arrived.ms > max(segment.ms for segment in vain)
+    assert in_doubt.ms > 6000 > 1000 * maxseg_set.ms
+
+
+def test_challenge_as_shipped_is_not_solved() -> None:
+    vpn = path_mtu.measure(1500 - 80, ["TCP_MAXSEG"], maxseg_bytes=1460)["TCP_MAXSEG"]
+    assert not vpn.finished
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mtu.measure([100]), "mtus=100 must be a whole number from 128 to 65536"),
+        (lambda: mtu.measure([]), "mtus is empty"),
+        (lambda: mtu.measure([576, 576]), "mtus: 576 is given twice"),
+        (lambda: mtu.measure(offloads=[]), "offloads is empty"),
+        (lambda: mtu.measure(runs=0), "runs=0 must be"),
+        (lambda: mtu.measure(wire_mtus=[9001]), "wire_mtus=9001 must be"),
+        (lambda: mtu.measure(rate_mbit=0), "rate_mbit=0 must be a number from 1 to 1000"),
+        (lambda: path_mtu.measure(1500), "path_mtu=1500 must be a whole number from 576 to 1499"),
+        (
+            lambda: path_mtu.measure(variants=["magic"]),  # type: ignore[list-item]
+            "variants='magic' is not known; use one of ICMP",
+        ),
+        (lambda: path_mtu.measure(variants=[]), "variants is empty"),
+        (lambda: path_mtu.measure(maxseg_bytes=1461), "maxseg_bytes=1461 must be"),
+    ],
+)
+def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
