@@ -7,6 +7,7 @@ from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
 from tcplab.experiments import diagnosis
+from tcplab.tables import digits
 
 
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
@@ -19,6 +20,8 @@ def test_symptom_and_cause_can_be_read(
     assert_readable(symptom)
     if program != "request":  # that one is the timeline, with tests of its own
         assert_readable(cause)
+    for picture in (symptom, cause):
+        assert digits(case.excess.taken) in picture.alt or picture.title in picture.alt
     words = {
         "request": "held",
         "backup": "the receiver allows only",

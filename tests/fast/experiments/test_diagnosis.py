@@ -1,0 +1,170 @@
+"""What lesson 08 states, on its recordings; its judges, on made-up captures; what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tcplab import figures
+from tcplab.errors import LabError
+from tcplab.experiments import diagnosis
+from tcplab.listings import source_path
+from tcplab.models import window_limit_mbit
+from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
+from tcplab.timeline import Exchange
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+# ---- the programs as shipped ----
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_recorded_runs_have_a_symptom(program: diagnosis.Program) -> None:
+    case = diagnosis.measure(program)
+    assert case.excess.times > 3
+    assert case.symptoms().caption.startswith("Recorded on")
+
+
+def test_second_segment_of_the_request_waits_for_an_ack() -> None:
+    request = diagnosis.measure("request")
+    assert isinstance(request, diagnosis.Requests)
+    assert request.payload_bytes == diagnosis.REQUESTS * diagnosis.REQUEST_BYTES
+    assert request.segments_per_unit == 2
+    assert (request.held_requests, request.late_requests) == (diagnosis.REQUESTS, 0)
+    assert {int(size) for size in request.sent["payload_bytes"]} == {4, 100}
+    assert any("held" in each and "Nagle" in each for each in request.timeline().sentences())
+
+
+def test_window_of_the_backup_is_below_the_bdp() -> None:
+    backup = diagnosis.measure("backup")
+    assert backup.payload_bytes == diagnosis.BACKUP_BYTES
+    assert backup.bdp_bytes == 125_000
+    assert backup.window_bytes < backup.bdp_bytes / 3
+    # No more than a window fits into a round trip.
+    assert backup.round_trips >= 2 * diagnosis.BACKUP_BYTES / backup.bdp_bytes
+    info = backup.peer_report["tcp_info"]
+    assert info["rwnd_limited_us"] > 0.9 * info["busy_time_us"]
+    assert window_limit_mbit(backup.window_bytes, 20) < 50 / 3
+
+
+def test_ticker_sends_many_segments_per_line() -> None:
+    ticker = diagnosis.measure("ticker")
+    assert ticker.payload_bytes == diagnosis.LINES * diagnosis.LINE_BYTES
+    assert ticker.segments_per_unit > 30
+    assert ticker.report["system_calls"] == ticker.payload_bytes
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_a_faulty_program_is_short_and_has_a_manual(program: str) -> None:
+    text = source_path(f"faulty_{program}.c").read_text()
+    assert text.count("\n") <= 150
+    assert text.startswith(f"/*\n * faulty_{program} - ")
+    assert "What must stay" in text
+    assert "goal" in text
+
+
+# ---- the judges, on captures made up ----
+
+
+def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
+    """A request whose packets are (direction, payload bytes, ms since the one before)."""
+    rows = np.zeros(len(pieces), DTYPE).view(SegmentArray)
+    now_ns, seq, ack = 10**18, 1, 1
+    for row, (direction, size, since_ms) in zip(rows, pieces, strict=True):
+        now_ns += round(since_ms * 1e6)
+        row["time_ns"], row["direction"], row["payload_bytes"] = now_ns, direction, size
+        row["flags"] = ACK
+        if direction == FROM_CLIENT:
+            row["seq"] = seq
+            seq += size
+        else:
+            ack = seq
+            row["ack"] = ack
+            row["is_pure_ack"] = size == 0
+    return diagnosis.Requests("made up", {}, {}, Exchange(None, None, rows), {})
+
+
+def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:
+    prompt = made_up([(0, 104, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
+    assert prompt.complaint() == ""
+    corked = made_up([(0, 104, 205), (1, 2, 0.1)] * diagnosis.REQUESTS)
+    assert corked.late_requests == diagnosis.REQUESTS - 1
+    assert "something still holds them" in corked.complaint()
+
+
+def test_requests_that_do_not_wait_for_their_answer_are_told() -> None:
+    together = made_up([(0, 1040, 0.1), (1, 20, 0.1)] * 4)
+    assert "4 segments for 40 requests" in together.complaint()
+
+
+def test_what_a_request_takes_and_what_it_needs() -> None:
+    held = [(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)]
+    case = made_up(held * diagnosis.REQUESTS)
+    assert list(case.excess) == ["time of a request (ms)", pytest.approx(80.2), pytest.approx(20)]
+    assert case.excess.times == pytest.approx(4.01)
+    assert case.longest_gap_ms == pytest.approx(60)
+    prompt = made_up([(0, 104, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
+    assert prompt.excess.times == pytest.approx(1.005)
+    with pytest.raises(LabError, match="fewer than two requests were answered"):
+        _ = made_up([(0, 104, 0.1), (1, 2, 20)]).excess
+
+
+def test_the_symptoms_tell_nothing_of_the_cause() -> None:
+    case = made_up([(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
+    words = f"{case.symptoms()} {figures.symptom(case).title} {figures.symptom(case).alt}".lower()
+    for telltale in ("nagle", "delayed", "window", "nodelay", "held", "buffer", "cork"):
+        assert telltale not in words
+    assert "40 requests" in str(case.evidence())
+
+
+def test_held_is_by_the_order_of_packets_not_by_time() -> None:
+    held = made_up([(0, 4, 0.1), (1, 0, 0.1), (0, 100, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
+    assert held.held_requests == diagnosis.REQUESTS
+    assert held.round_trips == 2 * diagnosis.REQUESTS
+    slow = made_up([(0, 4, 90), (0, 100, 90), (1, 0, 90), (1, 2, 90)] * diagnosis.REQUESTS)
+    assert slow.held_requests == 0
+    assert slow.round_trips == diagnosis.REQUESTS
+
+
+def test_the_checksum_is_that_of_the_program() -> None:
+    data = bytes(np.random.default_rng(1).integers(0, 256, 40_000, dtype=np.uint8))
+    plain = 0
+    for byte in data:
+        plain = (plain * 31 + byte) % (1 << 32)
+    assert diagnosis.checksum(data) == plain
+    assert diagnosis.checksum(b"") == 0
+
+
+# ---- what is refused ----
+
+
+def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
+    path = diagnosis.copy("request", tmp_path)
+    path.write_text("mine")
+    assert diagnosis.copy("request", tmp_path) == path
+    assert path.read_text() == "mine"
+
+
+def test_bad_arguments_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="program='x' is not known; use one of request"):
+        diagnosis.measure("x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"faulty_backup\.c: no such file; diagnosis\.copy"):
+        diagnosis.check(tmp_path / "faulty_backup.c")
+    with pytest.raises(ValueError, match=r"mine\.c: the name does not tell the program"):
+        diagnosis.check(tmp_path / "mine.c")
+    for count in (1, 10_001, 2.5):
+        with pytest.raises(ValueError, match=rf"count={count} must be a whole number from 2 to"):
+            diagnosis.measure("ticker", count=count)  # type: ignore[arg-type]
+
+
+def test_where_there_is_no_laboratory_nothing_is_judged(tmp_path: Path) -> None:
+    verdict = diagnosis.check(diagnosis.copy("request", tmp_path))
+    assert verdict.passed is None
+    assert "NOT JUDGED" in str(verdict)
