@@ -1,4 +1,4 @@
-"""Interfaces: what the kernel says of them, and what other experiments change about them."""
+"""Interfaces and routes: what the kernel says of them, and what other experiments change."""
 
 from __future__ import annotations
 
@@ -14,68 +14,54 @@ from tcplab.experiments import as_json, interfaces, recordings, routes, table
 from tcplab.experiments.interface_settings import set_mtu
 from tcplab.experiments.lab_loopback import LabLoopback
 
-
-@pytest.fixture(scope="module")
-def lab() -> interfaces.Interfaces:
-    return interfaces.measure()
+NET = Path("/sys/class/net")
 
 
-def test_published_hosts_and_machine(lab: interfaces.Interfaces) -> None:
-    hosts = list(dict.fromkeys(each.host for each in lab.variants))
+@pytest.mark.needs_lab
+def test_published_hosts_and_machine() -> None:
+    found = interfaces.measure()
+    hosts = list(dict.fromkeys(each.host for each in found.variants))
     assert hosts == ["bsd (published)", "client", "server", "the machine"]
-    assert [each.mtu_bytes for each in lab.of("bsd (published)")] == [1500, 16384]
-    lo, eth = lab.of("client")
+    assert [each.mtu_bytes for each in found.of("bsd (published)")] == [1500, 16384]
+    lo, eth = found.of("client")
     assert (lo.name, lo.kind, lo.address) == ("lo", "loopback", "127.0.0.1")
     assert (eth.name, eth.kind, eth.mtu_bytes) == ("eth0", "veth", 1500)
     assert (eth.network, eth.address, eth.mss_bytes) == ("10.0.0.0/24", "10.0.0.1", 1448)
-
-
-def test_machine_shows_names_mtus_and_kinds_only(lab: interfaces.Interfaces) -> None:
-    machine = lab.of("the machine")
-    assert {each.name for each in machine} == {
-        path.name for path in Path("/sys/class/net").iterdir() if path.is_dir()
-    }
-    for each in nonempty(machine):
-        assert each.address is each.network is None
-        assert each.mtu_bytes == int(Path(f"/sys/class/net/{each.name}/mtu").read_text())
-
-
-def test_an_own_address_leads_through_loopback() -> None:
-    seen = routes.measure()
-    assert {each.to: each.interface for each in seen.variants} == {
-        "localhost": "lo",
-        "its own address": "lo",
-        "the other host": "eth0",
-    }
-    assert seen["its own address"].announced_mss_bytes == 65_495
-    assert seen["the other host"].announced_mss_bytes == 1460
-    assert "its own address" in table(seen).text()
-
-
-def test_json_table_and_recording(lab: interfaces.Interfaces) -> None:
-    data = json.loads(as_json(lab))
+    data = json.loads(as_json(found))
     assert data["experiment"] == "interfaces"
     assert {"variant", "host", "name", "mtu_bytes", "mss_bytes", "kind"} <= set(data["rows"][0])
-    assert "16384" in table(lab).text()
-    assert recordings.decode(recordings.encode(lab)) == lab
+    assert "16384" in table(found).text()
+    assert recordings.decode(recordings.encode(found)) == found
 
 
-def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "routes", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["variant"] for row in rows] == ["localhost", "its own address", "the other host"]
-    assert main(["run", "interfaces"]) == 0
-    assert "bsd (published)" in capsys.readouterr().out
-
-
-def test_on_plain_loopback_there_is_the_machine() -> None:
+def test_machine_shows_names_mtus_and_kinds_only() -> None:
+    before = {path.name for path in NET.iterdir() if path.is_dir()}
     with Loopback() as network:
-        seen = interfaces.measure(network)
+        found = interfaces.measure(network)
         assert [each.to for each in routes.measure(network).variants] == ["localhost"]
-    assert not seen.of("client")
-    assert [each.kind for each in seen.of("the machine")].count("loopback") == 1
+    after = {path.name for path in NET.iterdir() if path.is_dir()}
+    assert not found.of("client")
+    machine = found.of("the machine")
+    assert before & after <= {each.name for each in machine} <= before | after
+    assert [each.kind for each in machine].count("loopback") == 1
+    for each in nonempty(machine):
+        assert each.address is each.network is None
+        if each.kind == "loopback":
+            assert each.mtu_bytes == int((NET / each.name / "mtu").read_text())
 
 
+@pytest.mark.needs_lab
+def test_an_own_address_leads_through_loopback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "routes", "--json"]) == 0
+    rows = {row["variant"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert {name: (row["interface"], row["announced_mss_bytes"]) for name, row in rows.items()} == {
+        "localhost": ("lo", 65_495),
+        "its own address": ("lo", 65_495),
+        "the other host": ("eth0", 1460),
+    }
+
+
+@pytest.mark.needs_lab
 def test_mtu_is_set_or_the_reason_reported() -> None:
     with Lab() as lab:
         localhost = LabLoopback(lab)

@@ -1,0 +1,120 @@
+"""What lesson 00 states, on its recordings; and what its experiments refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import figures
+from tcplab.experiments import capture_loss, connection, goodput, table
+from tcplab.models import goodput_mbyte_s
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+# ---- a connection of ten bytes ----
+
+
+def test_ten_bytes_take_ten_packets_and_three_round_trips() -> None:
+    tour = connection.measure(rtt_ms=20)
+    packets = [(row["from"], row["variant"], row["payload_bytes"]) for row in tour.rows()]
+    assert packets == [
+        ("client", "SYN", 0),
+        ("server", "SYN ACK", 0),
+        ("client", "ACK", 0),
+        ("client", "PSH ACK", 5),
+        ("server", "ACK", 0),
+        ("server", "PSH ACK", 5),
+        ("client", "ACK", 0),
+        ("client", "FIN ACK", 0),
+        ("server", "FIN ACK", 0),
+        ("client", "ACK", 0),
+    ]
+    assert tour.rows()[-1]["time_ms"] == pytest.approx(3 * 20, abs=2)
+    assert min(row["frame_bytes"] for row in tour.rows()) == 66
+
+
+def test_scapy_saw_what_the_recorder_did() -> None:
+    tour = connection.measure(rtt_ms=20)
+    assert tour.sniff_drops == tour.provenance["capture_drops"] == 0
+    assert len(tour.lines) == tour.sniffed == len(tour.segments)
+    assert "b'hello'" in "".join(tour.lines)
+    for option in ("('MSS', 1460)", "('WScale', 7)", "'Timestamp'"):
+        assert option in tour.dissected
+
+
+def test_handshake_as_a_picture() -> None:
+    tour = connection.measure(rtt_ms=20)
+    picture = figures.handshake(tour)
+    assert "packets for ten bytes" in picture.title
+    assert "client SYN seq 0, MSS 1460" in picture.alt
+    assert picture.table.text() == table(tour).text()
+    assert picture.png()[:4] == b"\x89PNG"
+
+
+# ---- what scapy misses ----
+
+
+def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
+    loss = capture_loss.measure()
+    for run in each(loss.variants):
+        assert run.recorder_drops == 0
+        assert run.scapy_kept + run.scapy_drops == run.passed >= run.sent
+        assert bool(run.warning) == bool(run.scapy_drops)
+        assert str(run.scapy_drops) in run.warning or not run.scapy_drops
+    assert loss[500].scapy_drops == loss[2000].scapy_drops == 0
+    assert 0 < loss[20_000].scapy_drops < loss[None].scapy_drops
+    assert loss[None].scapy_drops > 0.4 * loss[None].passed
+
+
+def test_capture_loss_as_a_picture() -> None:
+    watched = [
+        capture_loss.Watched(500, 500, 502, 502, 0, 0, 1.0, 1.0, ""),
+        capture_loss.Watched(None, 1000, 1002, 402, 600, 0, 1.0, 0.01, "scapy was too slow"),
+    ]
+    result = capture_loss.CaptureLoss(watched, {})
+    picture = figures.capture_loss(result)
+    assert (
+        picture.title == "At 100,000 packets per second scapy has 40 % of them, the recorder 100 %"
+    )
+    assert "no limit" in table(result).text()
+    assert result[None].scapy_drops == 600
+
+
+# ---- a full link ----
+
+
+def test_the_goodput_of_a_gigabit() -> None:
+    assert goodput_mbyte_s(1000) == pytest.approx(117.69, abs=0.01)
+    assert goodput_mbyte_s(1000) * 1e6 / 2**20 == pytest.approx(112.2, abs=0.1)
+    lecture_mb_per_s = 1000 / 8.49  # 1 GB in 8.49 s
+    assert lecture_mb_per_s == pytest.approx(117.8, abs=0.1)
+
+
+def test_full_link_gives_rate_less_headers() -> None:
+    for result in (goodput.measure([10, 100, 1000]), goodput.measure([100], seconds=0.5, mtu=1500)):
+        for link in each(result.variants):
+            assert link.share == pytest.approx(1, abs=0.01)
+            assert link.wire_packets >= link.bytes / 1448
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: goodput.measure(seconds=0), "seconds=0 must be a number from"),
+        (lambda: goodput.measure(mtu=10), "mtu=10 must be a whole number from 576"),
+        (lambda: goodput.measure([]), "rates_mbit is empty"),
+        (lambda: capture_loss.measure([5]), "packets_per_s=5 must be a whole number from 10"),
+        (lambda: capture_loss.measure([]), "packets_per_s is empty"),
+        (lambda: capture_loss.measure(count=1), "count=1 must be a whole number from 100"),
+    ],
+)
+def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
