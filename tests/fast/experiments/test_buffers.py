@@ -203,34 +203,24 @@ def test_long_queue_adds_delay_and_no_throughput() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("function", "arguments", "message"),
     [
-        (lambda: buffers.measure([0]), "rtts_ms=0 must be a number from 1 to 500 ms"),
-        (lambda: buffers.measure([]), "rtts_ms is empty"),
-        (
-            lambda: buffers.measure([10], [0]),
-            "requests=0 must be a whole number from 1 to 1073741824 bytes",
-        ),
-        (
-            lambda: buffers.measure(rate_mbit=0),
-            "rate_mbit=0 must be a number from 1 to 1000 Mbit/s",
-        ),
-        (lambda: buffers.measure(side="both"), "side='both' is not known"),  # type: ignore[arg-type]
-        (lambda: buffers.measure_limits(["disk"]), "variants='disk' is not known"),  # type: ignore[list-item]
-        (lambda: buffers.measure_zero_window(pause_ms=1), "pause_ms=1 must be a number from 300"),
-        (
-            lambda: buffers.measure_one_segment(writes=1),
-            "writes=1 must be a whole number from 4 to 1000",
-        ),
-        (
-            lambda: buffers.measure_queues([(0, None)]),
-            "queue_packets=0 must be a whole number",
-        ),
-        (lambda: buffers.measure_held([0]), "writes_bytes=0 must be a whole number from 1"),
-        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from 1"),  # type: ignore[list-item]
+        (buffers.measure, {"rtts_ms": [0]}, "rtts_ms=0 must be a number from 1 to 500 ms"),
+        (buffers.measure, {"rtts_ms": []}, "rtts_ms is empty"),
+        (buffers.measure, {"requests": [0]}, "requests=0 must be a whole number from 1 to 107374"),
+        (buffers.measure, {"rate_mbit": 0}, "rate_mbit=0 must be a number from 1 to 1000 Mbit/s"),
+        (buffers.measure, {"side": "both"}, "side='both' is not known"),
+        (buffers.measure_limits, {"variants": ["disk"]}, "variants='disk' is not known"),
+        (buffers.measure_zero_window, {"pause_ms": 1}, "pause_ms=1 must be a number from 300"),
+        (buffers.measure_one_segment, {"writes": 1}, "writes=1 must be a whole number from 4 to"),
+        (buffers.measure_queues, {"variants": [(0, None)]}, "queue_packets=0 must be a whole"),
+        (buffers.measure_held, {"writes_bytes": [0]}, "writes_bytes=0 must be a whole number"),
+        (buffers.measure_order, {"sizes": [(0.5, None)]}, "sizes=0.5 must be a whole number from"),
     ],
 )
-def test_bad_values_are_named(call: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_values_are_named(
+    function: Any, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "live")  # two of them check a pair before they open a lab
     with pytest.raises(ValueError, match=message):
-        call()
+        function(**arguments)

@@ -116,16 +116,12 @@ def test_nagle_does_not_mend_the_ticker(mend: Mend) -> None:
     assert "lines wait for each other" in case.complaint()
 
 
-def test_lines_that_wait_for_acks_do_not_pass(mend: Mend) -> None:
+def test_lines_that_wait_for_each_other_do_not_pass(mend: Mend) -> None:
     """All lines in one write would be few segments, and too late."""
-    hoard = [
-        ("char line[80]", "char line[8000]"),
-        ("if (character != '\\n')", "if (bytes < 39 * count)"),
-    ]
     old, new = WHOLE_LINE
-    for before, after in hoard:
-        new = new.replace(before, after)
-    verdict = diagnosis.check(mend("ticker", (old, new)))
+    new = new.replace("char line[80]", "char line[8000]")
+    hoard = new.replace("if (character != '\\n')", "if (bytes < 39 * count)")
+    verdict = diagnosis.check(mend("ticker", (old, hoard)))
     assert verdict.passed is False
     assert "lines wait for each other" in verdict.message
 
@@ -133,37 +129,31 @@ def test_lines_that_wait_for_acks_do_not_pass(mend: Mend) -> None:
 # ---- what is no repair ----
 
 
-def test_a_file_that_does_not_compile_has_not_passed(tmp_path: Path) -> None:
-    path = diagnosis.copy("request", tmp_path)
-    path.write_text(path.read_text().replace("send_header(fd);", "send_header(fd)"))
+def test_a_file_that_does_not_compile_has_not_passed(mend: Mend) -> None:
+    path = mend("request", ("send_header(fd);", "send_header(fd)"))
     verdict = diagnosis.check(path)
     assert verdict.passed is False
     assert "does not compile: faulty_request.c:" in verdict.message
-    assert str(tmp_path) not in verdict.message
+    assert str(path.parent) not in verdict.message
     with pytest.raises(ValueError, match="does not compile"):
         diagnosis.measure("request", str(path))
 
 
-def test_a_program_that_fails_has_not_passed(tmp_path: Path) -> None:
-    path = diagnosis.copy("request", tmp_path)
-    path.write_text(path.read_text().replace("send_header(fd);", 'fail_because("no idea");'))
-    verdict = diagnosis.check(path)
+def test_a_program_that_fails_has_not_passed(mend: Mend) -> None:
+    verdict = diagnosis.check(mend("request", ("send_header(fd);", 'fail_because("no idea");')))
     assert verdict.passed is False
     assert "failed (exit 1): no idea" in verdict.message
 
 
-def test_other_bytes_do_not_pass(tmp_path: Path) -> None:
-    path = diagnosis.copy("ticker", tmp_path)
-    path.write_text(path.read_text().replace('" price "', '" Price "'))
-    verdict = diagnosis.check(path)
+def test_other_bytes_do_not_pass(mend: Mend) -> None:
+    verdict = diagnosis.check(mend("ticker", ('" price "', '" Price "')))
     assert verdict.passed is False
     assert "it differs at byte 14" in verdict.message
 
 
-def test_a_backup_that_reads_nothing_does_not_pass(tmp_path: Path) -> None:
-    path = diagnosis.copy("backup", tmp_path)
-    text = path.read_text().replace("        checksum = checksum * 31 + block[i];", "        ;")
-    path.write_text(text.replace("SO_RCVBUF, BLOCK_BYTES,", "SO_RCVBUF, 4 << 20,"))
-    verdict = diagnosis.check(path)
+def test_a_backup_that_reads_nothing_does_not_pass(mend: Mend) -> None:
+    unread = ("        checksum = checksum * 31 + block[i];", "        ;")
+    large = ("SO_RCVBUF, BLOCK_BYTES,", "SO_RCVBUF, 4 << 20,")
+    verdict = diagnosis.check(mend("backup", unread, large))
     assert verdict.passed is False
     assert "The backup is not what was sent" in verdict.message
