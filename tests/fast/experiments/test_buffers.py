@@ -1,4 +1,4 @@
-"""What lesson 04 states, on its recordings; and what the experiments refuse."""
+"""Statements of lesson 04 on its recordings, and values that its experiments refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lesson 09 states, on its recordings."""
+"""Statements of lesson 09 on its recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lesson 08 states, on its recordings; its judges, on made-up captures; what is refused."""
+"""Statements of lesson 08 on its recordings; its judges, on made-up captures; refused values."""
 
 from __future__ import annotations
 

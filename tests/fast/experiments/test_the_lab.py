@@ -1,4 +1,4 @@
-"""What lesson 00 states, on its recordings; and what its experiments refuse."""
+"""Statements of lesson 00 on its recordings, and values that its experiments refuse."""
 
 from __future__ import annotations
 
