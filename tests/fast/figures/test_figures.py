@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import re
 import struct
-import subprocess
-import sys
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +17,6 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 from tests.support.figures.readable import assert_readable, texts
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns
 
@@ -417,23 +414,6 @@ def test_a_drawing_says_what_its_parts_are() -> None:
 
 
 # ---- no pyplot, any thread -----------------------------------------------------------------------
-
-
-def test_matplotlib_is_imported_late_and_pyplot_never() -> None:
-    code = (
-        "import sys; from tcplab import figures; assert 'matplotlib' not in sys.modules\n"
-        "from tests.fast.figures.test_figures import small_writes\n"
-        "figures.timeline(small_writes()).png(); assert 'matplotlib.pyplot' not in sys.modules"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_threads_draw_at_the_same_time() -> None:
