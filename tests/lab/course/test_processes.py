@@ -55,13 +55,11 @@ def test_ordinary_user_can_run_the_course(
 def test_learners_settings_leave_out_the_instructors_tools() -> None:
     """As `make lab` and the hub start JupyterLab for learners."""
     code = """
-import json
-from jupyter_core.paths import jupyter_config_path, jupyter_path
-from jupyter_server.extension.config import ExtensionConfigManager
-from jupyterlab_server.config import get_page_config
-page = get_page_config(jupyter_path("labextensions"))
-server = ExtensionConfigManager(read_config_path=jupyter_config_path())
-print(json.dumps([page["disabledExtensions"], server.get_jpserver_extensions()]))
+import json, jupyter_core.paths as paths, jupyterlab_server.config, jupyter_server.extension.config
+page = jupyterlab_server.config.get_page_config(paths.jupyter_path("labextensions"))
+manager = jupyter_server.extension.config.ExtensionConfigManager
+server = manager(read_config_path=paths.jupyter_config_path()).get_jpserver_extensions()
+print(json.dumps([page["disabledExtensions"], server]))
 """
     settings = python(code, JUPYTER_CONFIG_PATH=str(ROOT / "tools" / "learner"))
     disabled, server = json.loads(settings)
