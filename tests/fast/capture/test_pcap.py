@@ -408,7 +408,7 @@ def test_any_packets_of_any_link_type(tmp_path: Path, link_type: int, data: list
 @given(st.binary(min_size=400, max_size=800))
 def test_tcp_headers_with_anything_in_them(tmp_path: Path, chance: bytes) -> None:
     """Valid Ethernet, IP and ports; all else of the transport header is chance."""
-    frames = []
+    frames: list[Frame] = []
     while len(chance) >= 21:
         size = 20 + chance[0] % 41
         header, chance = bytearray(chance[1 : 1 + size]), chance[1 + size :]

@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
+from tests.support.needs import NO_REPOSITORY, need
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -198,8 +198,9 @@ def test_every_program_is_built_and_found() -> None:
 @functools.cache
 def tracked_files() -> list[Path]:
     """Every file that is, or is about to be, in the repository."""
-    if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip("this is not a git repository: what belongs to the course cannot be told")
+    need("git")
+    if not (ROOT / ".git").exists():
+        pytest.skip(NO_REPOSITORY)
     # The clone may belong to another user, in a container for one.
     git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     words = [*git, "--cached", "--others", "--exclude-standard"]
