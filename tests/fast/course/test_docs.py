@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -10,8 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab import demos
-from tcplab.cli import main
+from tcplab import cli, demos
 from tcplab.doctor import lessons
 
 PAGES = sorted(
@@ -106,6 +106,9 @@ def test_lecturers_card_has_every_demo() -> None:
     }
 
 
+parser = functools.cache(functools.partial(cli._parser, experiments=True))
+
+
 def named(pattern: str) -> list[str]:
     """The commands of this form on all pages."""
     found = re.compile(COMMAND + pattern, re.MULTILINE)
@@ -121,7 +124,7 @@ def test_named_make_targets_exist(target: str) -> None:
 @pytest.mark.parametrize("command", named("tcplab ((?:run )?[a-z][a-z-]*)"))
 def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--help"])
+        parser().parse_args([*command.split(), "--help"])
     assert ended.value.code == 0, capsys.readouterr().err
 
 
