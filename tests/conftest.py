@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
-import time
-import uuid
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from tests.support import undisturbed
+from tests.support.leftovers import nothing_outlives_the_session
+from tests.support.needs import need
 from tests.support.ordinary_user import as_ordinary_user
 
 from tcplab import machine
-from tcplab.grading.course import import_jsonschema
 
-__all__ = ["as_ordinary_user"]
+__all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
 # The time an example takes says nothing: a busy machine may stall any of them.
 settings.register_profile("tcplab", deadline=None)
 settings.load_profile("tcplab")
 
-import_jsonschema()
+# jsonschema takes 0.8 s to make a grammar from it, for a check that notebooks do not ask for.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # Nobody answers the questions of a notebook that a test runs.
 os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
@@ -49,13 +48,7 @@ def ctrl_c_interrupts() -> None:
 @pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
     """Return a function that finds a program, or skips the test and names the package."""
-
-    def find(name: str) -> str:
-        if why := machine.lacking(name):
-            pytest.skip(why)
-        return machine.find(name) or name
-
-    return find
+    return need
 
 
 # ---- what runs here ----
@@ -98,18 +91,20 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print one line per reason to skip, and one per measurement that was repeated."""
-    skipped = Counter(
-        re.sub(r"^Skipped: ", "", report.longrepr[2])
-        for report in terminalreporter.stats.get("skipped", [])
-    )
-    for reason, count in sorted(skipped.items()):
-        terminalreporter.write_line(f"not tested here ({count}): {reason}")
-    for why, count in sorted(_MEASURED_AGAIN.items()):
+    """Say what was not tested, by missing package or other reason, and what was measured again."""
+    skipped: Counter[str] = Counter()
+    programs: defaultdict[str, set[str]] = defaultdict(set)
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        program, _, install = reason.partition(" is not installed: ")
+        skipped[install or reason] += 1
+        if install:
+            programs[install].add(program)
+    for area, count in skipped.most_common():
+        names = f"{', '.join(sorted(programs[area]))} not installed: " if area in programs else ""
+        terminalreporter.write_line(f"not tested here ({count}): {names}{area}")
+    for why, count in _MEASURED_AGAIN.most_common():
         terminalreporter.write_line(f"measured again ({count}): {why}")
-
-
-# ---- leftovers ----
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -124,37 +119,3 @@ def keeps_captures() -> Iterator[None]:
     directory.mkdir(parents=True, exist_ok=True)
     with collecting(directory):
         yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def nothing_outlives_the_session() -> Iterator[None]:
-    """Fail at the end of the session if a process that a test started is still running."""
-    # Orphans and grandchildren inherit the environment, and the mark with it.
-    mark = f"TCPLAB_TEST_SESSION={uuid.uuid4()}"
-    name, _, value = mark.partition("=")
-    os.environ[name] = value
-    yield
-    # The fork server of the grading's pool lives as long as its owner, which is this session.
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
-    deadline = time.monotonic() + 10
-    while (left := _processes_with(mark)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left, "these processes outlived the tests:\n" + "\n".join(left)
-
-
-def _processes_with(mark: str) -> list[str]:
-    """PID and command line of each other live process with the mark in its environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                ours = f"\nPPid:\t{os.getpid()}\n" in (entry / "status").read_text()
-                # Python's own tracker of locks (tqdm makes one, since 3.14) ends when we do.
-                if not (ours and "multiprocessing.resource_tracker" in command):
-                    found.append(f"{entry.name}: {command}")
-        except OSError:  # it has ended, or belongs to another user
-            continue
-    return found

@@ -104,7 +104,9 @@ def evaluate(expression: str, result: Any = None) -> Any:
     }
     try:
         if result is not None:
-            names |= {"r": result, "by": {row["variant"]: row for row in result.rows()}}
+            names["r"] = result
+            if "by" in expression:
+                names["by"] = {row["variant"]: row for row in result.rows()}
         return eval(expression, {"__builtins__": names})  # the file is ours
     except Exception as error:
         raise ClaimsError(f"{expression}: {type(error).__name__}: {error}") from None

@@ -48,6 +48,7 @@ NEEDS: Final = {
     # Only the tests use these: other tools that must see what we see, other programs to explain.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
+    "cmake": Need("cmake", ""),
     "dumpcap": Need("wireshark-common", ""),
     "editcap": Need("wireshark-common", ""),
     "git": Need("git", ""),
@@ -65,8 +66,10 @@ NEEDS: Final = {
     "pg_ctlcluster": Need("postgresql", ""),
     "redis-cli": Need("redis-tools", ""),
     "rustc": Need("rustc", ""),
+    "setcap": Need("libcap2-bin", ""),
     "socat": Need("socat", ""),
     "strace": Need("strace", ""),
+    "systemctl": Need("systemd", ""),
     "tcptrace": Need("tcptrace", ""),
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),

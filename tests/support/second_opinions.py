@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from tests.support import tcptrace, wireshark
 
+from tcplab import machine
 from tcplab.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY, Recording
 from tcplab.segments import from_file
@@ -53,9 +54,9 @@ def unexplained(directory: Path) -> list[str]:
     lines = []
     for path in sorted(directory.iterdir()):
         rows = from_file(path)
-        if shutil.which("tshark") and (found := wireshark.unexplained(rows, path)):
+        if not machine.lacking("tshark") and (found := wireshark.unexplained(rows, path)):
             lines.append(f"tshark, {path}: {found}")
-        if shutil.which("tcptrace") and (counts := tcptrace.unexplained(rows, path)):
+        if not machine.lacking("tcptrace") and (counts := tcptrace.unexplained(rows, path)):
             lines.append(f"tcptrace, {path}: {counts}")
     return lines
 
@@ -63,8 +64,8 @@ def unexplained(directory: Path) -> list[str]:
 def main() -> int:
     directory = Path(sys.argv[1])
     for tool in ("tshark", "tcptrace"):
-        if shutil.which(tool) is None:
-            print(f"{tool} is not installed: nobody asks it (apt install {tool})")
+        if why := machine.lacking(tool):
+            print(why)
     found = unexplained(directory)
     count = len(list(directory.iterdir()))
     print("\n".join([*found, f"second opinions: {count} captures, {len(found)} disagreements"]))

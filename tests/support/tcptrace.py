@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
-import pytest
+from tests.support.needs import needs
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
-needs_tcptrace = pytest.mark.skipif(
-    shutil.which("tcptrace") is None,
-    reason="tcptrace is not installed: nobody to ask (apt install tcptrace)",
-)
-
+needs_tcptrace = needs("tcptrace")
 
 #: tcptrace's column, less the direction -> the same of one direction's segments.
 COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {

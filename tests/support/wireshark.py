@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
+from tests.support.needs import needs
 
 from tcplab.segments import FIN, SYN, SegmentArray
 
@@ -40,10 +39,7 @@ FIELDS = {
 _FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
 
-needs_tshark = pytest.mark.skipif(
-    shutil.which("tshark") is None,
-    reason="tshark is not installed: nothing to compare with (apt install tshark)",
-)
+needs_tshark = needs("tshark")
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:

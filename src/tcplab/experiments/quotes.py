@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -120,6 +121,7 @@ class Quotes(Result[QuotesVariant]):
     )
 
 
+@cache
 def model_per_s(
     mode: QuoteMode,
     server: Server | Literal["windows"],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -122,6 +123,7 @@ class Records(Result[RecordsVariant]):
     )
 
 
+@cache
 def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> float | None:
     """Records per second by theory, of a mode that waits for each ACK; None where the CPU limits.
 

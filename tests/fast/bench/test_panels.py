@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from bench import grading, panels, report
 
 
@@ -37,17 +36,6 @@ def test_missing_browser_is_named_in_the_document() -> None:
     (line,) = [line for line in found.tables[0].text("github").splitlines() if "panel cork" in line]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["panel cork", "150", "140–190", "90", "600", "1900"]
-
-
-def test_panel_time_excludes_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "PANELS", {"stepper": {"writes": 2}})
-    with panels._in_kernel() as press:
-        seconds = press("stepper")
-        assert 0 < seconds["drawing"] < seconds["wait"] - seconds["experiment"]
-        found = panels._panel("stepper", press, rounds=1)
-    assert found["which"] == "panel stepper"
-    assert 0 < found["drawing"] < found["ours"]
-    assert found["experiment"] > 0
 
 
 def graded(stock: float, one: float, two: float) -> report.Part:

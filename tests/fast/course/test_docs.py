@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab import demos
-from tcplab.cli import main
+from tcplab import cli, demos
 from tcplab.doctor import lessons
 
 PAGES = sorted(
@@ -102,35 +99,14 @@ def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
     assert f"| **all** | **{sum(stated) / 60:.1f} h** |" in text
 
 
-def test_learners_settings_leave_out_the_instructors_tools() -> None:
-    """As `make lab` and the hub start JupyterLab for learners."""
-    environment = os.environ | {"JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "learner")}
-    asked = "\n".join(
-        [
-            "import json",
-            "from jupyter_core.paths import jupyter_config_path, jupyter_path",
-            "from jupyter_server.extension.config import ExtensionConfigManager",
-            "from jupyterlab_server.config import get_page_config",
-            "page = get_page_config(jupyter_path('labextensions'))",
-            "server = ExtensionConfigManager(read_config_path=jupyter_config_path())",
-            "found = page['disabledExtensions'], server.get_jpserver_extensions()",
-            "print(json.dumps(found))",
-        ]
-    )
-    command = [sys.executable, "-c", asked]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    disabled, server = json.loads(done.stdout)
-    assert {"@jupyter/nbgrader:formgrader", "@jupyter/nbgrader:create-assignment"} <= set(disabled)
-    assert "@jupyter/nbgrader:assignment-list" not in disabled
-    assert server["nbgrader.server_extensions.formgrader"] is False
-    assert server["nbgrader.server_extensions.assignment_list"] is True
-
-
 def test_lecturers_card_has_every_demo() -> None:
     text = (ROOT / "docs/lecturers-card.md").read_text()
     assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == {
         demo.name for demo in demos.every()
     }
+
+
+parser = functools.cache(functools.partial(cli._parser, experiments=True))
 
 
 def named(pattern: str) -> list[str]:
@@ -148,7 +124,7 @@ def test_named_make_targets_exist(target: str) -> None:
 @pytest.mark.parametrize("command", named("tcplab ((?:run )?[a-z][a-z-]*)"))
 def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--help"])
+        parser().parse_args([*command.split(), "--help"])
     assert ended.value.code == 0, capsys.readouterr().err
 
 

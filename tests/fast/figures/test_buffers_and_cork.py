@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -134,14 +135,14 @@ def scenarios() -> cork.Scenarios:
 
 
 MADE: dict[str, Callable[[], figures.Picture]] = {
-    "buffer_sweep": lambda: figures.buffer_sweep(sweep()),
-    "buffer_limits": lambda: figures.buffer_limits(limits()),
-    "zero_window": lambda: figures.zero_window(zero_window()),
-    "autotuning": lambda: figures.autotuning(autotuning()),
-    "bufferbloat": lambda: figures.bufferbloat(queues()),
-    "cork_messages": lambda: figures.cork_messages(messages()),
-    "forgotten_cork": lambda: figures.forgotten_cork(forgotten()),
-    "cork_scenarios": lambda: figures.cork_scenarios(scenarios()),
+    "buffer_sweep": cache(lambda: figures.buffer_sweep(sweep())),
+    "buffer_limits": cache(lambda: figures.buffer_limits(limits())),
+    "zero_window": cache(lambda: figures.zero_window(zero_window())),
+    "autotuning": cache(lambda: figures.autotuning(autotuning())),
+    "bufferbloat": cache(lambda: figures.bufferbloat(queues())),
+    "cork_messages": cache(lambda: figures.cork_messages(messages())),
+    "forgotten_cork": cache(lambda: figures.forgotten_cork(forgotten())),
+    "cork_scenarios": cache(lambda: figures.cork_scenarios(scenarios())),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from tests.support.figures.readable import assert_readable
@@ -51,9 +53,9 @@ def paths() -> PathMtu:
 
 
 PICTURES = {
-    "sweep": lambda: figures.mtu_sweep(sweep()),
-    "headers": lambda: figures.headers(sweep()),
-    "paths": lambda: figures.path_mtu(paths()),
+    "sweep": cache(lambda: figures.mtu_sweep(sweep())),
+    "headers": cache(lambda: figures.headers(sweep())),
+    "paths": cache(lambda: figures.path_mtu(paths())),
 }
 
 
@@ -63,7 +65,7 @@ def test_texts_do_not_overlap(name: str) -> None:
 
 
 def test_sweep_compares_offload() -> None:
-    picture = figures.mtu_sweep(sweep())
+    picture = PICTURES["sweep"]()
     assert picture.title == (
         "Without offload MTU 65536 carries 12.6 × what 576 does,"
         " with offload MTU 65536 carries 1.0 × what 576 does"
@@ -75,7 +77,7 @@ def test_sweep_compares_offload() -> None:
 
 
 def test_header_shares_are_on_the_derived_curve() -> None:
-    picture = figures.headers(sweep())
+    picture = PICTURES["headers"]()
     [axes] = picture.figure.axes
     x, y = map(np.asarray, axes.lines[0].get_data())
     curve = dict(zip(x.tolist(), y.tolist(), strict=True))
@@ -87,7 +89,7 @@ def test_header_shares_are_on_the_derived_curve() -> None:
 
 
 def test_dropped_segments_have_their_own_mark() -> None:
-    picture = figures.path_mtu(paths())
+    picture = PICTURES["paths"]()
     assert picture.title == (
         "ICMP tells: all data through after 3.20 ms;"
         " black hole: 10 packets dropped, none gets through"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from tests.support.figures.readable import assert_readable
 
@@ -75,10 +77,10 @@ def batches() -> Batching:
 
 
 PICTURES = {
-    "tables": lambda: figures.tcp_vs_udp(tables()),
-    "faster": lambda: figures.tcp_vs_udp(tables(4.0)),
-    "buffers": lambda: figures.receive_buffers(buffers()),
-    "batches": lambda: figures.batching(batches()),
+    "tables": cache(lambda: figures.tcp_vs_udp(tables())),
+    "faster": cache(lambda: figures.tcp_vs_udp(tables(4.0))),
+    "buffers": cache(lambda: figures.receive_buffers(buffers())),
+    "batches": cache(lambda: figures.batching(batches())),
 }
 
 
@@ -88,7 +90,7 @@ def test_texts_do_not_overlap(name: str) -> None:
 
 
 def test_title_compares_with_the_published_ratio() -> None:
-    picture = figures.tcp_vs_udp(tables())
+    picture = PICTURES["tables"]()
     assert picture.title == (
         "TCP is 3.0 times as fast to localhost as to bsd (published: 3.0),"
         " UDP is 1.0 times (published: 1.0)"
@@ -129,7 +131,7 @@ def test_title_compares_protocols_of_one_server() -> None:
 
 
 def test_loss_and_its_place() -> None:
-    picture = figures.receive_buffers(buffers())
+    picture = PICTURES["buffers"]()
     plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
     assert plain == (
         "Lost on one machine: up to 99.9 % of the datagrams if the buffer has room for 3,"
@@ -141,6 +143,6 @@ def test_loss_and_its_place() -> None:
 
 
 def test_the_gain_of_batches() -> None:
-    picture = figures.batching(batches())
+    picture = PICTURES["batches"]()
     assert picture.title.startswith("UDP with 64,800 bytes per call carries 10.1 times")
     assert [row["calls"] for row in picture.table.rows] == [50_000, 1112, 50_000]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.lessons import BY_NUMBER, cells, headings
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -120,20 +121,13 @@ def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str
 
 
 def test_sections_named_by_the_claims_exist() -> None:
-    headings = {}
-    for path in (ROOT / "lessons").glob("[0-9]*.ipynb"):
-        cells = json.loads(path.read_text())["cells"]
-        prose = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-        headings[path.stem.partition("-")[0]] = re.findall(r"^#+ (.+)$", "\n".join(prose), re.M)
-    missing = [(number, title) for number, title in sections() if title not in headings[number]]
+    titles = {number: {title for _, title in headings(path)} for number, path in BY_NUMBER.items()}
+    missing = [(number, title) for number, title in sections() if title not in titles[number]]
     assert not missing
     assert len(sections()) >= 40
 
 
 # ---- on trial in the lessons ---------------------------------------------------------------------
-
-
-LESSONS = [path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))]
 
 
 def shipped(lesson: str) -> dict[str, Any]:
@@ -142,11 +136,9 @@ def shipped(lesson: str) -> dict[str, Any]:
     return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", BY_NUMBER)
 def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
-    (path,) = (ROOT / "lessons").glob(f"{lesson}-*.ipynb")
-    cells = [each for each in json.loads(path.read_text())["cells"] if each["cell_type"] == "code"]
-    code = "".join("".join(each["source"]) + "\n" for each in cells)
+    code = "\n".join(cells(BY_NUMBER[lesson], "code"))
     assert code.count(f'trial("{lesson}", ') == 1
     assert len(on_trial(lesson)) >= 5
     for claim in each(on_trial(lesson)):

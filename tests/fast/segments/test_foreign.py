@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import forge, wireshark
+from tests.support import forge
 from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
 
@@ -287,23 +287,3 @@ def test_only_a_recorder_of_ours_gets_advice_about_ours(path: Path) -> None:
     with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as found:
         from_file(path)
     assert "ring_mib" not in str(found[0].message)
-
-
-# ---- as tshark reads them ----
-
-
-@wireshark.needs_tshark
-@pytest.mark.parametrize("name", WRAPPED)
-def test_tshark_reads_the_same_behind_these_links(path: Path, name: str) -> None:
-    rows = relinked(path, *WRAPPED[name])
-    theirs = wireshark.dissect(path)
-    theirs.pop("ip_id")  # that of the outermost packet
-    assert wireshark.differences(rows, theirs) == {}
-
-
-@wireshark.needs_tshark
-@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
-def test_tshark_and_odd_handshakes(path: Path, made: Talk) -> None:
-    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
-    rows = from_file(made.save(path))
-    assert wireshark.differences(rows, wireshark.dissect(path)) == {"seq": [1]}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP, TCP
+from tests.support.needs import NET_RAW
 from tests.support.nonempty import each
 
 from tcplab import Lab
@@ -144,7 +145,7 @@ def test_an_error_of_a_function_is_raised_and_not_printed(
 
 def test_plain_loopback_shows_only_the_courses_packets() -> None:
     if not has_net_raw():
-        pytest.skip("needs CAP_NET_RAW on the real machine")
+        pytest.skip(NET_RAW)
     with Loopback() as loop, loop.client.sniff() as live:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.sendto(b"noise", ("127.0.0.1", 9))

@@ -4,21 +4,15 @@ not installed the test is skipped, with the line that installs it."""
 from __future__ import annotations
 
 import pytest
+from tests.support.needs import need
 from tests.support.nonempty import each
 
-from tcplab import machine
 from tcplab.errors import ParameterError
 from tcplab.experiments import any_command, real_programs
 
 pytestmark = pytest.mark.needs_lab
 
 NAGLE = "Nagle × delayed ACK"
-
-
-def need(*commands: str) -> None:
-    """Skips, and says which package is missing."""
-    if absent := machine.lacking(*commands):
-        pytest.skip(absent)
 
 
 def test_httpserver_waits_in_each_answer_and_one_line_mends_it() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.explain import programs as run
+from tests.support.needs import IPV6, NET_RAW, need
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 
@@ -232,7 +233,7 @@ def test_a_late_wire_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_lab
 def test_a_connection_over_ipv6_is_explained() -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
-        pytest.skip("this kernel has no IPv6")
+        pytest.skip(IPV6)
     server = run.answers(*run.RESPONSE)
     server[4] = server[4].replace('("", 8080)', '("::", 8080), family=socket.AF_INET6')
     client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "hello", 8080)
@@ -285,9 +286,9 @@ def test_here_dumpcap_records_for_who_may_run_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """As a member of the group wireshark: dumpcap's file has the right, the course's has not."""
-    dumpcap, setcap = shutil.which("dumpcap"), shutil.which("setcap", path="/usr/sbin:/sbin")
-    if dumpcap is None or setcap is None or not has_net_raw():
-        pytest.skip("needs dumpcap (apt install wireshark-common), setcap and the right to use it")
+    dumpcap, setcap = need("dumpcap"), need("setcap")
+    if not has_net_raw():
+        pytest.skip(NET_RAW)
     copy = shutil.copy(dumpcap, tmp_path)
     subprocess.run([setcap, "cap_net_raw,cap_net_admin+ep", copy], check=True)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -317,7 +318,7 @@ def test_here_packets_are_recorded_where_that_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if not has_net_raw():
-        pytest.skip("packets of the real machine take CAP_NET_RAW")
+        pytest.skip(NET_RAW)
     with answering() as port, chattering():
         command = run.python(CLIENT.format(port))
         assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0

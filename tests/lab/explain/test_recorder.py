@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs
@@ -60,7 +61,7 @@ def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -
         try:
             socket.create_server((address, 0), family=socket.AF_INET6).close()
         except OSError:
-            pytest.skip("this machine has no IPv6")
+            pytest.skip(IPV6)
     log = recorded(
         tmp_path / "log",
         *python(

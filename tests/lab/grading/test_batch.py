@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
 import socket
@@ -15,6 +14,7 @@ import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
 from tests.support.grading.fixtures import Tiny, quiet
 from tests.support.grading.hostile import ATTACKS
+from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -275,7 +275,7 @@ def test_killed_grading_process_costs_one_student_and_is_reported(
     assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+@needs_ordinary_user
 def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)

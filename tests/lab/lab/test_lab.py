@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
@@ -156,10 +157,8 @@ def test_a_congestion_control_that_the_kernel_lacks_is_named_with_those_it_has()
         Lab(congestion="vagas")
 
 
+@needs_ordinary_user
 def test_a_command_has_no_capabilities_unless_asked(lab: Lab) -> None:
-    if os.getuid() == 0:
-        pytest.skip("root keeps its capabilities; run the suite as an ordinary user too")
-
     def capabilities(privileged: bool) -> int:
         shown = lab.client.run(["grep", "CapEff", "/proc/self/status"], privileged=privileged)
         return int(shown.stdout.split()[1], 16)

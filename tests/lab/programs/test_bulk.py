@@ -9,6 +9,7 @@ import socket
 import struct
 
 import pytest
+from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.programs.harness import PATIENCE_S, Programs, as_text, last_object
 
@@ -122,10 +123,10 @@ def test_both_address_families(programs: Programs) -> None:
         programs.run("tcpsource", "-p", port, "-c", 1, "127.0.0.1")
         assert last_object(programs.finish(sink).stdout)["bytes"] == 1440
     if not socket.has_ipv6:
-        pytest.skip("no IPv6 on this machine")
+        pytest.skip(IPV6)
     with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
         if programs.run("tcpsource", "-p", port, "-c", 1, "::1").returncode:
-            pytest.skip("no IPv6 on this machine's loopback interface")
+            pytest.skip(IPV6)
         report = last_object(programs.finish(sink).stdout)
     assert report["options"]["local"].startswith("::1 port ")
 

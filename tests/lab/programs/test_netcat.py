@@ -130,9 +130,7 @@ def test_an_output_that_cannot_be_written(programs: Programs, tmp_path: Path) ->
 def test_together_with_another_netcat(
     programs: Programs, tool: Callable[[str], str], tmp_path: Path, ours: str
 ) -> None:
-    other = tool("nc")
-    if "OpenBSD" not in subprocess.run([other, "-h"], capture_output=True, text=True).stderr:
-        pytest.skip("nc is not OpenBSD's: apt install netcat-openbsd")
+    other = tool("nc.openbsd")
     (path,) = files(tmp_path, LARGE)
     output = tmp_path / "output"
     with path.open() as data, output.open("w") as out:

@@ -1,4 +1,4 @@
-"""The demos: their files, their steps, and the same steps in a terminal."""
+"""The demos as they are shown: in a terminal, as slides, from recordings."""
 
 from __future__ import annotations
 
@@ -8,78 +8,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
 
 from tcplab import cli, demos
 from tcplab.demos import Demo
 from tcplab.demos.terminal import in_terminal
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError
 from tcplab.timeline import Timeline
-from tcplab.widgets.controls import checked
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
-
-NOTEBOOKS = ROOT / "lessons" / "demos"
-
-
-NAMES = [demo.name for demo in demos.every()]
-
-
-@pytest.fixture(params=demos.every(), ids=lambda demo: demo.name)
-def demo(request: pytest.FixtureRequest) -> Demo:
-    found: Demo = request.param
-    return found
-
-
-def test_three_to_five_steps_with_a_question_each(demo: Demo) -> None:
-    assert 3 <= len(demo.steps) <= 5
-    assert all(step.ask.endswith("?") and step.explain for step in each(demo.steps))
-    assert len({step.title for step in demo.steps}) == len(demo.steps)
-    assert any(step.options for step in demo.steps)
-
-
-def test_every_step_can_be_set(demo: Demo) -> None:
-    controls = load(demo.panel).controls
-    for step in each(demo.steps):
-        assert checked(controls, step.settings) == step.settings
-
-
-def test_steps_hold_all_settings(demo: Demo) -> None:
-    panel = demos.show(demo.name)
-    assert panel.title == demo.title
-    assert panel.values == demo.steps[0].settings
-    names = {control.name for control in panel.spec.controls}
-    assert all(set(step.settings) == names for step in each(panel.steps))
-
-
-def test_every_demo_has_its_notebook_and_vice_versa() -> None:
-    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(NAMES)
-
-
-def test_notebook_shows_its_own_demo(demo: Demo) -> None:
-    notebook = nbformat.read(NOTEBOOKS / f"{demo.name}.ipynb", as_version=4)
-    (code,) = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert f'demos.show("{demo.name}")' in code.source
-    assert code.outputs == []
-
-
-def test_unknown_demo_or_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "karaoke"]) == 2
-    assert cli.main(["demo", "cork", "--step", "9"]) == 2
-    errors = capsys.readouterr().err.splitlines()
-    assert errors == [
-        f"tcplab: demo 'karaoke': there are {', '.join(sorted(NAMES))}",
-        "tcplab: step 9: the demo cork has steps 1 to 5",
-    ]
-
-
-def test_without_a_name_demos_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo"]) == 0
-    listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == NAMES
 
 
 def test_terminal_marks_the_right_answer(
@@ -127,67 +65,6 @@ def test_wire_names_the_mode_that_forbids_its_laboratory(monkeypatch: pytest.Mon
 
 
 # ---- the files ----
-
-GOOD = """
-title = "Mine"
-lesson = "05"
-panel = "small-writes"
-unit = "ms"
-[[steps]]
-title = "One"
-ask = '''How
-  long?'''
-settings = { writes = 3 }
-options = [1, 44.5]
-explain = "Because."
-"""
-
-
-def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(GOOD)
-    demo = demos.find(str(path))
-    assert (demo.name, demo.title, demo.steps[0].ask) == ("mine", "Mine", "How long?")
-    assert demo.steps[0].settings["writes"] == 3
-    assert [option.label for option in demo.steps[0].options] == ["1 ms or less", "44.5 ms or more"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('lesson = "05"', "", "mine.toml: lesson is missing"),
-        ('lesson = "05"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
-        ("unit", "units", "mine.toml: units: no such key; there are title, lesson, panel, steps"),
-        ('"small-writes"', '"nagle"', "mine.toml: panel='nagle' is not known; use one of buffers"),
-        ("ask =", "question =", "mine.toml, step 1: question: no such key; there are title, ask"),
-        ("writes = 3", "writes = 0", "mine.toml, step 1: settings: writes=0 must be a whole"),
-        ("writes = 3", "runs = 3", "mine.toml, step 1: settings: runs: no such setting; there"),
-        ("[1, 44.5]", '["1 ms"]', "mine.toml, step 1: options='1 ms' must be a number of at"),
-        ("[1, 44.5]", "[44, 1]", "mine.toml, step 1: options=[44, 1] must be two or more numbers"),
-        ("[[steps]]", "[[steps]", "mine.toml: not a TOML file: "),
-        ("[[steps]]", "[steps]", "mine.toml: steps={"),
-    ],
-)
-def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    path = tmp_path / "mine.toml"
-    assert old in GOOD
-    path.write_text(GOOD.replace(old, new, 1))
-    with pytest.raises(ParameterError) as caught:
-        demos.find(str(path))
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("measured", "right"),
-    [(0.02, 1), (1.2, 1), (3, None), (8, 10), (30, None), (44, 50), (999, 200)],
-)
-def test_only_an_option_that_agrees_with_the_run_is_right(
-    measured: float, right: float | None
-) -> None:
-    options = tuple(demos.Option(str(value), value) for value in (1, 10, 50, 200))
-    found = demos.Step("", "", {}, options, "").right(measured)
-    assert (found and found.value) == right
 
 
 def test_slides_are_a_question_and_an_answer_per_step(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import socket
 import subprocess
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.wire.test_model import compare
+from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 from tests.support.wire.bench import Bench, End, stopped_wire
 from tests.support.wire.frames import arp, numbered, tcp, udp
@@ -28,22 +28,15 @@ WIRE = SOURCES / "laboratory/wire"
 CELL_BYTES = 2048
 
 
-def compiler() -> str:
-    found = shutil.which("gcc") or shutil.which("clang")
-    if found is None:
-        pytest.skip("no C compiler: apt install gcc")
-    return found
-
-
 def build_sanitized(program: Path, *sources: Path) -> Path:
     """Compiles with the sanitizers for addresses and undefined behaviour: a fault ends it."""
     flags = ["-std=c17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    command = [compiler(), *flags, f"-I{SOURCES}/common", f"-I{WIRE}"]
+    command = [need("cc"), *flags, f"-I{SOURCES}/common", f"-I{WIRE}"]
     command += map(str, sources)
     command += [*map(str, shared_sources()), "-o", str(program), "-lm", "-lpthread"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cannot find -lasan" in built.stderr or "cannot find libasan" in built.stderr:
-        pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+        pytest.skip(SANITIZERS)
     assert built.returncode == 0, built.stderr
     program.parent.chmod(0o755)
     return program
@@ -208,7 +201,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 def test_a_clock_that_jumps_is_survived_and_told(lab: Lab, tmp_path: Path) -> None:
     source, library = tmp_path / "jump.c", tmp_path / "jump.so"
     source.write_text(JUMPING_CLOCK)
-    subprocess.run([compiler(), "-shared", "-fPIC", source, "-o", library], check=True)
+    subprocess.run([need("cc"), "-shared", "-fPIC", source, "-o", library], check=True)
     with Bench(lab, env={"LD_PRELOAD": str(library)}) as bench:
         bench.use(Settings(rate_bps=100_000_000, delay_ns=2_000_000))
 

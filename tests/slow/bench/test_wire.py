@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from bench import wire
 from bench.rounds import Rules
 from tests.support.nonempty import each
 
+from tcplab import machine
 from tcplab.lab import Host, Pair
 
 
@@ -23,7 +23,7 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     assert delay["lost"] < 400
     # No machine is so busy that a packet comes early.
     assert 0 <= delay["median"] <= delay["p99"] <= delay["max"]
-    forwarders = list(wire.FORWARDERS) if shutil.which("cc") else []
+    forwarders = [] if machine.lacking("cc") else list(wire.FORWARDERS)
     # What delays nothing tells what the machine itself takes.
     bare = {row["through"]: row for row in delays if row["through"] in (wire.FORWARDER, wire.BARE)}
     assert list(bare) == ([wire.FORWARDER, wire.BARE] if forwarders else [])

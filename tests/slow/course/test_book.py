@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from tests.support.browser.axe import fetch, findings
-from tests.support.browser.jupyter import find_chromium
+from tests.support.browser.jupyter import need_chromium
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -176,10 +176,10 @@ CHARACTERS = """() => [...document.querySelectorAll("article p")].map((p) => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="THE BOOK IS NOT SEEN")
-    if (chromium := find_chromium()) is None:
-        pytest.skip("THE BOOK IS NOT SEEN: chromium is not installed: apt install chromium")
-    with playwright.sync_playwright() as running:
+    chromium = need_chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as running:
         yield running.chromium.launch(executable_path=chromium)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from tests.support.browser.jupyter import find_chromium
+from tests.support.browser.jupyter import need_chromium
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -71,8 +71,7 @@ def test_hand_out_names_the_files_of_every_set() -> None:
 
 def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
     """Of a course with one page, for each takes a Chromium of its own."""
-    if find_chromium() is None:
-        pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
+    need_chromium()
     for name in ("tools/make-print", "docs/handout.md"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
@@ -84,10 +83,10 @@ def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
 
 def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
     """By one browser for all of them."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="THE SHEETS ARE NOT PRINTED")
-    if (chromium := find_chromium()) is None:
-        pytest.skip("PDF NOT TESTED: chromium is not installed: apt install chromium")
-    with playwright.sync_playwright() as running:
+    chromium = need_chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as running:
         page = running.chromium.launch(executable_path=chromium).new_page()
         for path in each(folder.glob("*.html")):
             page.goto(path.as_uri())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support.needs import NO_REPOSITORY, need
 from tests.support.paths import ROOT
 
 # The first test waits for the build, which compiles every program twice.
@@ -30,8 +30,9 @@ def release(directory: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
-        pytest.skip("a release is made from what is committed: this is no git repository")
+    need("git")
+    if not (ROOT / ".git").exists():
+        pytest.skip(NO_REPOSITORY)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
     if head.returncode:
         pytest.skip("git does not read this repository (another owner?)")

@@ -21,6 +21,7 @@ from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 from tests.load.homework import hand_ins
 from tests.load.watch import Turn, follow, holders
+from tests.support.needs import need, need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from traitlets.config import Config
@@ -66,7 +67,7 @@ def hub_config() -> Config:
 
 @pytest.mark.usefixtures("course")
 def test_settings_exist_in_jupyterhub() -> None:
-    hub = pytest.importorskip("jupyterhub.app", reason="HUB NOT TESTED: pip install jupyterhub")
+    hub = need_module("jupyterhub.app", "jupyterhub")
     config = hub_config()
     for owner in (hub.JupyterHub, hub.Authenticator, hub.Spawner):
         settings = config[owner.__name__]
@@ -85,11 +86,8 @@ def test_settings_exist_in_jupyterhub() -> None:
 
 @pytest.mark.usefixtures("course")
 def test_systemd_units_have_limits() -> None:
-    if shutil.which("systemctl") is None:  # the spawner wants its version
-        pytest.skip("SYSTEMD NOT TESTED: systemctl is not installed: apt install systemd")
-    spawners = pytest.importorskip(
-        "systemdspawner", reason="SYSTEMD NOT TESTED: pip install jupyterhub-systemdspawner"
-    )
+    need("systemctl")  # the spawner wants its version
+    spawners = need_module("systemdspawner", "jupyterhub-systemdspawner")
     config = hub_config()
     traits = set(spawners.SystemdSpawner.class_traits(config=True))
     assert set(config.SystemdSpawner) | set(config.Spawner) <= traits
@@ -110,9 +108,7 @@ def kubernetes_values() -> dict[str, Any]:
 
 
 def test_settings_exist_in_kubespawner() -> None:
-    kube = pytest.importorskip(
-        "kubespawner", reason="KUBERNETES NOT TESTED: pip install jupyterhub-kubespawner"
-    )
+    kube = need_module("kubespawner", "jupyterhub-kubespawner")
     hub = kubernetes_values()["hub"]["config"]
     assert set(hub["KubeSpawner"]) <= set(kube.KubeSpawner.class_traits(config=True))
 
@@ -304,11 +300,9 @@ def test_class_hands_in_right_wrong_and_untouched_work() -> None:
 
 def load_report(*options: str) -> str:
     """The report of the load test on a class of two; skips where it cannot run."""
-    pytest.importorskip("jupyterhub", reason="HUB NOT TESTED: pip install jupyterhub")
-    if shutil.which("configurable-http-proxy") is None:
-        pytest.skip("HUB NOT TESTED: npm install --global configurable-http-proxy")
-    if os.getuid() != 0:
-        pytest.skip("HUB NOT TESTED: learners with accounts of their own need root")
+    need_module("jupyterhub", "jupyterhub")
+    if shutil.which(proxy := "configurable-http-proxy") is None:
+        pytest.skip(f"{proxy} is not installed: npm install --global {proxy}")
     done = subprocess.run(
         [sys.executable, "-m", "tests.load", "--learners=2", "--cells=5", *options],
         cwd=ROOT,
@@ -322,6 +316,7 @@ def load_report(*options: str) -> str:
     return done.stdout
 
 
+@needs_root
 @pytest.mark.timeout(900)
 def test_two_learners_are_isolated() -> None:
     report = load_report("--assignment=")
@@ -329,11 +324,10 @@ def test_two_learners_are_isolated() -> None:
     assert "tries to get at somebody else's laboratory or processes were refused" in report
 
 
+@needs_root
 @pytest.mark.classroom
 @pytest.mark.timeout(900)
-def test_two_learners_get_their_marks(request: pytest.FixtureRequest) -> None:
-    if "classroom" not in request.config.getoption("markexpr"):
-        pytest.skip("takes minutes: pytest -m classroom tests/deploy")
+def test_two_learners_get_their_marks() -> None:
     report = load_report("--assignment=ps1")
     assert "2 have a score, 2 of them the one that must come out" in report
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.explain import programs as run
 from tests.support.explain.cases import NAGLE, URL, Fault, Healthy
+from tests.support.needs import need
 
 pytestmark = [
     pytest.mark.needs_lab,
@@ -24,14 +25,14 @@ def shell(text: str, *needed: str) -> Callable[[Path], Sequence[str]]:
     """A line for the shell."""
 
     def given(_folder: Path) -> Sequence[str]:
-        run.need(*needed)
+        need(*needed)
         return ["sh", "-c", text]
 
     return given
 
 
 def lighttpd(folder: Path) -> Sequence[str]:
-    run.need("lighttpd")
+    need("lighttpd")
     (folder / "small").write_bytes(b"x" * 200)
     conf = f'server.document-root = "{folder}"\nserver.port = 8080\n'
     (folder / "lighttpd.conf").write_text(conf)
@@ -39,7 +40,7 @@ def lighttpd(folder: Path) -> Sequence[str]:
 
 
 def node_server(folder: Path) -> Sequence[str]:
-    run.need("node")
+    need("node")
     code = 'require("http").createServer((q, r) => r.end("hello")).listen(8080, "0.0.0.0")'
     (folder / "server.js").write_text(code)
     return ["node", str(folder / "server.js")]
@@ -214,7 +215,7 @@ def test_a_static_program_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
-    run.need("nginx")
+    need("nginx")
     server = run.nginx(tmp_path)
     conf = tmp_path / "nginx.conf"
     conf.write_text(conf.read_text().replace("daemon off;", "daemon on;"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 
 HERE = ROOT / "tests/fuzz"
@@ -17,15 +17,13 @@ FLAGS = ["-std=gnu17", "-O1", "-g", "-Wno-return-type", "-fno-sanitize-recover=a
 
 @pytest.mark.parametrize("target", ["command_line", "udpsink", "recordsink"])
 def test_corpus(target: str, tmp_path: Path) -> None:
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler: apt install gcc")
+    compiler = need("cc")
     program = tmp_path / target
     sources = [str(HERE / f"{target}.c"), str(HERE / "standalone.c")]
     command = [compiler, *FLAGS, "-fsanitize=address,undefined", *sources, "-o", str(program)]
     built = subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
     if "cannot find -lasan" in built.stderr or "cannot find libasan" in built.stderr:
-        pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+        pytest.skip(SANITIZERS)
     assert built.returncode == 0, built.stderr
     inputs = sorted(map(str, (HERE / "corpus" / target).iterdir()))
     assert len(inputs) >= 8

@@ -26,6 +26,7 @@ from tests.slow.grading.test_cluster import Cluster
 from tests.support.grading.damaged import DAMAGES, changed, set_source
 from tests.support.grading.fixtures import Tiny, quiet
 from tests.support.grading.hostile import ATTACKS
+from tests.support.needs import need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.ordinary_user import let_in
 from tests.support.paths import ROOT
@@ -143,11 +144,11 @@ def open_folder() -> Iterator[Path]:
 @pytest.fixture
 def postgres(open_folder: Path) -> Iterator[str]:
     """A server of its own with an empty database; its URL."""
-    pytest.importorskip("psycopg2", reason="POSTGRESQL NOT TESTED: pip install psycopg2-binary")
+    need_module("psycopg2", "psycopg2-binary")
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
     programs = next((each for each in found if (each / "initdb").exists()), None)
     if programs is None:
-        pytest.skip("POSTGRESQL NOT TESTED: apt install postgresql")
+        pytest.skip("initdb is not installed: apt install postgresql")
     folder = open_folder / "postgres"
     folder.mkdir(mode=0o700)
     user: dict[str, Any] = {}
@@ -195,7 +196,7 @@ def test_postgresql_with_several_at_a_time(
     with ExitStack() as stack:
         options: dict[str, Any] = {"jobs": 4}
         if where == "three workers":
-            pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed")
+            need_module("distributed", "distributed")
             cluster = stack.enter_context(closing(Cluster(tmp_path)))
             cluster.scheduler()
             for _ in range(3):
@@ -225,7 +226,7 @@ def account(name: str, home: Path) -> list[str]:
     return [*let_in(ROOT, Path(sys.base_prefix)), *become, *environment]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="EXCHANGE NOT TESTED: two accounts need root")
+@needs_root
 def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_folder: Path) -> None:
     exchange, course = open_folder / "exchange", tmp_path / "course"
     exchange.mkdir()

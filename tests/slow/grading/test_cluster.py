@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny
+from tests.support.needs import need_module
 
 from tcplab.cli import main
 from tcplab.grading.cluster import Needs
@@ -83,7 +84,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed here")
+    need_module("distributed", "distributed")
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.close()
@@ -221,7 +222,7 @@ def test_machine_without_course_or_gradebook_is_told(tmp_path: Path) -> None:
 def test_address_that_is_none_takes_one_line(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("distributed", reason="SEVERAL MACHINES NOT TESTED: no distributed here")
+    need_module("distributed", "distributed")
     course = class_in(tiny, tmp_path / "course")
     for words, complaint in (
         (["--scheduler", "10.0.0.5:port"], "scheduler '10.0.0.5:port'"),

@@ -18,6 +18,7 @@ import pytest
 from nbgrader.utils import notebook_hash
 from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.needs import needs_root
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -139,7 +140,7 @@ def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) 
     assert taken.isdisjoint({"tiny.ipynb", "hidden", "j.py", "judge.py"})
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="TWO OWNERS NOT TESTED: that needs root")
+@needs_root
 def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path: Path) -> None:
     """A hard link bears its owner; so does what a folder leads to that was a folder when seen."""
     folder = arrive(course, tiny.hand_in(course / "made"), "games")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.support.grading.damaged import changed, find, raw, set_source
 from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -138,7 +139,7 @@ def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None
     assert content_key(submission) != ""
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+@needs_ordinary_user
 def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
     (submission / "secret.txt").write_text("")
     (submission / "secret.txt").chmod(0)

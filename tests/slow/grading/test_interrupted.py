@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.grading.fixtures import Tiny
+from tests.support.needs import needs_root
 
 #: student -> points by the grader.
 CLASS = {"ada": 5.0, "bob": 0.0, "carla": 5.0, "dan": 0.0}
@@ -159,7 +160,7 @@ def test_locked_gradebook_costs_nobody_a_grade(course: Path) -> None:
     assert_everybody_once(course)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="DISK FULL NOT TESTED: a small disk needs root")
+@needs_root
 @pytest.mark.parametrize(
     "spare_kib", [200, *(pytest.param(n, marks=pytest.mark.classroom) for n in (0, 600))]
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fast.segments.test_foreign import WRAPPED, refused_first, relinked, two_answers
 from tests.support import forge, wireshark
 from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
@@ -193,3 +194,23 @@ def test_the_comparison_itself_sees_a_wrong_value(tmp_path: Path) -> None:
         rows = from_file(path)
         rows[column][4] = not rows[column][4] if rows[column].dtype == bool else 77
         assert column in wireshark.differences(rows, theirs)
+
+
+# ---- links, tunnels and handshakes of tests/fast ----
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tshark_reads_the_same_behind_these_links(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.pcapng"
+    rows = relinked(path, *WRAPPED[name])
+    theirs = wireshark.dissect(path)
+    theirs.pop("ip_id")  # that of the outermost packet
+    assert wireshark.differences(rows, theirs) == {}
+
+
+@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
+def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
+    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
+    path = made.save(tmp_path / "x.pcapng")
+    rows = from_file(path)
+    assert wireshark.differences(rows, wireshark.dissect(path)) == {"seq": [1]}

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.browser.jupyter import find_chromium
+from tests.support.browser.jupyter import need_chromium
 
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    pytest.importorskip("playwright", reason="THE BROWSER IS NOT TESTED: pip install playwright")
-    found = find_chromium()
-    if found is None:
-        pytest.skip("THE BROWSER IS NOT TESTED: chromium is not installed: apt install chromium")
-    return found
+    return need_chromium()
 
 
 @pytest.fixture(scope="module")

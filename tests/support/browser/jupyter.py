@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
+from tests.support.needs import need, need_module
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -157,11 +158,15 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
+def need_chromium() -> str:
+    """Its path; the test is skipped where it is missing, or Playwright that drives it."""
+    need_module("playwright", "playwright")
+    return find_chromium() or need("chromium")
+
+
 def npm_package(name: str, directory: Path) -> Path:
     """The files of a package of npm's, unpacked in an empty directory; else the test is skipped."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip(f"{name} IS NOT RUN: npm is not installed: apt install npm")
+    npm = need("npm")
     command = [npm, "pack", "--silent", name]
     try:
         done = subprocess.run(
@@ -172,7 +177,7 @@ def npm_package(name: str, directory: Path) -> Path:
         why = "no answer within a minute"
     packed = list(directory.glob("*.tgz"))
     if not packed:
-        pytest.skip(f"{name} IS NOT RUN: npm cannot get it: {why}")
+        pytest.skip(f"npm cannot get {name}: {why}")
     with tarfile.open(packed[0]) as archive:
         # Python 3.11.2 has no filters, and 3.14 wants one.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)

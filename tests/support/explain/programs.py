@@ -11,16 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.needs import need
 from tests.support.undisturbed import undisturbed
 
-from tcplab import machine
 from tcplab.explain import Explanation, explain_command
-
-
-def need(*commands: str) -> None:
-    """Skip the test if a program is missing, and name its package."""
-    if why := machine.lacking(*commands):
-        pytest.skip(why)
 
 
 def words(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs
 
@@ -22,9 +23,7 @@ from tcplab.lab import program_path
 def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the build with sanitizers is; kept from run to run where the course may be written."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    cmake = shutil.which("cmake", path=path)
-    if cmake is None:
-        pytest.skip("cmake is not installed: apt install cmake")
+    cmake = shutil.which("cmake", path=path) or need("cmake")
     build = ROOT / "build/sanitized"
     if not os.access(ROOT, os.W_OK):
         build = tmp_path_factory.mktemp("sanitized")
@@ -59,7 +58,7 @@ def build_sanitized(cmake: str, build: Path, path: str) -> None:
         )
         output = done.stdout + done.stderr
         if "cannot find -lasan" in output or "cannot find libasan" in output:
-            pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+            pytest.skip(SANITIZERS)
         assert done.returncode == 0, output
 
 

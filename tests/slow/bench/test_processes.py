@@ -1,0 +1,97 @@
+"""Benchmarks that start processes: what they measure is what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import panels, programs, report
+from bench.rounds import Others, Rules
+
+ORIGIN = {
+    "versions": {"qperf": "0.4"},
+    "measured_at": "now",
+    "kernel": "6",
+    "cpu": "any",
+    "cores": 2,
+    "load_average": 0.1,
+    "compiler": "GCC",
+    "rounds": 1,
+    "repeats": 0,
+    "seconds": 1,
+    "disturbed_percent": 3.0,
+    "took_s": 60,
+    "absent": ["netperf"],
+}
+
+
+def test_other_processes_are_noticed() -> None:
+    # An orphan is nobody's descendant, and so not ours.
+    busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable, busy], capture_output=True, text=True, check=True
+    )
+    try:
+        shares = [_share_while_it_computes(int(done.stdout)) for _ in range(3)]
+        assert max(shares) > 0  # what ends meanwhile takes its time with it, and may be more
+    finally:
+        os.kill(int(done.stdout), 9)
+
+
+def _share_while_it_computes(pid: int) -> float:
+    with Others() as others:
+        enough = _cpu_ticks(pid) + 10
+        deadline = time.monotonic() + 5
+        while _cpu_ticks(pid) < enough and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return others.share
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_panel_time_excludes_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panels, "PANELS", {"stepper": {"writes": 2}})
+    with panels._in_kernel() as press:
+        seconds = press("stepper")
+        assert 0 < seconds["drawing"] < seconds["wait"] - seconds["experiment"]
+        found = panels._panel("stepper", press, rounds=1)
+    assert found["which"] == "panel stepper"
+    assert 0 < found["drawing"] < found["ours"]
+    assert found["experiment"] > 0
+
+
+def test_file_methods_are_measured_and_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str], str]
+) -> None:
+    tool("ip")  # sets the congestion control of the contests
+    monkeypatch.setattr(programs, "FILE_BYTES", 16 << 20)
+    part = programs.measure(Rules(rounds=1, repeats=0), only="file")
+    rows: list[Any] = list(part.tables[0].rows)
+    calls = {row["entrant"]: row["system_calls"] for row in rows}
+    assert set(calls) == {f"sendfile_client -m {method}" for method in programs.METHODS}
+    assert calls["sendfile_client -m sendfile"] < calls["sendfile_client -m read"]
+    for row in rows:
+        row["others"] = 0.0
+    assert "was busy" not in report.markdown(ORIGIN, [part])
+    rows[0]["others"] = 0.5
+    report.write(ORIGIN, [part], tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "| sendfile_client -m sendfile" in text
+    assert "1.5 × sendfile_client -m read" in text
+    assert "busy: others took up to 50 % of the processors in 1 of 5 rows" in text
+    assert "not there to compare with: netperf" in text
+    (kept,) = json.loads((tmp_path / "benchmarks.json").read_text())["parts"]
+    assert kept["tables"][0]["rows"] == rows
+    assert [goal["entrant"] for goal in kept["goals"]] == ["sendfile_client -m sendfile"]
+    assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000

@@ -1,0 +1,46 @@
+"""Processes that outlive the tests which started them."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from multiprocessing import forkserver
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_outlives_the_session() -> Iterator[None]:
+    """Fail at the end of the session if a process that a test started is still running."""
+    # Orphans and grandchildren inherit the environment, and the mark with it.
+    mark = f"TCPLAB_TEST_SESSION={uuid.uuid4()}"
+    name, _, value = mark.partition("=")
+    os.environ[name] = value
+    yield
+    # The fork server of the grading's pool lives as long as its owner, which is this session.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
+    deadline = time.monotonic() + 10
+    while (left := _processes_with(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left, "these processes outlived the tests:\n" + "\n".join(left)
+
+
+def _processes_with(mark: str) -> list[str]:
+    """PID and command line of each other live process with the mark in its environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                ours = f"\nPPid:\t{os.getpid()}\n" in (entry / "status").read_text()
+                # Python's own tracker of locks (tqdm makes one, since 3.14) ends when we do.
+                if not (ours and "multiprocessing.resource_tracker" in command):
+                    found.append(f"{entry.name}: {command}")
+        except OSError:  # it has ended, or belongs to another user
+            continue
+    return found

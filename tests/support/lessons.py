@@ -1,0 +1,34 @@
+"""The lessons' notebooks, each read once."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.paths import ROOT
+
+ALL: Final = sorted((ROOT / "lessons").glob("*.ipynb"))
+#: The number in a lesson's file name -> the file; the primer has none.
+BY_NUMBER: Final = {path.stem.partition("-")[0]: path for path in ALL if path.stem != "primer"}
+
+
+@functools.cache
+def notebook(path: Path) -> Any:
+    """The notebook as plain data; no test may change it."""
+    return json.loads(path.read_text())
+
+
+def cells(path: Path, kind: str) -> list[str]:
+    """The sources of the cells of a kind, "code" or "markdown"."""
+    found = [cell for cell in notebook(path)["cells"] if cell["cell_type"] == kind]
+    return ["".join(cell["source"]) for cell in found]
+
+
+def headings(path: Path) -> list[tuple[int, str]]:
+    """Level and words of each heading."""
+    prose = functools.partial(re.sub, r"```.*?```", "", flags=re.DOTALL)
+    found = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
+    return [(len(marks), title) for several in found for marks, title in several]

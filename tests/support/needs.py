@@ -1,0 +1,41 @@
+"""Skip a test for what this machine lacks, in the words of tcplab.machine.
+
+The summary of a run counts the skipped tests by these words, so equal causes need equal words.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import pytest
+
+from tcplab import machine
+
+IPV6: Final = "no IPv6 on this machine"
+NET_RAW: Final = "packets of the real machine need CAP_NET_RAW"
+NO_REPOSITORY: Final = "no git repository: only git knows the files of the course"
+SANITIZERS: Final = "the compiler has no sanitizers: dnf install libasan libubsan"
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+needs_ordinary_user = pytest.mark.skipif(
+    os.getuid() == 0, reason="root may do everything: run the tests as an ordinary user too"
+)
+
+
+def need(*names: str) -> str:
+    """Return the path of the first of these programs; skip the test if any is missing."""
+    if why := machine.lacking(*names):
+        pytest.skip(why)
+    return machine.find(names[0]) or names[0]
+
+
+def need_module(name: str, package: str) -> Any:
+    """Return a module; skip the test if its package of PyPI is missing."""
+    return pytest.importorskip(name, reason=f"{name} is not installed: pip install {package}")
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Mark tests that need these programs."""
+    why = machine.lacking(*names)
+    return pytest.mark.skipif(bool(why), reason=why)
