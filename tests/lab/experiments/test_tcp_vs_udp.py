@@ -49,7 +49,7 @@ def test_every_row_is_measured_and_accounted_for() -> None:
             assert series.server not in ("bsd", "localhost") or run.lost <= (run.drops or 0)
         else:
             assert series.bytes_per_segment <= (16_332 if series.server == "localhost" else 1448)
-            assert run.lost is series.lost_percent is None
+            assert (run.lost, series.lost_percent) == (None, None)
     origin = result.provenance
     assert origin["count"]["sparc tcp 1440"] == 40
     assert origin["published_count"] == 5000
@@ -223,11 +223,10 @@ def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_block_size_is_sent_written_and_untouched() -> None:
-    result = untouched_memory.measure([1440, 1 << 20], total_mb=4, runs=2)
     sizes = (1440, 1 << 20)
-    assert [each.key for each in result.variants] == [
-        (n, un) for n in sizes for un in (False, True)
-    ]
+    result = untouched_memory.measure(sizes, total_mb=4, runs=2)
+    cases = [(size, untouched) for size in sizes for untouched in (False, True)]
+    assert [each.key for each in result.variants] == cases
     assert all(len(each.cpu_s_per_gb) == 2 for each in result.variants)
     assert result.rows()[1]["variant"] == "1,440, untouched"
 
