@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from tests.support.paths import ROOT
+
+from tcplab.lab import Loopback
+from tcplab.programs import held_port
 
 CONFIG = ROOT / "deploy/jupyterhub/jupyterhub_config.py"
 STOP_LIMIT_S = 120
@@ -31,50 +33,44 @@ def running_hub(
         queue: whether measurements take turns.
         spawner: what starts the users' servers, by JupyterHub's name for it.
     """
-    port, api_port, hub_port = _free_ports(3)
-    url = f"http://127.0.0.1:{port}"
-    environment = os.environ | {
-        "TCPLAB_COURSE": str(course),
-        "TCPLAB_INSTRUMENT": str(work / "instrument"),
-        "TCPLAB_EXCHANGE": str(work / "exchange"),
-        "TCPLAB_HUB_URL": url,
-        "TCPLAB_HUB_SPAWNER": spawner,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }
-    lines = [
-        f"load_subconfig({str(CONFIG)!r})",
-        f"c.JupyterHub.hub_port = {hub_port}",
-        f"c.ConfigurableHTTPProxy.api_url = 'http://127.0.0.1:{api_port}'",
-    ]
-    if not queue:
-        lines.append("del c.Spawner.environment['TCPLAB_INSTRUMENT']")
-    config = work / "try_config.py"
-    config.write_text("\n".join(lines) + "\n")
-    # When we are killed the hub ends, and with it its users' servers.
-    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "jupyterhub"]
-    hub = subprocess.Popen(
-        [*command, "--config", str(config)],
-        cwd=work,
-        env=environment,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    try:
-        yield url
-    finally:
-        hub.send_signal(signal.SIGTERM)
+    with ExitStack() as stack:
+        machine = stack.enter_context(Loopback())
+        held = [stack.enter_context(held_port(machine.server)) for _ in range(3)]
+        port, api_port, hub_port = held
+        url = f"http://127.0.0.1:{port}"
+        environment = os.environ | {
+            "TCPLAB_COURSE": str(course),
+            "TCPLAB_INSTRUMENT": str(work / "instrument"),
+            "TCPLAB_EXCHANGE": str(work / "exchange"),
+            "TCPLAB_HUB_URL": url,
+            "TCPLAB_HUB_SPAWNER": spawner,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        lines = [
+            f"load_subconfig({str(CONFIG)!r})",
+            f"c.JupyterHub.hub_port = {hub_port}",
+            f"c.ConfigurableHTTPProxy.api_url = 'http://127.0.0.1:{api_port}'",
+        ]
+        if not queue:
+            lines.append("del c.Spawner.environment['TCPLAB_INSTRUMENT']")
+        config = work / "try_config.py"
+        config.write_text("\n".join(lines) + "\n")
+        # When we are killed the hub ends, and with it its users' servers.
+        command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "jupyterhub"]
+        hub = subprocess.Popen(
+            [*command, "--config", str(config)],
+            cwd=work,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
         try:
-            hub.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(hub.pid, signal.SIGKILL)
-            hub.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    """TCP ports that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+            yield url
+        finally:
+            hub.send_signal(signal.SIGTERM)
+            try:
+                hub.wait(STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(hub.pid, signal.SIGKILL)
+                hub.wait()

@@ -1,18 +1,19 @@
-"""The memory that data takes while it waits in send queues: after send(), and after sendfile().
+"""The data in full send queues: copies after send(), references to a file after sendfile().
 
 Many clients that read slowly, or not at all, keep their server's send queues full. After send() a
 queue holds copies of the data; after sendfile() it refers to pages of the page cache, which are
-there once, however many queues refer to them. The kernel's own account of socket memory (TCP_INFO,
-/proc/net/sockstat) does not tell the two apart; how much memory is left free does.
+there once, however many queues refer to them. The kernel's own accounts of socket memory (TCP_INFO,
+SO_MEMINFO, /proc/net/sockstat, a control group's `sock`) do not tell the two apart, and how much
+memory is left free is moved by every other program. The data itself tells: the file is overwritten
+while the data is queued. What is then received as it was before is a copy; what has changed is a
+page of the file.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import socket
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ Method = Literal["read + send", "sendfile"]
 
 FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue take together
 BLOCK_BYTES: Final = 4096
-SETTLE_S: Final = 0.5  # the kernel frees memory of closed sockets a moment later
+_BEFORE, _AFTER = b"\0", b"\1"  # what the file is filled with
 NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own overhead
 
 
@@ -42,22 +43,21 @@ class Queue(Variant):
     method: Method  #: How it got into the queues
     clients: int  #: Connections
     queued_bytes: Sequence[int]  #: In all queues together, of each run
-    #: By how much less memory was free then, of each run; what other programs do meanwhile is in
-    #: it, so it may be negative
-    memory_bytes: Sequence[int]
+    #: Of those, how many were received as they were queued, although the file had been overwritten
+    copied_bytes: Sequence[int]
 
     @property
-    def memory_per_byte(self) -> float:
-        """Median of memory over data."""
-        pairs = zip(self.memory_bytes, self.queued_bytes, strict=True)
-        return statistics.median(memory / queued for memory, queued in pairs)
+    def copied_per_byte(self) -> float:
+        """Median of copies over data."""
+        pairs = zip(self.copied_bytes, self.queued_bytes, strict=True)
+        return statistics.median(copied / queued for copied, queued in pairs)
 
     def row(self) -> dict[str, Any]:
         """The plain fields, and of the runs the medians."""
         return Variant.row(self) | {
             "queued_mb": statistics.median(self.queued_bytes) / 1e6,
-            "memory_mb": statistics.median(self.memory_bytes) / 1e6,
-            "memory_per_byte": self.memory_per_byte,
+            "copied_mb": statistics.median(self.copied_bytes) / 1e6,
+            "copied_per_byte": self.copied_per_byte,
         }
 
 
@@ -68,8 +68,8 @@ class Queues(Result[Queue]):
         Column("variant", "method"),
         Column("clients", "clients", "d", is_setting=True),
         Column("queued_mb", "queued (MB)", ".1f"),
-        Column("memory_mb", "memory taken (MB)", ".1f"),
-        Column("memory_per_byte", "bytes of memory per byte", ".2f"),
+        Column("copied_mb", "copied (MB)", ".1f"),
+        Column("copied_per_byte", "copied bytes per byte", ".2f"),
     )
 
 
@@ -77,9 +77,10 @@ class Queues(Result[Queue]):
 def measure(
     clients: Annotated[int, Between(1, 400)] = 32, runs: Annotated[int, Between(1, 100)] = 3
 ) -> Queues:
-    """Memory that full send queues take: after send(), and after sendfile().
+    """Data in full send queues: copied there by send(), only referred to after sendfile().
 
-    A file is sent to clients that never read, until nothing more goes in.
+    A file is sent to clients that do not read, until nothing more goes in. Then the file is
+    overwritten, and the clients read: data that has changed was never copied.
 
     Args:
         clients: connections, each of which takes up to 12 MB of memory.
@@ -90,17 +91,15 @@ def measure(
             f"{clients} clients may take {clients * NEEDED_BYTES / 1e6:.0f} MB, and"
             f" {available / 1e6:.0f} MB are available; try fewer clients"
         )
-    with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("rb") as file:
-        # The first fill moves the kernel's reserves about, and is not counted.
-        _fill_queues(network, file.fileno(), _read_and_send, clients)
+    with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("r+b") as file:
         results, done = in_rounds(
             "send-queue",
             runs,
             list(_SENDERS),
-            lambda method: _fill_queues(network, file.fileno(), _SENDERS[method], clients),
+            lambda method: _queue_and_overwrite(network, file.fileno(), _SENDERS[method], clients),
         )
         queues = [
-            Queue(method, clients, [queued for queued, _ in each], [memory for _, memory in each])
+            Queue(method, clients, [queued for queued, _ in each], [copied for _, copied in each])
             for method, each in results.items()
         ]
         return Queues(queues, provenance(network, file_bytes=FILE_BYTES, **done))
@@ -116,13 +115,25 @@ def _read_and_send(to: int, file: int, at: int, most: int) -> int:
 _SENDERS: Final[Mapping[Method, _Sender]] = {"read + send": _read_and_send, "sendfile": os.sendfile}
 
 
-def _fill_queues(network: Loopback, file: int, send: _Sender, clients: int) -> tuple[int, int]:
-    """Bytes that the queues took, and bytes of memory that were gone then."""
+def _queue_and_overwrite(
+    network: Loopback, file: int, send: _Sender, clients: int
+) -> tuple[int, int]:
+    """Bytes that the queues took, and how many of them did not change with the file."""
+    os.pwrite(file, _BEFORE * FILE_BYTES, 0)
     with _connections(network, clients) as connections:
-        time.sleep(SETTLE_S)
-        before = _free_bytes()
-        queued = sum(_fill(each.fileno(), file, send) for each in connections)
-        return queued, before - _free_bytes()
+        queued = sum(_fill(server.fileno(), file, send) for _client, server in connections)
+        os.pwrite(file, _AFTER * FILE_BYTES, 0)
+        for _client, server in connections:
+            server.shutdown(socket.SHUT_WR)
+        return queued, sum(_count(client, _BEFORE) for client, _server in connections)
+
+
+def _count(client: socket.socket, byte: bytes) -> int:
+    """Read all that a client is sent; return how often the byte is in it."""
+    count = 0
+    while data := client.recv(1 << 20):
+        count += data.count(byte)
+    return count
 
 
 def _fill(to: int, file: int, send: _Sender) -> int:
@@ -137,29 +148,22 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 
 
 @contextmanager
-def _connections(network: Loopback, clients: int) -> Iterator[list[socket.socket]]:
-    """Sockets of a server, non-blocking, each connected to a client that does not read."""
+def _connections(
+    network: Loopback, clients: int
+) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    """Pairs of sockets: a client's, and the server's connected to it, which does not block."""
     with ExitStack() as stack:
         listener = stack.enter_context(network.server.socket())
         listener.bind((network.server.address, 0))
         listener.listen(clients)
-        accepted = []
+        pairs = []
         for _number in range(clients):
             client = stack.enter_context(network.client.socket())
             client.connect(listener.getsockname())
             connection, _address = listener.accept()
             stack.enter_context(connection).setblocking(False)
-            accepted.append(connection)
-        yield accepted
-
-
-def _free_bytes() -> int:
-    """Memory that nobody uses: MemFree, and what each CPU keeps at hand (proc(5), zoneinfo).
-
-    The latter can be hundreds of megabytes, from which small allocations are served first.
-    """
-    kept = re.findall(r"^\s+count:\s+(\d+)$", Path("/proc/zoneinfo").read_text(), re.M)
-    return _meminfo_bytes("MemFree") + sum(map(int, kept)) * os.sysconf("SC_PAGESIZE")
+            pairs.append((client, connection))
+        yield pairs
 
 
 def _meminfo_bytes(name: str) -> int:

@@ -62,7 +62,14 @@ from tcplab.programs.messages import (
     records,
     small_writes,
 )
-from tcplab.programs.pair import AnyNetwork, Running, RunOptions, await_listener, run_pair
+from tcplab.programs.pair import (
+    AnyNetwork,
+    Running,
+    RunOptions,
+    await_listener,
+    held_port,
+    run_pair,
+)
 from tcplab.programs.patterns import PatternResult, write_patterns, writepattern_peer
 from tcplab.programs.reports import Percentiles, SocketOptions, TcpInfo, Usage
 
@@ -101,6 +108,7 @@ __all__ = [
     "UdpSource",
     "Usage",
     "await_listener",
+    "held_port",
     "page_cache",
     "pipe_chain",
     "quotes",

@@ -14,7 +14,7 @@ from typing import Any
 from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.programs.logs import File
-from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener
+from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,13 @@ def pipe_chain(
     bytes_expected: int,
     source: File | None = None,
     output: File = os.devnull,
-    port: int = 5001,
     timeout_s: float = TIMEOUT_S,
 ) -> ChainResult:
     """Runs `sending | ... | over TCP | receiving | ...`, as a shell would, and times it.
 
     The last program of ``sending`` connects; the first of ``receiving`` listens. The arguments
-    "{port}" and "{host}" stand for where it does: ``[["dd", "if=/dev/zero", "bs=1M", "count=100"],
-    ["netcat", "{host}", "{port}"]]``.
+    "{port}" and "{host}" stand for a free port and the server's address:
+    ``[["dd", "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
 
     Args:
         network: where; ``sending`` runs on the client, ``receiving`` on the server.
@@ -74,15 +73,18 @@ def pipe_chain(
         bytes_expected: how much the first command reads or makes; for the rate.
         source: file that the first command reads; None for nothing.
         output: file that the last command writes to.
-        port: where to listen; 5001 as in the text.
         timeout_s: the whole run may take this long.
 
     Raises:
         LabError: a program failed or does not exist, or the run took too long.
     """
-    values = {"{port}": str(port), "{host}": network.server.address}
     started: list[_Stage] = []
-    with Path(source or os.devnull).open("rb") as first, Path(output).open("wb") as last:
+    with (
+        Path(source or os.devnull).open("rb") as first,
+        Path(output).open("wb") as last,
+        held_port(network.server) as port,
+    ):
+        values = {"{port}": str(port), "{host}": network.server.address}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
             _start_chain(started, network.server, receiving, values, subprocess.DEVNULL, last)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -203,6 +205,21 @@ def run_pair(
         if isinstance(network, Network):
             network.check()
         return sent, listener.report(timeout_s)
+
+
+@contextmanager
+def held_port(host: Host) -> Iterator[int]:
+    """A free TCP port for a program that can neither choose one nor report its choice.
+
+    As long as it is held, the kernel does not give it to a program that asks for any free port, nor
+    to an outgoing connection. A listener that sets SO_REUSEADDR or SO_REUSEPORT, as servers do, may
+    take it.
+    """
+    with host.socket() as holder:
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            holder.setsockopt(socket.SOL_SOCKET, option, 1)
+        holder.bind(("", 0))
+        yield holder.getsockname()[1]
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:

@@ -180,17 +180,9 @@ def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> N
         [["netcat", *splice, "-l", "{port}"], ["cat"]],
         bytes_expected=size,
         output=output,
-        port=free_port(network),
     )
     assert output.stat().st_size == result.bytes == size
     assert result.mb_per_s == pytest.approx(size / result.wall_s / 1e6)
-
-
-def free_port(network: AnyNetwork) -> int:
-    with network.server.socket() as probe:
-        probe.bind((network.server.address, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize(

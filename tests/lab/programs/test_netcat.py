@@ -19,6 +19,9 @@ from tests.support.programs.harness import (
     last_object,
 )
 
+from tcplab.lab import Loopback
+from tcplab.programs import held_port
+
 LARGE = random.Random(7).randbytes(5_000_000)
 
 
@@ -140,11 +143,11 @@ def test_together_with_another_netcat(
                 subprocess.run(command, stdin=data, timeout=PATIENCE_S, check=True)
                 assert programs.finish(server).returncode == 0
         else:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            with subprocess.Popen(
-                [other, "-v", "-l", "-p", str(port)], stdout=out, stderr=-1
-            ) as nc:
+            with (
+                Loopback() as machine,
+                held_port(machine.server) as port,
+                subprocess.Popen([other, "-v", "-l", "-p", str(port)], stdout=out, stderr=-1) as nc,
+            ):
                 assert nc.stderr is not None
                 nc.stderr.readline()  # "Listening on ..."
                 done = programs.run("netcat", "127.0.0.1", port, stdin=data)
@@ -165,9 +168,11 @@ def test_other_netcats_listen_by_different_arguments(
     tool: Callable[[str], str], name: str, arguments: list[str], listens: bool
 ) -> None:
     """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with subprocess.Popen([tool(name), "-v", "-n", *arguments, str(port)], stderr=-1) as nc:
+    with (
+        Loopback() as machine,
+        held_port(machine.server) as port,
+        subprocess.Popen([tool(name), "-v", "-n", *arguments, str(port)], stderr=-1) as nc,
+    ):
         assert nc.stderr is not None
         words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
         nc.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +14,8 @@ from typing import Any
 import pytest
 from tests.support.programs.harness import PATIENCE_S, Programs, last_object
 
-from tcplab.lab import Host, Lab
-from tcplab.programs import SmallWritesMode, small_writes, tcp_bulk, udp_bulk
+from tcplab.lab import Host, Lab, Loopback
+from tcplab.programs import SmallWritesMode, held_port, small_writes, tcp_bulk, udp_bulk
 
 Tool = Callable[[str], str]
 
@@ -208,12 +207,13 @@ def test_nc_sends_what_tcpsink_counts(installed: Programs, tool: Tool, tmp_path:
 
 def test_nc_receives_what_tcpsource_counts(installed: Programs, tool: Tool, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [tool("nc"), "-v", "-d", "-l", str(port)]
     with (
+        Loopback() as machine,
+        held_port(machine.server) as port,
         output.open("w") as out,
-        subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE) as nc,
+        subprocess.Popen(
+            [tool("nc"), "-v", "-d", "-l", str(port)], stdout=out, stderr=subprocess.PIPE
+        ) as nc,
     ):
         assert nc.stderr is not None
         nc.stderr.readline()  # "Listening on ..."

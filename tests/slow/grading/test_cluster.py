@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,8 @@ from tests.support.needs import need_module
 
 from tcplab.cli import main
 from tcplab.grading.cluster import Needs
+from tcplab.lab import Loopback
+from tcplab.programs import held_port
 
 #: Notes whom the grader begins and ends with.
 NOTES = """
@@ -45,9 +47,9 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.held = ExitStack()
+        machine = self.held.enter_context(Loopback())
+        self.port = self.held.enter_context(held_port(machine.server))
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -80,6 +82,7 @@ class Cluster:
                 process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
+        self.held.close()
 
 
 @pytest.fixture

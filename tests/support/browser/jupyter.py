@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -117,12 +116,8 @@ class Voila:
     """A Voilà on a free port that shows each of the demos as `make demo` does."""
 
     def __init__(self, directory: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/voila/render/"
         self._log = directory / "voila.log"
-        options = ["--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1"]
+        options = ["--no-browser", "--Voila.ip=127.0.0.1"]  # it takes the next port that is free
         options += ["--Voila.config_file_paths=tools/voila", "--Voila.auto_token=False"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -134,10 +129,11 @@ class Voila:
                 stderr=subprocess.STDOUT,
             )
         end = time.monotonic() + START_S
-        while b"is running at" not in self._log.read_bytes():
+        while not (running := re.search(r"is running at:\n(\S+)", self._log.read_text())):
             if time.monotonic() > end or self._process.poll() is not None:
                 raise RuntimeError(f"Voilà did not start:\n{self._log.read_text()[-2000:]}")
             time.sleep(0.1)
+        self.url = f"{running[1]}voila/render/"
 
     def close(self) -> None:
         """Ends the server and its kernels."""

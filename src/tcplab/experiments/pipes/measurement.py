@@ -10,20 +10,19 @@ from typing import Annotated, Final
 from tcplab import checks
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
-from tcplab.experiments.lab_loopback import LabLoopback, open_loopback
+from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.mode import mode
 from tcplab.experiments.pipes.pipelines import PIPELINES, Pipeline
 from tcplab.experiments.pipes.result import Chain, Pipes
 from tcplab.experiments.pipes.tools import Tools
 from tcplab.experiments.progress import in_rounds
-from tcplab.lab import Lab, Loopback, Network
+from tcplab.lab import Lab, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 
 RATE_MBIT: Final = 1000.0  # of the published network
 # The laboratory's wire drops what its queue cannot hold; a network card makes its host wait.
 # Nothing is dropped when all that a send buffer can hold (4 MB, 2900 packets) fits.
 QUEUE_PACKETS: Final = 10_000
-PORT: Final = 5001  # as published
 TIMEOUT_S: Final = 600.0
 
 
@@ -107,16 +106,6 @@ def _run(
         [tools.words(words, size_mb) for words in pipeline.receiving],
         bytes_expected=size_mb * 1_000_000,
         source=source,
-        port=_free_port(network),
         timeout_s=TIMEOUT_S,
     )
     return result, share
-
-
-def _free_port(network: Network) -> int:
-    """The published port in a laboratory, where nobody else has one; else one that is free."""
-    if not isinstance(network, Loopback) or isinstance(network, LabLoopback):
-        return PORT
-    with network.server.socket() as probe:
-        probe.bind((network.server.address, 0))
-        return int(probe.getsockname()[1])

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from tcplab import checks
 from tcplab.models import ChainCost, chain_cost
 
-#: A command; "NC", "PV" and "DD" stand for the programs found here.
+#: A command; "nc" stands for OpenBSD's, which has other names, too.
 Words = tuple[str, ...]
 
 #: The key of a pipeline from :func:`compose`.
@@ -47,10 +47,10 @@ class _Receiver(NamedTuple):
     is_listener: bool = False  #: Takes the place of the sender's usual one
 
 
-_NC_IN: Final = ("NC", "-l", "{host}", "{port}")
-_NETCAT_IN: Final = ("netcat", "-l", "{port}")
-_TCPSINK: Final = ("tcpsink", "-p", "{port}", "-b", "auto")
-_DD: Final = ("DD", "bs={block}", "status=none")
+_NC_IN: Final = ("nc", "-l", "{host}", "{port}")
+_NETCAT_IN: Final = ("netcat", "--bind", "{host}", "-l", "{port}")
+_TCPSINK: Final = ("tcpsink", "--bind", "{host}", "-p", "{port}", "-b", "auto")
+_DD: Final = ("dd", "bs={block}", "status=none")
 _ZEROS: Final = (*_DD, "if=/dev/zero", "iflag=count_bytes", "count={size}MB")
 
 _SOURCES: Final[Mapping[str, _Source]] = {
@@ -61,7 +61,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "memory": _Source((), "", "{}"),
 }
 _SENDERS: Final[Mapping[str, _Sender]] = {
-    "nc": _Sender(("NC", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN),
+    "nc": _Sender(("nc", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN),
     "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN),
     "splice": _Sender(
         ("netcat", "--splice", "{host}", "{port}"), "netcat --splice", "netcat --splice", _NETCAT_IN
@@ -75,13 +75,13 @@ _SENDERS: Final[Mapping[str, _Sender]] = {
 }
 _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "null": _Receiver((), "nc > /dev/null", ""),
-    "pv": _Receiver(("PV", "-q"), "pv > /dev/null, splicing", " | pv"),
-    "pv-copying": _Receiver(("PV", "-q", "-C"), "pv > /dev/null", " | pv -C"),
+    "pv": _Receiver(("pv", "-q"), "pv > /dev/null, splicing", " | pv"),
+    "pv-copying": _Receiver(("pv", "-q", "-C"), "pv > /dev/null", " | pv -C"),
     "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
     # Several times as much to do for each byte as nc has: it stands for a slower computer.
-    "slow": _Receiver(("DD", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
+    "slow": _Receiver(("dd", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
     "discard": _Receiver(
-        ("sendfile_server", "--discard", "-p", "{port}"),
+        ("sendfile_server", "--discard", "--bind", "{host}", "-p", "{port}"),
         "discard",
         "sendfile_server --discard",
         is_listener=True,
@@ -220,4 +220,4 @@ def compose(
     if block_bytes is not None:
         checks.whole("block_bytes", block_bytes, *BLOCK_BYTES)
     pipeline = Pipeline(COMPOSED, source, sender, receiver, block_bytes, wire)
-    return pipeline if "DD" in pipeline.commands else replace(pipeline, block_bytes=None)
+    return pipeline if "dd" in pipeline.commands else replace(pipeline, block_bytes=None)

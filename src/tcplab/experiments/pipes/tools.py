@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import Final
 
+from tcplab import machine
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-#: The package of each, and its option that prints the version.
-_TOOLS: Final = {
-    "DD": ("dd (apt install coreutils)", "--version"),
-    "NC": ("nc, OpenBSD's (apt install netcat-openbsd)", "-h"),
-    "PV": ("pv (apt install pv)", "--version"),
-}
+#: The option of each that prints its version.
+_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}
 
 
 class Tools:
-    """Names of dd, nc and pv on this machine."""
+    """The programs dd, nc and pv of this machine."""
 
     def __init__(self) -> None:
-        names = {"DD": "dd", "NC": _openbsd_nc(), "PV": "pv"}
-        self._found = {key: name for key, name in names.items() if name and shutil.which(name)}
+        self._nc = _openbsd_nc()
 
     def words(self, words: Words, size_mb: int) -> list[str]:
         """A command of a pipeline, ready for pipe_chain."""
-        first = self._found.get(words[0]) or words[0]
+        first = self._nc if words[0] == "nc" and self._nc else words[0]
         return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
     def lacking(self, pipeline: Pipeline) -> str:
-        """The program that must be installed for a pipeline; empty for none."""
-        for name in pipeline.commands:
-            if name in _TOOLS and name not in self._found:
-                return f"missing: {_TOOLS[name][0]}"
-        return ""
+        """One line on a program that must be installed for a pipeline; empty if none must."""
+        if "nc" in pipeline.commands and not self._nc:
+            return machine.lacking("nc") or machine.lacking("nc.openbsd")
+        return machine.lacking(*pipeline.commands)
 
     def versions(self) -> dict[str, str]:
         """The version that each of them reports."""
-        return {key.lower(): _first_line(name, _TOOLS[key][1]) for key, name in self._found.items()}
+        paths = {"dd": machine.find("dd"), "nc": self._nc, "pv": machine.find("pv")}
+        return {name: _first_line(path, _VERSION[name]) for name, path in paths.items() if path}
 
 
 def _openbsd_nc() -> str | None:
     """The published netcat: of the several programs of this name, the one of OpenBSD."""
-    for name in ("nc.openbsd", "nc"):
-        if shutil.which(name) and "OpenBSD" in _first_line(name, _TOOLS["NC"][1]):
-            return name
-    return None
+    if machine.find("nc.openbsd"):
+        return "nc.openbsd"
+    is_openbsds = machine.find("nc") and "OpenBSD" in _first_line("nc", _VERSION["nc"])
+    return "nc" if is_openbsds else None
 
 
 def _first_line(*command: str) -> str:

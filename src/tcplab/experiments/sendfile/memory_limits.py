@@ -36,10 +36,14 @@ class _ConfinedHost(Host):
         super().__init__(host.network, host.name, host.address, host.interface)
         self._script = script + ' && exec "$@"'
 
-    def start(self, argv: Command, **options: Any) -> subprocess.Popen[Any]:
+    def start(
+        self, argv: Command, *, privileged: bool | None = None, **options: Any
+    ) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
+        if privileged is None:  # as for the program itself: its shell is not the course's own
+            privileged = self.network.grants_privileges
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
-        return super().start(command, **options)
+        return super().start(command, privileged=privileged, **options)
 
 
 def address_space(file_bytes: int) -> str:

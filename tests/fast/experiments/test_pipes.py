@@ -1,0 +1,160 @@
+"""Statements of lesson 01 on its recordings, compositions of pipelines, and refused values."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.experiments import page_cache, pipes, table
+from tcplab.models import chain_cost, goodput_mbyte_s
+
+PUBLISHED = {
+    "wire": 118,
+    "dd-nc": 580,
+    "cold": 115.72,
+    "warm": 1074.87,
+    "dd-nc-pv": 477,
+    "wire-slow": 118,
+    "wire-pv": 117.4,
+}
+OWN = ("dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-copy")
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+# ---- the lesson ----------------------------------------------------------------------------------
+
+
+def test_published_rows_and_their_arithmetic() -> None:
+    rows = {row["variant"]: row for row in pipes.measure(runs=3).rows()}
+    assert list(rows) == list(pipes.PIPELINES)
+    assert {
+        name: row["published_mb_per_s"] for name, row in rows.items() if row["published_mb_per_s"]
+    } == PUBLISHED
+    assert all((rows[name]["where"] != "one machine") == ("wire" in name) for name in PUBLISHED)
+    assert goodput_mbyte_s(1000) == pytest.approx(125 * 1448 / 1538) == pytest.approx(117.68, 1e-4)
+    # Two of the text's rates are in MiB/s; and its own ratio.
+    assert round(112 * 2**20 / 10**6, 1) == PUBLISHED["wire-pv"]
+    assert round(455 * 2**20 / 10**6) == PUBLISHED["dd-nc-pv"]
+    assert PUBLISHED["warm"] == pytest.approx(PUBLISHED["dd-nc"] * 1.85, rel=0.01)
+
+
+def test_copies_and_stages_are_the_models() -> None:
+    copies = {}
+    for name, pipeline in pipes.PIPELINES.items():
+        assert len(pipeline.stages) == len(pipeline.commands)
+        copies[name] = chain_cost(*pipeline.stages).copies
+    assert [copies[name] for name in OWN] == [5, 7, 3, 2, 1, 0]
+    assert (copies["dd-nc"], copies["warm"], copies["dd-nc-pv-copying"]) == (5, 3, 7)
+    # dd bs=128 makes two calls for 128 bytes, and one process more copies twice more.
+    assert pipes.PIPELINES["wire-slow"].receiving[-1][1] == "bs=128"
+    assert copies["wire-slow"] == copies["wire"] + 2
+    processes = [pipes.PIPELINES[name].cost.processes for name in ("dd-nc", "warm")]
+    assert processes == [3, 2]
+
+
+def test_fewer_copies_are_less_work_and_over_the_wire_no_less_time() -> None:
+    result = pipes.measure(runs=3)
+    work = [result[name].cpu_s_per_gb or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
+    assert work[0] > 1.5 * work[1] > 3 * work[2] > 0
+    rates = [result[name].median_mb_per_s or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
+    assert rates == sorted(rates)
+    for chain in each(chain for chain in result.variants if chain.pipeline.wire):
+        assert 0.98 * goodput_mbyte_s(1000) < min(chain.mb_per_s)
+        assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
+
+
+def test_each_process_is_accounted_for_and_works_in_the_kernel() -> None:
+    result = pipes.measure(runs=3)
+    for chain in each(result.variants):
+        for run in each(chain.runs):
+            assert len(run.processes) == len(chain.pipeline.commands)
+            # CPU of the whole chain and of its parts, the latter without the start of some.
+            assert 0 < sum(process.cpu_s for process in run.processes) <= run.cpu_s + 0.02
+    processes = [process for run in result["dd-netcat"].runs for process in run.processes]
+    assert sum(one.system_s for one in processes) > 5 * sum(one.user_s for one in processes)
+
+
+def test_our_netcat_reads_eight_times_as_much_at_once() -> None:
+    result = pipes.measure(runs=3)
+    nc, netcat = (result[name].bytes_per_read[0] for name in ("warm", "netcat-warm"))
+    assert nc == pytest.approx(16_384, rel=0.05)
+    assert netcat == pytest.approx(131_072, rel=0.05)
+    # recv(2) and send(2) are not counted.
+    assert result["tcp-only"].bytes_per_read == [None, None]
+
+
+def test_little_data_measures_the_start_of_programs() -> None:
+    rates = [
+        pipes.measure(["netcat-warm"], runs=3, size_mb=size)["netcat-warm"].median_mb_per_s or 0
+        for size in (1, 8, 64, 256)
+    ]
+    assert rates == sorted(rates)
+    assert rates[-1] > 5 * rates[0] > 0
+
+
+def test_a_file_goes_into_the_page_cache_as_it_is_read() -> None:
+    written, dropped, quarter, everything, again = page_cache.measure().variants
+    assert dropped.cached_share <= 0.05
+    assert 0.2 <= quarter.cached_share < 0.9
+    assert min(step.cached_share for step in (written, everything, again)) >= 0.95
+    assert (again.mb_per_s or 0) > 2 * (everything.mb_per_s or 0) > 0
+
+
+# ---- pipelines of one's own ----------------------------------------------------------------------
+
+
+def test_every_composition_has_a_stage_per_command_and_a_copy_count() -> None:
+    for parts in itertools.product(pipes.SOURCES, pipes.SENDERS, pipes.RECEIVERS):
+        pipeline = pipes.compose(*parts)
+        assert len(pipeline.stages) == len(pipeline.commands)
+        assert 0 <= pipeline.cost.copies <= 7
+        assert "{" not in pipeline.shown.replace("{host}", "").replace("{port}", "")
+    zeros = pipes.compose("zeros", "nc", "pv-copying", block_bytes=512)
+    assert zeros.shown == "dd bs=512 | nc → nc | pv -C"
+    assert zeros.stages == pipes.PIPELINES["dd-nc-pv-copying"].stages
+    assert pipes.compose("warm", "netcat").stages == pipes.PIPELINES["netcat-warm"].stages
+    assert pipes.compose("warm", "splice", "discard").stages == pipes.PIPELINES["no-copy"].stages
+
+
+def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:
+    for block_bytes in (512, 50_000, 4_000_000):
+        command = pipes.compose(block_bytes=block_bytes).sending[0]
+        words = [word.replace("{size}", "3") for word in command]
+        made = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+        assert made == bytes(3_000_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pipes.compose("tape"), "source='tape' is not known; use one of zeros, piped,"),
+        (lambda: pipes.compose(sender="x"), "sender='x' is not known; use one of nc, netcat, s"),
+        (lambda: pipes.compose(receiver="x"), "receiver='x' is not known; use one of null, pv,"),
+        (lambda: pipes.compose(block_bytes=1), "block_bytes=1 must be a whole number from 128 to"),
+        (lambda: pipes.measure(["fast"]), "variants='fast' is not known; use one of wire, dd-nc"),
+        (lambda: pipes.measure([]), "variants is empty"),
+        (lambda: pipes.measure(size_mb=0), "size_mb=0 must be a whole number from 1 to 20000"),
+    ],
+)
+def test_bad_values_are_named(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")  # names are looked up before a laboratory is made
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_pipeline_that_was_not_measured_says_why_in_the_table() -> None:
+    why = "nc is not installed: apt install netcat-openbsd"
+    chain = pipes.Chain(pipes.PIPELINES["dd-nc"], 1, [], [], why)
+    assert (chain.median_mb_per_s, chain.cpu_s_per_gb, chain.row()["runs"]) == (None, None, 0)
+    assert why in table(pipes.Pipes([chain], pipes.measure(runs=3).provenance)).text()

@@ -1,0 +1,125 @@
+"""Statements of lesson 07 on its recordings, and values that its experiments refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import LabError
+from tcplab.experiments import send_queue, sendfile
+from tcplab.models import copies_per_byte, goodput_mbyte_s, transfer_ms
+
+A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+def test_published_seconds_are_the_wires_and_so_are_ours() -> None:
+    assert goodput_mbyte_s(100) == pytest.approx(11.77, abs=0.005)
+    wire = sendfile.wire.measure()
+    rows = {(row["variant"], row["file_mb"]): row for row in wire.rows()}
+    assert len(sendfile.wire.PUBLISHED_S) == 9
+    for (letter, size_mb), (fastest, slowest) in sendfile.wire.PUBLISHED_S.items():
+        computed_s = transfer_ms(size_mb * 1_000_000, 0, 100) / 1000
+        # Its clock stopped when the last bytes were in the send buffer: a few per cent earlier.
+        assert 0.92 * computed_s <= fastest <= 1.01 * computed_s, (letter, size_mb)
+        name = next(name for name in (A, B, C) if name.startswith(letter))
+        row = rows[name, size_mb]
+        assert row["published_s"] == f"{fastest:.2f}–{slowest:.2f}"
+        assert row["seconds"] == pytest.approx(computed_s, rel=0.05)
+        assert row["seconds_min"] <= row["seconds"] <= row["seconds_max"]
+    into_file = {each.plan.shown for each in wire.variants if each.plan.into_file}
+    shown = {name for name, _size in rows}
+    assert shown - into_file == {f"{A}, to /dev/null", f"{B}, to /dev/null"}
+
+
+def test_over_a_slow_wire_only_cpu_time_differs() -> None:
+    wire = sendfile.wire.measure()
+    read, send_file = (wire.find(name, 64) for name in (A, B))
+    assert read.wall_s == pytest.approx(send_file.wall_s, rel=0.01)
+    assert (read.cpu_s_per_gb or 0) > 2 * (send_file.cpu_s_per_gb or 1)
+
+
+def test_without_the_wire_less_work_is_less_time() -> None:
+    fast = sendfile.measure()
+    read, send_file = fast.find(A, 64), fast.find(B, 64)
+    assert (read.system_calls, send_file.system_calls) == (31_250, 1)
+    assert (read.cpu_s_per_gb or 0) > 3 * (send_file.cpu_s_per_gb or 1)
+    assert (read.mb_per_s or 0) < (send_file.mb_per_s or 0) / 3
+    blocks = [fast.find(f"read {size} + send").cpu_s_per_gb or 0 for size in (1024, 8192, 131_072)]
+    assert blocks[0] > 2 * blocks[1] > 2 * blocks[2] > 0
+    offloaded = sendfile.measure_offload()
+    assert (offloaded.find(A).cpu_s_per_gb or 0) > 3 * (offloaded.find(B).cpu_s_per_gb or 1)
+
+
+def test_copies_per_method_and_zero_copy_copies_after_all() -> None:
+    count = {name: copies_per_byte(name) for name in ("read+send", "mmap+send", "sendfile")}
+    assert [copies.sender for copies in count.values()] == [2, 1, 0]
+    assert copies_per_byte("zerocopy", path="same machine").transit == 1
+    (cost, *_) = sendfile.measure().find("MSG_ZEROCOPY").costs
+    assert cost.zerocopy_copied == cost.zerocopy_sends > 0
+
+
+def test_cold_files_differ_less_in_time_and_clients_get_what_they_need() -> None:
+    cold = sendfile.measure_cold_cache()
+    rate = {transfer.plan.shown: transfer.mb_per_s or 0 for transfer in cold.variants}
+    assert rate[f"{B}, cold"] / rate[f"{A}, cold"] < rate[f"{B}, warm"] / rate[f"{A}, warm"] / 2
+    clients = sendfile.measure_clients().variants
+    for read, send_file in zip(clients[::2], clients[1::2], strict=True):
+        assert (read.cpu_s_per_gb or 0) > 2 * (send_file.cpu_s_per_gb or 1)
+
+
+def test_an_address_space_smaller_than_the_file_only_stops_mappings() -> None:
+    memory = sendfile.measure_memory()
+    for transfer in each(memory.variants):
+        mapped = transfer.plan.method in ("mmap", "zerocopy")
+        if transfer.plan.special == "ulimit -v":
+            enomem = "mmap of the file: ENOMEM: Cannot allocate memory"
+            assert transfer.missing == (enomem if mapped else "")
+
+
+def test_queues_hold_copies_after_send_and_pages_after_sendfile() -> None:
+    queues = send_queue.measure(clients=32)
+    copied, shared = queues["read + send"], queues["sendfile"]
+    assert min(*copied.queued_bytes, *shared.queued_bytes) > 32 * 1_000_000
+    assert copied.copied_per_byte == 1
+    assert shared.copied_per_byte < 0.01
+
+
+def test_a_header_leaves_alone_unless_told_that_more_follows() -> None:
+    header = sendfile.header.measure(3)
+    rows = {row["variant"]: row for row in header.rows()}
+    assert [name for name, row in rows.items() if row["header_alone"] == "yes"] == [
+        "default",
+        "TCP_NODELAY",
+    ]
+    assert all(row["ms"] < 1.5 * 20 for row in rows.values())  # and the file waits for no ACK
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sendfile.measure([]), "sizes_mb is empty"),
+        (lambda: sendfile.measure([0]), "sizes_mb=0 must be a whole number from 1 to 20000 MB"),
+        (lambda: sendfile.measure([10**12]), "sizes_mb=1000000000000 must be"),
+        (lambda: sendfile.measure(block_bytes=[0]), "block_bytes=0 must be a whole number from 1 "),
+        (lambda: sendfile.measure(runs=0), "runs=0 must be"),
+        (lambda: send_queue.measure(clients=0), "clients=0 must be a whole number from 1 to 400"),
+    ],
+)
+def test_bad_values_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_more_clients_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    monkeypatch.setattr(send_queue, "_meminfo_bytes", lambda _name: 1_000_000)
+    with pytest.raises(LabError, match="try fewer clients"):
+        send_queue.measure(clients=400)

@@ -1,0 +1,179 @@
+"""Statements of lesson 02 on its recordings, and values that its experiments refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.experiments import routes, table, tcp_vs_udp, udp_batching, udp_receive_buffers
+from tcplab.experiments import untouched_memory as untouched
+from tcplab.models import Encapsulation, goodput_mbyte_s
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def shown() -> tcp_vs_udp.TcpVsUdp:
+    return tcp_vs_udp.measure(runs=50, servers=["bsd", "localhost", "sparc"])
+
+
+@pytest.fixture
+def far() -> tcp_vs_udp.TcpVsUdp:
+    return tcp_vs_udp.measure(runs=3, servers=["router"], write_bytes=[1440])
+
+
+# ---- the published tables ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
+def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
+    """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would stand out."""
+    text = tcp_vs_udp.PUBLISHED[key]
+    megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
+    assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)
+    assert text.user_s + text.system_s < text.wall_s
+    assert (text.lost is None) == (key[1] == "tcp")
+
+
+def test_both_tables_have_fifty_runs_beside_each_published_row(
+    shown: tcp_vs_udp.TcpVsUdp,
+) -> None:
+    rows = {row["variant"]: row for row in shown.rows()}
+    assert len(rows) == 3 * 2 * 2
+    for (server, protocol, size), text in each(tcp_vs_udp.PUBLISHED.items()):
+        assert len(shown[server, protocol, size].runs) == (5 if server == "sparc" else 50)
+        row = rows[f"{server} {protocol} {size}"]
+        assert row["mb_per_s_min"] <= row["mb_per_s"] <= row["mb_per_s_max"]
+        assert row["published_wall_s"] == text.wall_s
+        assert row["published_mb_per_s"] == text.mb_per_s
+        assert row["published_lost"] == text.lost
+        assert row["published_lost_percent"] == (text.lost and text.lost / 50)
+    assert rows["localhost tcp 300"]["published_mb_per_s"] is None  # no such row was published
+    assert "2.8800" in table(shown).text()
+    assert "50 runs (5 to sparc); published: 50 runs" in shown.published_table(1440).caption
+    assert [len(shown.published_table(size).rows) for size in (1440, 300)] == [6, 6]
+    assert "Blocks of 300 bytes, 50 runs" in shown.spread_table(300).caption
+
+
+def test_tcp_to_localhost_needs_fewer_segments_and_is_faster(shown: tcp_vs_udp.TcpVsUdp) -> None:
+    bsd, local = (shown[server, "tcp", 1440] for server in ("bsd", "localhost"))
+    assert bsd.bytes_per_segment <= 1448
+    assert 2.5 * bsd.bytes_per_segment < local.bytes_per_segment <= 16_332
+    assert local.mb_per_s > 1.1 * bsd.mb_per_s
+    cpu_s = [sum(run.user_s + run.system_s for run in series.runs) for series in (bsd, local)]
+    assert cpu_s[0] > cpu_s[1]
+
+
+def test_a_datagram_costs_as_much_whatever_its_size(shown: tcp_vs_udp.TcpVsUdp) -> None:
+    small, large = (shown["bsd", "udp", size] for size in (300, 1440))
+    assert (small.bytes_per_segment, large.bytes_per_segment) == (300, 1440)
+    # By the byte it would be a fifth.
+    assert small.row()["wall_s"] > 0.5 * large.row()["wall_s"]
+    assert len(shown.block_table("bsd").rows) == 4
+
+
+def test_no_wire_carries_more_than_its_rate(
+    shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp
+) -> None:
+    for tcp in (shown["sparc", "tcp", 1440], far["router", "tcp", 1440]):
+        for run in each(tcp.runs):
+            assert 0.9 * goodput_mbyte_s(10) < run.arrived_mb_per_s <= 1.01 * goodput_mbyte_s(10)
+    most = goodput_mbyte_s(10, around=Encapsulation("udp"), payload_bytes=1440)
+    assert most == pytest.approx(1.195, abs=0.001)
+    text = tcp_vs_udp.PUBLISHED["sparc", "udp", 1440]
+    assert text.mb_per_s > most > text.arrived_mb_per_s  # what was published exceeds the wire
+
+
+def test_own_card_holds_udp_back_and_a_router_does_not(
+    shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp
+) -> None:
+    card, router = shown["sparc", "udp", 1440], far["router", "udp", 1440]
+    assert card.mb_per_s < 1.25 < router.mb_per_s / 100
+    assert max(card.lost_percent or [1]) == 0
+    assert min(router.lost_percent or [0]) > 70
+
+
+def test_large_buffers_make_a_router_drop_segments() -> None:
+    """32 KiB are less than its queue holds, what the kernel chooses is more."""
+    free = tcp_vs_udp.measure(
+        runs=3,
+        servers=["router"],
+        write_bytes=[1440],
+        protocols=["tcp"],
+        count=2000,
+        tcp_buffers_bytes=None,
+    )
+    assert (free["router", "tcp", 1440].retransmissions or 0) > 0
+
+
+# ---- buffers, batches, memory --------------------------------------------------------------------
+
+
+def test_own_addresses_lead_through_loopback() -> None:
+    seen = routes.measure()
+    ways = [seen[name].interface for name in ("localhost", "its own address", "the other host")]
+    assert ways == ["lo", "lo", "eth0"]
+
+
+def test_a_buffer_with_room_for_all_loses_none() -> None:
+    buffers = udp_receive_buffers.measure(runs=5)
+    tiny, text, _larger, asked = buffers.variants
+    assert (text.granted_bytes, text.room_datagrams) == (65_536, 28)
+    rooms = [buffer.room_datagrams for buffer in buffers.variants]
+    assert rooms == sorted(rooms)
+    for buffer in each(buffers.variants):
+        # All that is lost is lost there; an end marker may be dropped as well.
+        assert all(lost <= drops for lost, drops in zip(buffer.lost, buffer.drops, strict=True))
+    assert min(tiny.lost) > 1000 > max(text.lost) > min(text.lost) > 0
+    assert asked.room_datagrams > asked.sent == 3000
+    assert set(asked.lost) == {0}
+
+
+def test_batches_make_udp_as_fast_as_tcp() -> None:
+    batches = udp_batching.measure(runs=3)
+    udp, sender, both, tcp, _large = batches.variants
+    assert (udp.calls, sender.calls, both.calls) == (50_000, 1112, 1112)
+    assert min(both.mb_per_s) > 2 * max(udp.mb_per_s)
+    assert min(both.mb_per_s) > max(tcp.mb_per_s)
+    assert batches.times_plain("udp-gso-gro") > batches.times_plain("udp-gso") > 2
+
+
+def test_untouched_memory_is_cheaper_only_in_large_blocks() -> None:
+    cost = {each.key: sorted(each.cpu_s_per_gb) for each in untouched.measure().variants}
+    assert cost[8_388_608, True][-1] < cost[8_388_608, False][0]
+    assert cost[1440, True][-1] > cost[1440, False][0]
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tcp_vs_udp.measure(runs=0), "runs=0 must be a whole number from 1 to 10000"),
+        (lambda: tcp_vs_udp.measure(write_bytes=[15]), "write_bytes=15 must be a whole number fr"),
+        (lambda: tcp_vs_udp.measure(write_bytes=[65508]), "write_bytes=65508 must be a whole num"),
+        (lambda: tcp_vs_udp.measure(write_bytes=[]), "write_bytes is empty"),
+        (lambda: tcp_vs_udp.measure(write_bytes=[300, 300]), "write_bytes: 300 is given twice"),
+        (lambda: tcp_vs_udp.measure(count=0), "count=0 must be a whole number from 1 to 1000000"),
+        (lambda: tcp_vs_udp.measure(servers=["vax"]), "servers='vax' is not known"),  # type: ignore[list-item]
+        (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "protocols='sctp' is not known"),  # type: ignore[list-item]
+        (lambda: udp_batching.measure(datagram_bytes=32001), "datagram_bytes=32001 must be"),
+        (lambda: udp_batching.measure(runs=0), "runs=0 must be"),
+        (lambda: udp_receive_buffers.measure([]), "requests is empty"),
+        (lambda: udp_receive_buffers.measure([0]), "requests=0 must be a whole number from 1"),
+        (lambda: udp_receive_buffers.measure(count=0), "count=0 must be"),
+    ],
+)
+def test_bad_values_are_named(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")  # one of them is found before a laboratory is made
+    with pytest.raises(ValueError, match=message):
+        call()
