@@ -47,7 +47,6 @@ _EXAMPLES: Final = {
     "class-predictions": "submitted --lesson 05 --figures reports",
     "draw": "ps5 --new-secret",
     "handout": "ps5 --students class.txt --into ps5.zip",
-    "leaderboard": "entries",
     "try-assignment": "ps5 reference",
     "new-assignment": "ps12",
 }

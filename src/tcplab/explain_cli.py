@@ -237,7 +237,7 @@ def _run_capture(arguments: argparse.Namespace, wanted: dict[str, str]) -> int:
         if arguments.connection is None and arguments.log is None:
             _print(from_capture(arguments).report())
             print()
-        print(report(timeline, recorded=True))
+        print(report(timeline))
     for picture, file in pictures:
         picture.save(file)
     return 0
@@ -298,13 +298,8 @@ _TOLD_BY: Final = {
 }
 
 
-def report(timeline: Timeline, *, recorded: bool = False) -> str:
-    """The timeline as text: one line per segment, then the waits, then missing evidence.
-
-    Args:
-        timeline: what to say.
-        recorded: name the options of `tcplab explain CAPTURE` that supply missing evidence.
-    """
+def report(timeline: Timeline) -> str:
+    """Return one line per segment, then the waits, then missing evidence and its option."""
     lines = [*_folded(_heading(timeline), 0), ""]
     sentences = timeline.sentences()
     start = timeline.start_ns
@@ -316,7 +311,7 @@ def report(timeline: Timeline, *, recorded: bool = False) -> str:
         lines.append("no data segment of this sender is in the capture")
     for title, items in (
         ("Waits:", waiting(timeline)),
-        ("Not told by the record:", _missing(timeline, recorded)),
+        ("Not told by the record:", _missing(timeline)),
     ):
         if items:
             lines += ["", title]
@@ -336,10 +331,8 @@ def _folded(line: str, indent: int) -> list[str]:
     )
 
 
-def _missing(timeline: Timeline, recorded: bool) -> list[str]:
+def _missing(timeline: Timeline) -> list[str]:
     items = missing_evidence(timeline)
-    if not recorded:
-        return items
     options = [
         next((o for start, o in _TOLD_BY.items() if item.startswith(start)), None) for item in items
     ]

@@ -23,11 +23,6 @@ static const char help[] =
     "                                but that), syn, fin, rst, udp, icmp\n"
     "                                CONDITION, all must hold: nth=3,7-9  every=50  port=5001\n"
     "  script DIR clear              forget the rules\n"
-    "  trace DIR PATH                the rate follows a file: a millisecond per line at which "
-    "1500\n"
-    "                                bytes may leave, from now on, over and over (mahimahi's "
-    "format)\n"
-    "  trace DIR off                 the rate is rate_bps again\n"
     "  access INTERFACE NANOSECONDS  one way, of the cable between the host there and the link\n"
     "  counters                      what happened since the start, or:\n"
     "  reset                         counters start from zero\n"
@@ -94,24 +89,6 @@ static void command_script(char **words, int count) {
         else
             script->rules[script->count++] = rule;
     }
-    answer_ok();
-}
-
-/* "DIR PATH", which may contain spaces, or "DIR off". */
-static void command_trace(char *arguments) {
-    char *words[] = {"trace", strsep(&arguments, " ")}, *path = arguments;
-    unsigned first, end;
-    if (!parse_direction(words, 2, &first, &end))
-        return;
-    if (!path || *path == '\0') {
-        answer_error("trace: wants the path of a file, or off");
-        return;
-    }
-    for (unsigned k = first; k < end; k++)
-        if (strcmp(path, "off") == 0)
-            opportunities_end(&directions[k].opportunities);
-        else if (!opportunities_read(&directions[k].opportunities, path, now_ns()))
-            return;
     answer_ok();
 }
 
@@ -264,10 +241,6 @@ static void obey(char *line) {
     line[strcspn(line, "\r")] = '\0';
     if (strncmp(line, "capture ", 8) == 0) {
         command_capture(line + 8);
-        return;
-    }
-    if (strncmp(line, "trace ", 6) == 0) {
-        command_trace(line + 6);
         return;
     }
     for (char *word; count < MAX_WORDS && (word = strsep(&rest, " \t"));)

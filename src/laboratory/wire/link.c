@@ -63,25 +63,12 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
 /* Uniform in [0, 1): splitmix64, addressed by number: the same for the same seed, direction, number
    and purpose, whatever else happens. Eight elements belong to each frame, four of them to each
    direction. */
-enum purpose { TO_BE_LOST = 1, TO_BE_IN_A_BURST, TO_BE_DROPPED_EARLY };
+enum purpose { TO_BE_LOST = 1, TO_BE_DROPPED_EARLY };
 
 static double chance(const struct direction *d, uint64_t number, enum purpose purpose) {
     uint64_t element = 8 * number + UINT64_C(4) * d->index + purpose;
     uint64_t x = mix64((uint64_t)d->set.seed + element * UINT64_C(0x9E3779B97F4A7C15));
     return (double)(x >> 11) * 0x1p-53;
-}
-
-/* Is the frame of this number lost? By the model of Gilbert and Elliott: outside bursts, and in
- * them, at random. Without bursts only the former. */
-static bool is_lost(struct direction *d, uint64_t number) {
-    const struct settings *set = &d->set;
-    if (set->burst_begin == 0)
-        d->in_burst = false;
-    else if (chance(d, number, TO_BE_IN_A_BURST) <
-             (d->in_burst ? set->burst_end : set->burst_begin))
-        d->in_burst = !d->in_burst;
-    double loss = d->in_burst ? set->burst_loss : set->loss;
-    return loss > 0 && chance(d, number, TO_BE_LOST) < loss;
 }
 
 /* ---- the recording of what became of a frame ---- */
@@ -161,11 +148,7 @@ static void send_next(struct direction *d, int64_t t) {
     discard(d, &dropped, t, AQM);
     if (!frame)
         return;
-    if (d->opportunities.count)
-        d->finish_ns =
-            opportunities_finish_ns(&d->opportunities, t, frame->length - (uint32_t)ETH_HLEN);
-    else
-        d->finish_ns = t + transmission_ns(d, frame);
+    d->finish_ns = t + transmission_ns(d, frame);
 }
 
 void link_advance(struct direction *d, int64_t t) {
@@ -242,7 +225,7 @@ int64_t link_next_event_ns(const struct direction *d) {
 
 bool link_is_transparent(const struct direction *d) {
     return d->set.rate_bps == 0 && d->set.delay_ns == 0 && d->script.count == 0 && !d->sending &&
-           !d->opportunities.count && !d->line_packets && !d->outbox_count;
+           !d->line_packets && !d->outbox_count;
 }
 
 /* ---- a frame enters the link ---- */
@@ -297,7 +280,7 @@ static enum reason admit(struct direction *d, const struct frame *view, const st
                          unsigned struck, struct frame **fragments) {
     uint32_t mtu = (uint32_t)d->set.mtu;
     struct virtio_net_hdr *o = offload_of(view);
-    bool lost = h->ip && is_lost(d, ++d->numbered);
+    bool lost = h->ip && chance(d, ++d->numbered, TO_BE_LOST) < d->set.loss;
     if (struck & 1U << DROP)
         return SCRIPT;
     if (lost)

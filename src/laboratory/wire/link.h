@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "opportunities.h"
 #include "ports.h"
 #include "queue.h"
 
@@ -52,9 +51,8 @@ struct direction {
     struct script script;
 
     struct queue queue;
-    struct opportunities opportunities; /* to send, if it is they that limit the rate */
-    struct frame *sending;              /* in the transmitter */
-    int64_t finish_ns; /* when the transmitter is done with it, or was with the last one */
+    struct frame *sending; /* in the transmitter */
+    int64_t finish_ns;     /* when the transmitter is done with it, or was with the last one */
     struct lane lanes[MAX_PORTS + 1]; /* one for each port of side a or b; then that of the held */
     unsigned lane_count;
     uint64_t line_packets; /* in all lanes */
@@ -63,8 +61,7 @@ struct direction {
 
     struct frame *outbox[BATCH + MAX_PORTS]; /* due; the kernel has yet to take them */
     unsigned outbox_count;
-    bool blocked;  /* the socket's send buffer is full */
-    bool in_burst; /* of losses */
+    bool blocked; /* the socket's send buffer is full */
     struct counters n;
 };
 

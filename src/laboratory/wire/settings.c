@@ -42,7 +42,6 @@ const struct settings default_settings = {
     .queue_packets = 1000,
     .hold_ns = 1000000,
     .icmp = 1,
-    .burst_loss = 1,
 };
 
 enum kind { WHOLE, PROBABILITY, SWITCH, DISCIPLINE };
@@ -68,10 +67,6 @@ static const struct key {
     KEY(interval_ns, WHOLE, 10 * SECOND_NS, "codel: a wait persists; pie: update; 0: 100, 15 ms"),
     KEY(quantum_bytes, WHOLE, 1 << 20, "that a flow of fq_codel sends in its turn; 0: 1514"),
     KEY(loss, PROBABILITY, 1, "of a frame to be lost, before it takes a place in the queue"),
-    KEY(burst_begin, PROBABILITY, 1,
-        "of a burst of losses to begin with a frame (Gilbert-Elliott)"),
-    KEY(burst_end, PROBABILITY, 1, "of a burst to have ended before a frame"),
-    KEY(burst_loss, PROBABILITY, 1, "of a frame of a burst to be lost"),
     KEY(seed, WHOLE, INT64_MAX, "of all chance; setting it starts the sequence again"),
     KEY(hold_ns, WHOLE, 10 * SECOND_NS, "how long the script holds a frame"),
     KEY(mtu, WHOLE, 65535, "longest IP packet, else it is fragmented or (DF) dropped; 0: any"),

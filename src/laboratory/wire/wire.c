@@ -8,8 +8,8 @@
  * between. Both directions, ab and ba, are independent of each other, and each is
  *
  *     arrival -> script, loss, MTU -> queue -> transmitter -> line -> departure
- *                                     tail     rate, or       delay
- *                                     drop,    a trace
+ *                                     tail     rate           delay
+ *                                     drop,
  *                                     AQM
  *
  * The times are computed from the kernel's time stamp of each arrival, not from
@@ -33,7 +33,6 @@
  *     recording.h    the recording: a pcapng file
  *     settings.h     what the link is to do
  *     queue.h        which of the waiting frames is next; which are dropped or marked
- *     opportunities.h   a rate that changes
  *     link.h         the link as arithmetic: loss, MTU, transmitter, line; what it did
  *     transfer.h     frames in, frames out, many in one system call
  *     commands.h     what the owner may say and ask

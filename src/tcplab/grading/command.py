@@ -1,4 +1,4 @@
-"""`tcplab collect`, `grade`, `class-predictions`, `draw`, `handout`, `leaderboard`,
+"""`tcplab collect`, `grade`, `class-predictions`, `draw`, `handout`,
 `try-assignment` and `new-assignment`."""
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ def add_commands(commands: Any) -> None:
     _add_class_predictions(commands)
     _add_draw(commands)
     _add_handout(commands)
-    _add_leaderboard(commands)
     _add_try(commands)
     _add_new(commands)
 
@@ -135,25 +134,6 @@ def _add_handout(commands: Any) -> None:
     )
     handout.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
     handout.set_defaults(action=_hand_out)
-
-
-def _add_leaderboard(commands: Any) -> None:
-    words = "score settings and small C senders of a class on hidden paths, and write the page"
-    board = commands.add_parser("leaderboard", help=words, description=words)
-    board.add_argument(
-        "entries", type=Path, help="folder with a folder per entry: setting.toml or sender.c in it"
-    )
-    board.add_argument(
-        "--starter", action="store_true", help="write both files into that folder, to hand out"
-    )
-    board.add_argument(
-        "--round", type=int, default=1, help="other paths for another number", metavar="N"
-    )
-    board.add_argument(
-        "--into", type=Path, help="folder of the page (default: reports)", metavar="FOLDER"
-    )
-    board.add_argument("--course", type=Path, default=Path(), help="folder (default: this one)")
-    board.set_defaults(action=_leaderboard)
 
 
 def _add_try(commands: Any) -> None:
@@ -319,38 +299,6 @@ def _hand_out(arguments: argparse.Namespace) -> int:
         pass
     print(f"{len(students)} times {arguments.assignment}, into {arguments.into}")
     return 0
-
-
-def _leaderboard(arguments: argparse.Namespace) -> int:
-    from tcplab.grading.drawing import read_secret, rng_of
-    from tcplab.grading.leaderboard import leaderboard, write_starter
-    from tcplab.grading.neutral import one_line
-    from tcplab.tables import Table
-
-    if arguments.starter:
-        write_starter(arguments.entries)
-        print(f"{arguments.entries}: setting.toml and sender.c; one of them is an entry")
-        return 0
-    course = arguments.course.resolve()
-    secret = read_secret(course / "solutions")
-    board = leaderboard(
-        arguments.entries,
-        rng_of(secret, "leaderboard", str(arguments.round)),
-        lambda line: print(line, file=sys.stderr, flush=True),
-    )
-    shown = [
-        (row["rank"], one_line(row["entry"]), row["score"], row["mbit"], row["delay_ms"])
-        for row in board.rows()
-    ]
-    if shown:
-        print(Table.of(["rank", "entry", "score", "Mbit/s", "delay (ms)"], shown))
-    for row in board.rows():
-        if row["wire_late"]:
-            print(f"tcplab: {one_line(row['entry'])}: {row['wire_late']}", file=sys.stderr)
-    for name, why in board.left_out.items():
-        print(f"tcplab: {one_line(name)}: no score: {one_line(why)}", file=sys.stderr)
-    print(f"page: {os.path.relpath(board.save(arguments.into or course / 'reports'))}")
-    return 1 if board.left_out else 0
 
 
 def _try(arguments: argparse.Namespace) -> int:

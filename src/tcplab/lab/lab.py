@@ -73,7 +73,7 @@ class Lab(Network):
         congestion: congestion control of every connection that does not choose its own, whatever
             the machine's default: also of programs that are started by hand.
         **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
-            (then the hosts' TCP asks for ECN, too), burst_begin, …
+            (then the hosts' TCP asks for ECN, too), mtu, …
 
     Raises:
         ParameterError: a parameter is out of range, or the kernel does not offer the congestion

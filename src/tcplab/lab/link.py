@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 import threading
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice, number, whole
@@ -86,7 +83,7 @@ class Link:
                 (RFC 8290) or "pie" (RFC 8033).
             ecn: the latter three mark what they would drop, where the packet allows it (RFC 3168).
             **wire_options: any other key of wire.c's `set` command (`wire --help` lists them), such
-                as target_ns and interval_ns of the AQM, or burst_begin, burst_end and burst_loss.
+                as target_ns and interval_ns of the AQM.
 
         Raises:
             ParameterError: a value is out of range; nothing was changed.
@@ -114,36 +111,6 @@ class Link:
         for name, known in self.parameters.items():
             if direction in ("both", name):
                 known.update({key: value for key, value in named.items() if value is not None})
-
-    def follow(
-        self, trace: Sequence[int] | str | Path | None, direction: str = "client->server"
-    ) -> None:
-        """Lets the rate follow a trace of opportunities to send, from now on and over and over.
-
-        Args:
-            trace: milliseconds at each of which 1500 bytes of packets may leave, in order (one per
-                ms is 12 Mbit/s, two are 24); or a file with one per line, the format of mahimahi;
-                None for the rate of rate_mbit again.
-            direction: "client->server", "server->client" or "both".
-
-        Raises:
-            LabError: the trace is none; nothing was changed.
-        """
-        key, name = self._direction_key(direction), "off"
-        if trace is None:
-            self.command(f"trace {key} off")
-        elif isinstance(trace, str | Path):
-            name = Path(trace).name
-            self.command(f"trace {key} {Path(trace).resolve()}")
-        else:
-            name = f"{len(trace)} opportunities in {trace[-1] if trace else 0} ms"
-            with tempfile.NamedTemporaryFile("w", prefix="tcplab-", suffix=".trace") as file:
-                file.write("".join(f"{time}\n" for time in trace))
-                file.flush()
-                self.command(f"trace {key} {file.name}")
-        for each, known in self.parameters.items():
-            if direction in ("both", each):
-                known["trace"] = name
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Packets that each direction received, forwarded and dropped, by reason, since the start.

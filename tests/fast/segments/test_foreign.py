@@ -207,7 +207,7 @@ def test_explain_says_that_packets_of_another_link_were_not_read(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mixed(path)
-    assert main(["explain", "file", str(path)]) == 0
+    assert main(["explain", str(path)]) == 0
     assert "packets that were not read: 3 link type 127" in capsys.readouterr().out
 
 

@@ -366,24 +366,6 @@ def test_a_wire_that_cannot_be(wrong: dict[str, Any], named: str) -> None:
         Lab(**wrong)
 
 
-def test_the_rate_follows_a_trace() -> None:
-    """An opportunity per millisecond, 12 Mbit/s, but for a second without any, in each two."""
-    with Lab(rtt_ms=2) as lab:
-        lab.link.follow([*range(1, 1001), 2000])
-        samples = tcp_bulk(
-            lab, duration_s=3.5, interval_ms=20, sndbuf_bytes=None, rcvbuf_bytes=None
-        ).samples
-        seconds = samples[-1]["sample_s"]
-        most = 1500 * 1000 * (seconds / 2 + 0.5)  # as much of it as can be with opportunities
-        assert most / 4 < samples[-1]["bytes_acked"] <= most + 1500
-        assert "1001 opportunities" in lab.link.parameters["client->server"]["trace"]
-        lab.link.follow(None)
-        fast = tcp_bulk(lab, duration_s=0.5, sndbuf_bytes=None, rcvbuf_bytes=None).source
-        assert fast.mb_per_s > 3
-        with pytest.raises(LabError, match="wants whole milliseconds"):
-            lab.link.follow([])
-
-
 def test_several_clients_share_one_wire_to_the_server() -> None:
     with Lab(clients=3) as star:
         assert [host.name for host in star.clients] == ["client", "client2", "client3"]

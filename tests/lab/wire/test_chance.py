@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, number_of, numbered
-from tests.support.wire.model import Settings, chance
+from tests.support.wire.model import Settings
 
 COUNT = 2000
 
@@ -32,29 +30,6 @@ def test_the_same_seed_and_traffic_lose_the_same_frames(bench: Bench) -> None:
     assert received(bench) != first
     # 10 % of 2000 is 200 +- 13; five times that is wide enough for ever.
     assert abs(COUNT - len(first) - 200) < 70
-
-
-def gilbert_elliott(begin: float, end: float, loss: float, others: float, seed: int) -> list[int]:
-    """The frames that arrive, by the model of Gilbert (1960) and Elliott (1963)."""
-    arrived, in_burst = [], False
-    for number in range(COUNT):
-        changes = chance(seed, "ab", number + 1, 2) < (end if in_burst else begin)
-        in_burst ^= changes
-        if chance(seed, "ab", number + 1) >= (loss if in_burst else others):
-            arrived.append(number)
-    return arrived
-
-
-@pytest.mark.parametrize(("loss", "others"), [(1, 0), (0.5, 0.01)])
-def test_bursts_of_losses(bench: Bench, loss: float, others: float) -> None:
-    bench.set("ab", burst_begin=0.02, burst_end=0.2, burst_loss=loss, loss=others, seed=11)
-    arrived = received(bench)
-    assert arrived == gilbert_elliott(0.02, 0.2, loss, others, 11)
-    gaps = [after - before for before, after in itertools.pairwise(arrived)]
-    assert max(gaps) > 5, "no burst"
-    # Without bursts, chance goes its old way.
-    bench.set("ab", burst_begin=0, loss=0.1, seed=7)
-    assert received(bench) == [n for n in range(COUNT) if chance(7, "ab", n + 1) >= 0.1]
 
 
 def test_both_directions_have_their_own_chance(bench: Bench) -> None:

@@ -73,13 +73,9 @@ def test_help_names_every_key_and_command() -> None:
     text = run("--help").stdout
     for key in asdict(Settings()).keys() - {"duplicate_every", "hold_every"} | {"mtu", "icmp"}:
         assert f"\n  {key}" in text
-    for key in asdict(QueueSettings(rate_bps=0)).keys() | {
-        "burst_begin",
-        "burst_end",
-        "burst_loss",
-    }:
+    for key in asdict(QueueSettings(rate_bps=0)):
         assert f"\n  {key}" in text
-    for command in ("set", "script", "trace", "access", "counters", "reset", "capture"):
+    for command in ("set", "script", "access", "counters", "reset", "capture"):
         assert f"\n  {command}" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -104,11 +100,6 @@ def test_help_names_every_key_and_command() -> None:
         ("set ab mtu=65536", "65536"),
         ("set ab icmp=maybe", "maybe"),
         ("set ab aqm=red", "tail_drop, codel, fq_codel, pie"),
-        ("set ab burst_begin=2", "2"),
-        ("trace sideways off", "none of ab, ba, both"),
-        ("trace ab", "trace"),
-        ("trace ab /no/such/file", "/no/such/file: No such file"),
-        ("trace ab /proc/self/comm", "line 1: wants whole milliseconds"),
         ("access eth7 1", "an interface of the wire"),
         ("access", "an interface of the wire"),
         ("set ab " + "delay_ns=1 " * 70, "words"),

@@ -344,7 +344,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
 
     for number, packet in enumerate(packets, 1):
         send_until(packet.time_ns)
-        queue.enque(packet, sending is not None, chance(settings.seed, direction, number, 3))
+        queue.enque(packet, sending is not None, chance(settings.seed, direction, number, 2))
         if sending is None and packet.dropped is None:
             sending = queue.deque(packet.time_ns)
             if sending is not None:
