@@ -115,7 +115,7 @@ LINKS = st.builds(
 
 
 @settings(
-    max_examples=100,
+    max_examples=60,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
