@@ -37,10 +37,11 @@ def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
 
 
 def test_the_default_waits_and_the_others_do_not(programs: Programs) -> None:
-    medians = {mode: exchange(programs, mode)[0]["message_us"]["median"] for mode in MODES}
-    assert medians["default"] >= 30_000
+    took = {mode: exchange(programs, mode)[0]["message_us"] for mode in MODES}
+    # The waits are the kernel's, however busy the machine is; it may delay some of the others.
+    assert took["default"]["median"] >= 30_000
     for mode in MODES[1:]:
-        assert medians["default"] / medians[mode] > 5
+        assert took["default"]["median"] / took[mode]["min"] > 5
 
 
 @pytest.mark.parametrize(
@@ -83,12 +84,12 @@ def test_the_effective_options_are_told(programs: Programs) -> None:
 
 
 def test_when_the_server_acknowledges(programs: Programs) -> None:
-    medians = {
-        when: exchange(programs, "default", server=["--quickack", when])[0]["message_us"]["median"]
+    took = {
+        when: exchange(programs, "default", server=["--quickack", when])[0]["message_us"]
         for when in ("on", "off", "always")
     }
-    assert medians["off"] > 30_000
-    assert medians["on"] / medians["always"] > 5
+    assert took["off"]["median"] > 30_000
+    assert took["on"]["median"] / took["always"]["min"] > 5
 
 
 @pytest.mark.parametrize(("writes", "size"), [(1, 30), (100, 2), (1, 1), (3, 70000), (1024, 1)])

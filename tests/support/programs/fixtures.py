@@ -42,8 +42,8 @@ def _build(build: Path) -> None:
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     # Once configured, a build looks for what has changed by itself.
-    steps = [] if cache.exists() else [["-S", ROOT, "-B", build, *options]]
-    for arguments in [*steps, ["--build", build]]:
+    steps = [] if cache.exists() else [["-S", str(ROOT), "-B", str(build), *options]]
+    for arguments in [*steps, ["--build", str(build)]]:
         done = subprocess.run(
             [tools / "cmake", *arguments],
             env=environment,
