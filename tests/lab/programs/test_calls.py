@@ -39,7 +39,9 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
-@pytest.fixture(scope="module", params=["lab", "loopback"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("lab", marks=pytest.mark.needs_lab), "loopback"]
+)
 def network(request: pytest.FixtureRequest) -> Iterator[AnyNetwork]:
     if request.param == "lab":
         yield request.getfixturevalue("lab")
@@ -252,6 +254,7 @@ def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
 # ---- losses: the wire and the kernel count the same ----
 
 
+@pytest.mark.needs_lab
 def test_the_wire_has_lost_the_same_datagrams() -> None:
     with Lab(loss=0.2) as lossy:
         result = udp_bulk(lossy, count=1000, pace_mbit=50, rcvbuf_bytes=1_000_000)

@@ -212,6 +212,7 @@ def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> Non
         assert bench.ends[1].receive(1) == [numbered(1000, 2)]
 
 
+@pytest.mark.needs_lab
 def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
     with Lab() as lab, lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         before = provenance(lab)

@@ -79,6 +79,7 @@ def test_a_lost_segment_is_sent_again_once(link: Lab) -> None:
     assert way["packets_in"] >= 101
 
 
+@pytest.mark.needs_lab
 @pytest.mark.parametrize("rate_mbit", [None, 100])
 def test_super_segments_travel_whole_with_offload(rate_mbit: int | None) -> None:
     with Lab(offload=True, rate_mbit=rate_mbit, rtt_ms=1) as lab:

@@ -137,6 +137,7 @@ def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> N
         assert own.counters()["ab"]["packets_out"] == 2000
 
 
+@pytest.mark.needs_lab
 def test_what_the_wire_itself_missed_is_told() -> None:
     with Lab() as lab:
         with pytest.warns(CaptureLossWarning, match="while the wire's receive ring was full"):
