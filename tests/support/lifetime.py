@@ -1,4 +1,4 @@
-"""Laboratories made and ended by processes of their own, and what is left of them."""
+"""Processes found by a mark in their environment; laboratories made and ended by some."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from pathlib import Path
 from typing import Any
 
 
-def eventually(condition: Callable[[], object], seconds: float = 60.0) -> bool:
-    """Whether the condition came true in time; generous, since the machine may be busy."""
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Waits for something that has no event of its own; returns what the condition returned."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.02)
-    return True
+    return found
 
 
-def processes_marked(mark: str) -> list[int]:
-    """Every process on the machine that inherited the mark, NAME=VALUE, in its environment."""
+def processes_with(mark: str) -> list[tuple[int, str]]:
+    """PID and name of each process, but this one, that inherited the mark, NAME=VALUE."""
     found = []
-    for directory in Path("/proc").glob("[0-9]*"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            environment = (directory / "environ").read_bytes()
-            state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+            environment = (entry / "environ").read_bytes().split(b"\0")  # empty for a zombie
+            if mark.encode() in environment and entry.name != str(os.getpid()):
+                found.append((int(entry.name), (entry / "comm").read_text().strip()))
         except OSError:
             continue
-        if mark.encode() in environment and state != "Z":
-            found.append(int(directory.name))
     return found
 
 
@@ -124,5 +122,5 @@ def kill_owner(kind: str, count: int, mark: str, *, processes: int) -> None:
     ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"ready\n"
-        assert eventually(lambda: len(processes_marked(mark)) >= processes)
+        until(lambda: len(processes_with(mark)) >= processes)
         owner.kill()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.lifetime import eventually, in_sequence, kill_owner, processes_marked
+from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
 from tests.support.nonempty import each
 from tests.support.wire.recording import packets
 
@@ -156,7 +156,7 @@ def test_a_command_that_does_not_end_is_ended(lab: Lab) -> None:
     name, value = mark.split("=")
     with pytest.raises(LabError, match=r"'sleep 300' on server did not end within timeout_s=0\.2"):
         lab.server.run(["sleep", "300"], timeout_s=0.2, env={name: value})
-    assert eventually(lambda: not processes_marked(mark))
+    until(lambda: not processes_with(mark))
 
 
 def test_standard_input_reaches_the_command_and_eof_comes_back(lab: Lab) -> None:
@@ -175,10 +175,10 @@ def test_a_signal_reaches_the_command(lab: Lab, number: signal.Signals) -> None:
     mark = f"MARK={uuid.uuid4()}"
     name, value = mark.split("=")
     process = lab.client.start(["sleep", "300"], env={name: value})
-    assert eventually(lambda: len(processes_marked(mark)) == 3)  # lab_exec, its guard, sleep
+    until(lambda: len(processes_with(mark)) == 3)  # lab_exec, its guard, sleep
     process.send_signal(number)
     assert process.wait(timeout=20) == -number
-    assert eventually(lambda: not processes_marked(mark))
+    until(lambda: not processes_with(mark))
 
 
 # ---- settings ----
@@ -272,7 +272,7 @@ def test_clients_with_round_trip_times_of_their_own_share_a_managed_queue() -> N
             for host in dumbbell.clients:
                 with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                     sender.sendto(bytes(4), (dumbbell.server.address, 9))
-            assert eventually(lambda: packets_in(dumbbell)["server->client"] == 3)  # refusals
+            until(lambda: packets_in(dumbbell)["server->client"] == 3)  # refusals
         came = {packet.id: packet for packet in packets(capture.path) if packet.inbound}
         for left in packets(capture.path):
             if not left.inbound:
@@ -344,7 +344,7 @@ def test_a_killed_wire_is_not_a_silent_black_hole() -> None:
         waiting = broken.server.start(["sleep", "300"])
         assert broken._wire is not None
         broken._wire.kill()
-        assert eventually(lambda: waiting.poll() is not None)
+        until(lambda: waiting.poll() is not None)
         with pytest.raises(LabError, match="the wire was ended by SIGKILL"):
             broken.client.run(["true"])
         with pytest.raises(LabError, match="the wire has ended"):
@@ -426,7 +426,7 @@ def test_what_lived_in_a_closed_laboratory_is_dead_at_once() -> None:
 def test_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:
     mark = f"MARK={uuid.uuid4()}"
     kill_owner("Lab", 5, mark, processes=50)  # two lab_init, two wires, sh, three sleeps, ...
-    assert eventually(lambda: not processes_marked(mark))
+    until(lambda: not processes_with(mark))
 
 
 def test_a_laboratory_can_be_made_where_an_event_loop_is_running() -> None:

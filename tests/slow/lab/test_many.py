@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from tests.support.lifetime import eventually, in_sequence, kill_owner, processes_marked
+from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
 
 pytestmark = pytest.mark.needs_lab
 
@@ -23,4 +23,4 @@ def test_a_hundred_whose_owner_is_sigkilled_leave_nothing() -> None:
     mark = f"MARK={uuid.uuid4()}"
     for _ in range(5):
         kill_owner("Lab", 20, mark, processes=200)
-    assert eventually(lambda: not processes_marked(mark))
+    until(lambda: not processes_with(mark))
