@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
-needs_tcptrace = pytest.mark.skipif(
-    shutil.which("tcptrace") is None,
-    reason="tcptrace is not installed: nobody to ask (apt install tcptrace)",
-)
+
+@pytest.fixture(scope="session")
+def tcptrace(tool: Callable[[str], str]) -> None:
+    """Skips the test where there is no tcptrace."""
+    tool("tcptrace")
 
 
 #: tcptrace's column, less the direction -> the same of one direction's segments.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,11 @@ FIELDS = {
 _FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
 
-needs_tshark = pytest.mark.skipif(
-    shutil.which("tshark") is None,
-    reason="tshark is not installed: nothing to compare with (apt install tshark)",
-)
+
+@pytest.fixture(scope="session")
+def tshark(tool: Callable[[str], str]) -> None:
+    """Skips the test where there is no tshark."""
+    tool("tshark")
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import forge, wireshark
+from tests.support import forge
 from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
+from tests.support.segments.captures import FOREIGN
 
 from tcplab import pcap
 from tcplab.cli import main
@@ -289,21 +290,17 @@ def test_only_a_recorder_of_ours_gets_advice_about_ours(path: Path) -> None:
     assert "ring_mib" not in str(found[0].message)
 
 
-# ---- as tshark reads them ----
+# ---- those of tests/data ----
 
 
-@wireshark.needs_tshark
-@pytest.mark.parametrize("name", WRAPPED)
-def test_tshark_reads_the_same_behind_these_links(path: Path, name: str) -> None:
-    rows = relinked(path, *WRAPPED[name])
-    theirs = wireshark.dissect(path)
-    theirs.pop("ip_id")  # that of the outermost packet
-    assert wireshark.differences(rows, theirs) == {}
-
-
-@wireshark.needs_tshark
-@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
-def test_tshark_and_odd_handshakes(path: Path, made: Talk) -> None:
-    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
-    rows = from_file(made.save(path))
-    assert wireshark.differences(rows, wireshark.dissect(path)) == {"seq": [1]}
+def test_the_foreign_captures_hold_what_they_are_for() -> None:
+    every = {path.name: from_file(path) for path in FOREIGN}
+    assert every["tcpdump-stall.pcap"]["is_zero_window"].any()
+    assert every["tcpdump-gso.pcap"]["gso_count"].max() > 1
+    assert len(every["tcpdump-reuse.pcap"].connections) == 3
+    assert every["tcpdump-plain.pcap"]["window_shift"].max() == 0
+    assert every["tcpdump-one-way.pcap"].from_client.all()
+    assert not every["tcpdump-middle.pcap"][:5].is_syn.any()
+    assert (every["tcpdump-ipv6.pcap"]["protocol"] == 17).any()
+    assert every["tcpdump-sll.pcap"]["wire_bytes"].min() == 16 + 20 + 8
+    assert every["tcpdump-sll2.pcap"]["wire_bytes"].min() == 20 + 20 + 8
