@@ -66,8 +66,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is marked `needs_lab` where no laboratory can be made, before any fixture runs."""
-    if item.get_closest_marker("needs_lab") and (why := machine.lacking("laboratory")):
+    """Skip what is marked `needs_lab`, or has a fixture `lab`, where none can be made."""
+    needs_lab = item.get_closest_marker("needs_lab") or "lab" in getattr(item, "fixturenames", ())
+    if needs_lab and (why := machine.lacking("laboratory")):
         pytest.skip(why)
 
 

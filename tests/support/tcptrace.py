@@ -13,7 +13,12 @@ from tests.support.needs import needs
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
-needs_tcptrace = needs("tcptrace")
+
+@pytest.fixture(scope="session")
+def tcptrace(tool: Callable[[str], str]) -> None:
+    """Skips the test where there is no tcptrace."""
+    tool("tcptrace")
+
 
 #: tcptrace's column, less the direction -> the same of one direction's segments.
 COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {

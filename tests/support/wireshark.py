@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,11 @@ FIELDS = {
 _FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
 
-needs_tshark = needs("tshark")
+
+@pytest.fixture(scope="session")
+def tshark(tool: Callable[[str], str]) -> None:
+    """Skips the test where there is no tshark."""
+    tool("tshark")
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,10 +163,12 @@ class Transfer:
         threading.Thread(target=self._listen, args=(source,), daemon=True).start()
 
     def _listen(self, source: Running) -> None:
-        for line in source.lines():
-            sample = json.loads(line)
-            if "sample_s" in sample:
-                self.latest = sample
+        # At the end the source is killed, and its output closed, perhaps in the middle of a line.
+        with suppress(ValueError):
+            for line in source.lines():
+                sample = json.loads(line)
+                if "sample_s" in sample:
+                    self.latest = sample
 
     def check(self) -> None:
         """Raises LabError if a program has ended."""

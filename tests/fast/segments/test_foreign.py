@@ -13,6 +13,7 @@ import pytest
 from tests.support import forge
 from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
+from tests.support.segments.captures import FOREIGN
 
 from tcplab import pcap
 from tcplab.cli import main
@@ -287,3 +288,19 @@ def test_only_a_recorder_of_ours_gets_advice_about_ours(path: Path) -> None:
     with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as found:
         from_file(path)
     assert "ring_mib" not in str(found[0].message)
+
+
+# ---- those of tests/data ----
+
+
+def test_the_foreign_captures_hold_what_they_are_for() -> None:
+    every = {path.name: from_file(path) for path in FOREIGN}
+    assert every["tcpdump-stall.pcap"]["is_zero_window"].any()
+    assert every["tcpdump-gso.pcap"]["gso_count"].max() > 1
+    assert len(every["tcpdump-reuse.pcap"].connections) == 3
+    assert every["tcpdump-plain.pcap"]["window_shift"].max() == 0
+    assert every["tcpdump-one-way.pcap"].from_client.all()
+    assert not every["tcpdump-middle.pcap"][:5].is_syn.any()
+    assert (every["tcpdump-ipv6.pcap"]["protocol"] == 17).any()
+    assert every["tcpdump-sll.pcap"]["wire_bytes"].min() == 16 + 20 + 8
+    assert every["tcpdump-sll2.pcap"]["wire_bytes"].min() == 20 + 20 + 8

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
 import pytest
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
 
 from tcplab import cli, demos
 from tcplab.demos import Demo
@@ -15,65 +13,8 @@ from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.spec import load
 
-NOTEBOOKS = ROOT / "lessons" / "demos"
 
-
-NAMES = [demo.name for demo in demos.every()]
-
-
-@pytest.fixture(params=demos.every(), ids=lambda demo: demo.name)
-def demo(request: pytest.FixtureRequest) -> Demo:
-    found: Demo = request.param
-    return found
-
-
-def test_three_to_five_steps_with_a_question_each(demo: Demo) -> None:
-    assert 3 <= len(demo.steps) <= 5
-    assert all(step.ask.endswith("?") and step.explain for step in each(demo.steps))
-    assert len({step.title for step in demo.steps}) == len(demo.steps)
-    assert any(step.options for step in demo.steps)
-
-
-def test_every_step_can_be_set(demo: Demo) -> None:
-    controls = load(demo.panel).controls
-    for step in each(demo.steps):
-        assert checked(controls, step.settings) == step.settings
-
-
-def test_steps_hold_all_settings(demo: Demo) -> None:
-    panel = demos.show(demo.name)
-    assert panel.title == demo.title
-    assert panel.values == demo.steps[0].settings
-    names = {control.name for control in panel.spec.controls}
-    assert all(set(step.settings) == names for step in each(panel.steps))
-
-
-def test_every_demo_has_its_notebook_and_vice_versa() -> None:
-    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(NAMES)
-
-
-def test_notebook_shows_its_own_demo(demo: Demo) -> None:
-    notebook = nbformat.read(NOTEBOOKS / f"{demo.name}.ipynb", as_version=4)
-    (code,) = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert f'demos.show("{demo.name}")' in code.source
-    assert code.outputs == []
-
-
-def test_unknown_demo_or_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "karaoke"]) == 2
-    assert cli.main(["demo", "cork", "--step", "9"]) == 2
-    errors = capsys.readouterr().err.splitlines()
-    assert errors == [
-        f"tcplab: demo 'karaoke': there are {', '.join(sorted(NAMES))}",
-        "tcplab: step 9: the demo cork has steps 1 to 5",
-    ]
-
-
-def test_without_a_name_demos_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo"]) == 0
-    listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == NAMES
-
+# ---- the files ----
 
 GOOD = """
 title = "Mine"

@@ -11,12 +11,14 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab import widgets
-from tcplab.errors import ParameterError
+from tcplab.errors import LabError, ParameterError
+from tcplab.experiments import diagnosis, pipes
 from tcplab.experiments.buffers import Transfer
 from tcplab.models import NetworkPath, message_cost
 from tcplab.widgets.controls import Choice, Number, checked
 from tcplab.widgets.panels import buffers
 from tcplab.widgets.spec import PANELS, PanelSpec, load
+from tcplab.widgets.worker import Run
 
 
 @pytest.fixture(params=PANELS)
@@ -125,3 +127,63 @@ def test_buffer_at_the_knee_fills_the_wire_and_half_of_it_does_not() -> None:
     full = curve["lines"][0]["points"][-1][1]
     assert panel.set(request_bytes=int(knee * 1.02)).model()["forecast"] == pytest.approx(full)
     assert panel.set(request_bytes=int(knee / 2)).model()["forecast"] < 0.6 * full
+
+
+def test_setting_out_of_range_is_refused_before_anything_runs() -> None:
+    panel = widgets.small_writes()
+    with pytest.raises(ValueError, match="writes=0 must be a whole number from 1 to 200"):
+        panel.set(writes=0)
+    with pytest.raises(ValueError, match="prediction=-1"):
+        panel.predict(-1)
+    assert panel._worker is None
+
+
+def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    job = Run(load("cork"), {"writes": 7, "write_bytes": 33}, capture_fd=-1)
+    with pytest.raises(LabError, match="recording") as caught:
+        job.spec.measurement.run(job)
+    assert "\n" not in str(caught.value)
+
+
+def test_page_before_a_run_says_what_to_do() -> None:
+    html = widgets.small_writes().html()
+    assert "<h3>Small writes</h3>" in html
+    assert "run this cell in JupyterLab" in html
+
+
+def options(panel: str, name: str) -> set[str]:
+    (control,) = [each for each in load(panel).controls if each.name == name]
+    assert isinstance(control, Choice)
+    return set(control.options)
+
+
+def test_the_controls_offer_all_parts_that_can_be_composed() -> None:
+    assert options("pipes", "source") == set(pipes.SOURCES)
+    assert options("pipes", "sender") == set(pipes.SENDERS)
+    assert options("pipes", "receiver") == set(pipes.RECEIVERS)
+    assert options("diagnosis", "program") == set(diagnosis.PROGRAMS)
+
+
+def test_the_model_is_the_ratio_of_copies() -> None:
+    panel = widgets.pipes()
+    assert panel.model()["forecast"] == pytest.approx(5 / 3)
+    assert panel.set(source="zeros", receiver="dd").model()["forecast"] == pytest.approx(5 / 7)
+    panel.set(source="warm", sender="splice", receiver="discard")
+    assert panel.model()["forecast"] is None  # no copy: the model knows of no other cost
+    assert panel.set(network="wire").model()["forecast"] == 1
+
+
+def test_data_over_the_wire_are_limited() -> None:
+    panel = widgets.pipes(network="wire", size_mb=512)
+    code = panel.spec.measurement.code(panel.values)
+    assert "'wire-netcat'" in code
+    assert "wire_size_mb=40" in code
+
+
+def test_count_falls_with_the_rtt() -> None:
+    for program, far in (("request", "count=12"), ("backup", "count=62")):
+        panel = widgets.diagnosis(program=program, rtt_ms=60)
+        assert far in panel.spec.measurement.code(panel.values)
+    ticker = widgets.diagnosis(program="ticker")
+    assert "count" not in ticker.spec.measurement.code(ticker.values)

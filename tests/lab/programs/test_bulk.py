@@ -135,13 +135,14 @@ def test_both_address_families(programs: Programs) -> None:
 
 
 def test_what_is_paced_arrives(programs: Programs) -> None:
-    paced = [*UDP_SOURCE, "-c", 2000, "--pace", 50]
+    # The sink's buffer, of the size that any kernel grants, holds all of them.
+    paced = [*UDP_SOURCE, "-c", 150, "--pace", 10]
     sent, received = programs.pair([*UDP_SINK, "-b", 2_000_000], paced)
-    assert sent["datagrams"] == sent["arrived"] == received["arrived"] == received["sent"] == 2000
+    assert sent["datagrams"] == sent["arrived"] == received["arrived"] == received["sent"] == 150
     assert received["lost"] == received["duplicated"] == received["foreign"] == 0
-    assert received["bytes"] == sent["bytes"] == 2000 * 1440
+    assert received["bytes"] == sent["bytes"] == 150 * 1440
     # The limit is one: it cannot be faster, whatever the machine does.
-    assert sent["wall_s"] >= 1999 * 1440 * 8 / 50e6 * 0.99
+    assert sent["wall_s"] >= 149 * 1440 * 8 / 10e6 * 0.99
 
 
 def test_what_a_full_buffer_drops_is_counted(programs: Programs) -> None:
@@ -154,22 +155,22 @@ def test_what_a_full_buffer_drops_is_counted(programs: Programs) -> None:
 
 
 def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Programs) -> None:
-    options = ["-c", 1001, "-s", 1000, "--pace", 400]
+    options = ["-c", 150, "-s", 1000, "--pace", 400]
     sent, received = programs.pair(
         [*UDP_SINK, "-b", 4_000_000, "--gro"], [*UDP_SOURCE, *options, "--gso"]
     )
-    assert received["arrived"] == 1001
-    assert received["bytes"] == 1_001_000
-    assert sent["system_calls"] == -(-1001 // 64) + sent["end_markers"]
-    assert received["reads"] < 1001
+    assert received["arrived"] == 150
+    assert received["bytes"] == 150_000
+    assert sent["system_calls"] == -(-150 // 64) + sent["end_markers"]
+    assert received["reads"] < 150
 
 
 @pytest.mark.parametrize("size", [16, 1472, 65507])
 def test_sizes_of_datagrams(programs: Programs, size: int) -> None:
-    options = ["-s", size, "-c", 20, "--pace", 20, "-b", 200_000]
+    options = ["-s", size, "-c", 4, "--pace", 20, "-b", 200_000]
     _sent, received = programs.pair([*UDP_SINK, "-b", 4_000_000], [*UDP_SOURCE, *options])
-    assert received["arrived"] == 20
-    assert received["bytes"] == 20 * size
+    assert received["arrived"] == 4
+    assert received["bytes"] == 4 * size
 
 
 def header(kind: bytes, run: bytes, number: int) -> bytes:

@@ -29,11 +29,9 @@ def test_program_compiles_without_a_word(tmp_path: Path) -> None:
     assert status_of(built.binary, tmp_path) == 0
 
 
-def test_source_with_a_header_of_the_courses_is_linked_with_its_library(tmp_path: Path) -> None:
-    assert status_of(compile_program("mine.c", WITH_HEADER).binary, tmp_path) == 0
-
-
-def test_library_is_compiled_once(tmp_path: Path) -> None:
+def test_library_is_linked_in_and_compiled_once(
+    tmp_path: Path,
+) -> None:
     asked: list[str] = []
 
     def counted(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:

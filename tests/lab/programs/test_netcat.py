@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,53 +126,3 @@ def test_an_output_that_cannot_be_written(programs: Programs, tmp_path: Path) ->
         programs.run("netcat", "127.0.0.1", listening_port(server), stdin=data)
         line = complaint(programs.finish(server), 1)
     assert line == "writing to standard output: ENOSPC: No space left on device"
-
-
-@pytest.mark.parametrize("ours", ["client", "server"])
-def test_together_with_another_netcat(
-    programs: Programs, tool: Callable[[str], str], tmp_path: Path, ours: str
-) -> None:
-    other = tool("nc.openbsd")
-    (path,) = files(tmp_path, LARGE)
-    output = tmp_path / "output"
-    with path.open() as data, output.open("w") as out:
-        if ours == "server":
-            with programs.start("netcat", "-v", "-l", 0, stdout=out) as server:
-                command = [other, "-N", "127.0.0.1", str(listening_port(server))]
-                subprocess.run(command, stdin=data, timeout=PATIENCE_S, check=True)
-                assert programs.finish(server).returncode == 0
-        else:
-            with (
-                Loopback() as machine,
-                held_port(machine.server) as port,
-                subprocess.Popen([other, "-v", "-l", "-p", str(port)], stdout=out, stderr=-1) as nc,
-            ):
-                assert nc.stderr is not None
-                nc.stderr.readline()  # "Listening on ..."
-                done = programs.run("netcat", "127.0.0.1", port, stdin=data)
-                assert (done.returncode, nc.wait(PATIENCE_S)) == (0, 0)
-    assert output.read_bytes() == LARGE
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "listens"),
-    [
-        ("nc.openbsd", ["-l"], True),
-        ("nc.openbsd", ["-l", "-p"], True),
-        ("nc.traditional", ["-l"], False),
-        ("nc.traditional", ["-l", "-p"], True),
-    ],
-)
-def test_other_netcats_listen_by_different_arguments(
-    tool: Callable[[str], str], name: str, arguments: list[str], listens: bool
-) -> None:
-    """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
-    with (
-        Loopback() as machine,
-        held_port(machine.server) as port,
-        subprocess.Popen([tool(name), "-v", "-n", *arguments, str(port)], stderr=-1) as nc,
-    ):
-        assert nc.stderr is not None
-        words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
-        nc.kill()
-    assert (words[3] == b"%d" % port) == listens

@@ -31,20 +31,20 @@ def test_ten_thousand_records(programs: Programs) -> None:
     assert sent["tcp_info"]["data_segs_out"] < 10_000
 
 
-@pytest.mark.parametrize("read_bytes", [1, 7, 99, 100, 104, 200, 1 << 20])
 @pytest.mark.parametrize("batch", [None, 1, 7, 80])
+@pytest.mark.parametrize("read_bytes", [1, 99, 100, 104, 1 << 20])
 def test_records_survive_any_size_of_reads(
     programs: Programs, read_bytes: int, batch: int | None
 ) -> None:
-    source = ["-c", 1001, *(["--batch", batch] if batch else [])]
+    source = ["-c", 301, *(["--batch", batch] if batch else [])]
     sent, received = records(programs, source, ["-r", read_bytes])
-    assert received["records"] == 1001
+    assert received["records"] == 301
     assert sent["bytes"] == received["bytes"]
     if batch:
-        assert sent["sends"] == received["batches"] == -(-1001 // batch)
-        assert sent["bytes"] == 1001 * 100 + 4 * sent["sends"]
+        assert sent["sends"] == received["batches"] == -(-301 // batch)
+        assert sent["bytes"] == 301 * 100 + 4 * sent["sends"]
     if read_bytes < 20:
-        assert received["split_records"] == (1001 if not batch else received["split_records"])
+        assert received["split_records"] == (301 if not batch else received["split_records"])
         assert received["one_record_reads"] == 0
 
 

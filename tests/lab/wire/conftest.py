@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.support.programs.fixtures import sanitized_directory
 from tests.support.wire.bench import Bench
 from tests.support.wire.model import Settings
 
 from tcplab import Lab
+
+__all__ = ["sanitized_directory"]
 
 
 @pytest.fixture(scope="package")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -51,9 +53,10 @@ def test_too_long_with_df_is_dropped_and_the_sender_told(hop: Bench) -> None:
 
 def test_the_answer_takes_the_way_back(hop: Bench) -> None:
     hop.set("ba", delay_ns=200_000_000)
+    sent = time.monotonic()
     hop.ends[0].send(tcp(bytes(1400)))
-    assert hop.ends[0].receive(1, seconds=0.1) == []
     assert len(hop.ends[0].receive(1)) == 1
+    assert time.monotonic() - sent >= 0.2
 
 
 def test_the_black_hole_says_nothing(hop: Bench) -> None:
@@ -147,36 +150,31 @@ def path(lab: Lab) -> Iterator[Lab]:
     lab.link.update(mtu=0, icmp="on")
 
 
-def transfer(lab: Lab, size: int, seconds: float, port: int) -> int:
+def transfer(lab: Lab, size: int, seconds: float) -> int:
     """Sends bytes over TCP from client to server; how many arrive in this time."""
     with (
         lab.server.socket() as listener,
         lab.client.socket() as sender,
     ):
-        listener.bind((lab.server.address, port))
+        listener.bind((lab.server.address, 0))
         listener.listen()
-        sender.settimeout(seconds)
-        sender.connect((lab.server.address, port))
-        sender.setblocking(False)
+        sender.connect(listener.getsockname())
         sender.send(bytes(size))
         receiver, _ = listener.accept()
-        with receiver:
+        arrived = 0
+        with receiver, contextlib.suppress(TimeoutError):
             receiver.settimeout(seconds)
-            arrived = 0
-            try:
-                while arrived < size:
-                    arrived += len(receiver.recv(1 << 16))
-            except TimeoutError:
-                pass
-            return arrived
+            while arrived < size:
+                arrived += len(receiver.recv(1 << 16))
+        return arrived
 
 
 def test_tcp_finds_the_smaller_mtu_or_stalls(path: Lab) -> None:
     path.link.update(mtu=900, icmp="off")
     # Route exceptions are remembered, so the hole comes first.
-    assert transfer(path, 5000, seconds=0.7, port=6001) < 5000
+    assert transfer(path, 5000, seconds=0.7) < 5000
     path.link.update(icmp="on")
-    assert transfer(path, 5000, seconds=20, port=6002) == 5000
+    assert transfer(path, 5000, seconds=60) == 5000
 
 
 def test_udp_without_df_arrives_whole(path: Lab) -> None:
@@ -186,9 +184,9 @@ def test_udp_without_df_arrives_whole(path: Lab) -> None:
         path.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         path.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
-        receiver.bind((path.server.address, 6003))
-        receiver.settimeout(20)
+        receiver.bind((path.server.address, 0))
+        receiver.settimeout(60)
         sender.setsockopt(socket.IPPROTO_IP, ip_mtu_discover, dont)
         content = bytes(range(250)) * 20
-        sender.sendto(content, (path.server.address, 6003))
+        sender.sendto(content, receiver.getsockname())
         assert receiver.recv(1 << 16) == content

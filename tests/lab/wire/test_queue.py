@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.lab.wire.test_faults import WIRE, build_sanitized
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, checksum, numbered, udp
 from tests.support.wire.queue_model import Packet, Settings, forward, with_ecn
@@ -35,11 +34,9 @@ QUEUES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def queue_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [path for path in WIRE.glob("*.c") if path.name != "wire.c"]
-    program = tmp_path_factory.mktemp("queue") / "queue_run"
-    return build_sanitized(program, Path(__file__).with_name("queue_run.c"), *sources)
+@pytest.fixture
+def queue_run(sanitized_directory: Path) -> Path:
+    return sanitized_directory / "queue_run"
 
 
 def frame(number: int, length: int) -> bytes:
@@ -117,7 +114,11 @@ LINKS = st.builds(
 )
 
 
-@settings(max_examples=100, database=None, deadline=None)
+@settings(
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(link=LINKS, traffic=TRAFFIC)
 def test_any_traffic_through_any_queue(
     queue_run: Path, link: Settings, traffic: list[tuple[int, int]]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,34 +74,6 @@ def test_the_snaplen_cuts_and_the_length_stays(bench: Bench, tmp_path: Path, sna
     assert entry.length == departure.length == len(frame)
 
 
-def test_tshark_reads_it_without_complaint(
-    bench: Bench, tmp_path: Path, tool: Callable[[str], str]
-) -> None:
-    tshark = tool("tshark")
-    bench.use(Settings(loss=0.5))
-    path = tmp_path / "read me.pcapng"
-
-    def work() -> int:
-        bench.ends[0].send(*[numbered(100, number) for number in range(20)])
-        return 20
-
-    recorded = bench.record(path, work)
-    fields = ["frame.interface_id", "frame.time_epoch", "frame.packet_id", "frame.comment"]
-    shown = subprocess.run(
-        [tshark, "-n", "-r", path, "-T", "fields", *(w for f in fields for w in ("-e", f))],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    complaints = [line for line in shown.stderr.splitlines() if "Running as user" not in line]
-    assert complaints == []
-    lines = [line.split("\t") for line in shown.stdout.splitlines()]
-    # Versions disagree about how they show the packet id.
-    assert [(side, time, comment) for side, time, _, comment in lines] == [
-        (str(p.side), f"{p.time_ns // 10**9}.{p.time_ns % 10**9:09}", p.comment) for p in recorded
-    ]
-
-
 def test_a_recording_may_follow_another(bench: Bench, tmp_path: Path) -> None:
     sizes = []
     for name in ("first", "second with spaces"):
@@ -167,6 +137,7 @@ def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> N
         assert own.counters()["ab"]["packets_out"] == 2000
 
 
+@pytest.mark.needs_lab
 def test_what_the_wire_itself_missed_is_told() -> None:
     with Lab() as lab:
         with pytest.warns(CaptureLossWarning, match="while the wire's receive ring was full"):

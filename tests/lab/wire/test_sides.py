@@ -17,12 +17,14 @@ def address(number: int) -> bytes:
 def test_clients_share_one_bottleneck(lab: Lab) -> None:
     with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends
-        bench.set("ab", rate_bps=10_000, queue_packets=3)
+        bench.set("ab", rate_bps=100, queue_packets=3)
         for number, client in enumerate(clients):
             client.send(*[ethernet(bytes(100), to=address(9), source=address(number))] * 2)
+        bench.wait_until(lambda: bench.arrived() == 6)
+        bench.set("ab", rate_bps=0)  # six came before the first had left, which takes 11 s
         bench.drain(6)
         counters = bench.counters()["ab"]
-        # One was being sent and three waited: six came, far faster than they could leave.
+        # One was being sent and three waited.
         assert (counters["packets_out"], counters["dropped"]["queue"]) == (4, 2)
         assert len(server.receive(4)) == 4
 

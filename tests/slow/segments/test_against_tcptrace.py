@@ -15,7 +15,7 @@ from tests.support.segments.captures import FOREIGN, WIRES, WRITTEN, losses, tra
 
 from tcplab.segments import from_file
 
-pytestmark = [tcptrace.needs_tcptrace]
+pytestmark = pytest.mark.usefixtures("tcptrace")
 PAGE = ROOT / "docs/accuracy.md"
 
 

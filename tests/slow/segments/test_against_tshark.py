@@ -23,7 +23,7 @@ from tests.support.wireshark import unexplained, without_reason
 
 from tcplab.segments import from_file
 
-pytestmark = [wireshark.needs_tshark]
+pytestmark = pytest.mark.usefixtures("tshark")
 
 
 # ---- foreign captures ----
@@ -34,19 +34,6 @@ def test_foreign_captures(path: Path) -> None:
     rows = from_file(path)
     assert unexplained(rows, path) == {}
     assert (rows["protocol"] == 6).sum() >= 3
-
-
-def test_the_foreign_captures_hold_what_they_are_for() -> None:
-    every = {path.name: from_file(path) for path in FOREIGN}
-    assert every["tcpdump-stall.pcap"]["is_zero_window"].any()
-    assert every["tcpdump-gso.pcap"]["gso_count"].max() > 1
-    assert len(every["tcpdump-reuse.pcap"].connections) == 3
-    assert every["tcpdump-plain.pcap"]["window_shift"].max() == 0
-    assert every["tcpdump-one-way.pcap"].from_client.all()
-    assert not every["tcpdump-middle.pcap"][:5].is_syn.any()
-    assert (every["tcpdump-ipv6.pcap"]["protocol"] == 17).any()
-    assert every["tcpdump-sll.pcap"]["wire_bytes"].min() == 16 + 20 + 8
-    assert every["tcpdump-sll2.pcap"]["wire_bytes"].min() == 20 + 20 + 8
 
 
 # ---- written by hand ----
@@ -111,6 +98,25 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
     assert unexplained(from_file(path), path) == {}
 
 
+# ---- links and handshakes of tests/fast/segments/test_foreign.py ----
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tshark_reads_the_same_behind_these_links(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.pcapng"
+    rows = relinked(path, *WRAPPED[name])
+    theirs = wireshark.dissect(path)
+    theirs.pop("ip_id")  # that of the outermost packet
+    assert wireshark.differences(rows, theirs) == {}
+
+
+@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
+def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
+    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
+    path = made.save(tmp_path / "x.pcapng")
+    assert wireshark.differences(from_file(path), wireshark.dissect(path)) == {"seq": [1]}
+
+
 # ---- our own recordings, and what we know of them ----
 
 
@@ -132,49 +138,6 @@ def forget_transfers() -> Iterator[None]:
 def test_our_recordings(wire: str, end: int) -> None:
     rows = transfer(wire)[end].segments
     assert without_reason(rows, disagreements(wire, end)) == {}
-
-
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("wire", WIRES)
-def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
-    """There tshark takes retransmissions for it, if new data was sent less than an RTT before."""
-    sent = transfer(wire)[0].segments
-    assert not sent["is_out_of_order"].any()
-    if wire in ("loss", "short-queue"):
-        assert sent["is_retransmission"].any()
-    if wire == "clean":
-        assert not sent["is_retransmission"].any()
-
-
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("wire", ["loss", "short-queue", "reordering"])
-def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
-    """An arrival is a retransmission if the sender's capture shows that it was sent before."""
-    for _ in range(3):
-        if not (wrong := judged_wrongly(wire)):
-            break
-        # On a busy machine a rare order of events leaves the receiver without evidence.
-        transfer.cache_clear()
-    assert wrong == []
-    if wire == "reordering":
-        assert transfer(wire)[1].segments["is_out_of_order"].any()
-
-
-def judged_wrongly(wire: str) -> list[tuple[int, int]]:
-    sent, arrived = (capture.segments for capture in transfer(wire))
-    data = sent.data("client")
-    again = {(int(row["seq"]), int(row["ts_val"])) for row in data[data["is_retransmission"]]}
-    first = {(int(row["seq"]), int(row["ts_val"])) for row in data[~data["is_retransmission"]]}
-    newest, wrong = 0, []
-    for row in arrived.data("client"):
-        key = (int(row["seq"]), int(row["ts_val"]))
-        # Nobody can know: sent twice within a tick of the sender's clock; and the end of a window
-        # that was lost as a whole, so that the receiver saw nothing newer.
-        unknown = key in again & first or (key in again and key[0] >= newest)
-        if not unknown and bool(row["is_retransmission"]) != (key in again):
-            wrong.append(key)
-        newest = max(newest, wireshark.end_of(row))
-    return wrong
 
 
 @pytest.mark.needs_lab

@@ -170,16 +170,14 @@ class FairQueue:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.flows = [Codel(settings) for _ in range(FLOWS)]
-        self.credits = [0] * FLOWS
+        self.flows: dict[int, Codel] = {}
+        self.credits: dict[int, int] = {}
+        self.longest = 0
         self.new: deque[int] = deque()
         self.old: deque[int] = deque()
 
     def length(self) -> int:
-        return sum(len(flow.waiting) for flow in self.flows)
-
-    def bytes(self) -> int:
-        return sum(flow.bytes() for flow in self.flows)
+        return sum(len(flow.waiting) for flow in self.flows.values())
 
     def hash(self, packet: Packet) -> int:
         if not packet.is_ip:
@@ -192,9 +190,8 @@ class FairQueue:
 
     def enque(self, packet: Packet, busy: bool, _random: float) -> None:
         number = self.hash(packet)
-        for flow in self.flows:  # one "maxpacket" for all: that of the interface
-            flow.longest = max(flow.longest, packet.length)
-        self.flows[number].waiting.append(packet)
+        self.longest = max(self.longest, packet.length)
+        self.flows.setdefault(number, Codel(self.settings)).waiting.append(packet)
         if number not in self.new and number not in self.old:
             self.credits[number] = self.settings.quantum_bytes or 1514
             self.new.append(number)
@@ -203,7 +200,8 @@ class FairQueue:
 
     def drop_from_fattest(self, now: int) -> None:
         """Linux's batch: half of its bytes, no more than 64 packets."""
-        fattest = max(self.flows, key=Codel.bytes)
+        # Of flows with the same number of bytes the lowest.
+        fattest = max(sorted(self.flows.items()), key=lambda item: item[1].bytes())[1]
         half, gone = fattest.bytes() // 2, 0
         for _ in range(64):
             packet = fattest.waiting.popleft()
@@ -220,6 +218,7 @@ class FairQueue:
                 self.credits[number] += self.settings.quantum_bytes or 1514
                 self.old.append(turn.popleft())
                 continue
+            self.flows[number].longest = self.longest  # one "maxpacket": that of the interface
             packet = self.flows[number].deque(now)
             if packet is not None:
                 self.credits[number] -= packet.length

@@ -1,4 +1,4 @@
-"""The demos as they are shown: in a terminal, as slides, from recordings."""
+"""Every demo from recordings: in its panel, as slides, in a terminal."""
 
 from __future__ import annotations
 
@@ -16,55 +16,13 @@ from tcplab.demos import Demo
 from tcplab.demos.terminal import in_terminal
 from tcplab.errors import LabError
 from tcplab.timeline import Timeline
-from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
-
-
-def test_terminal_marks_the_right_answer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed = iter(["3 x", "1 2 3 4 0"])
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
-    monkeypatch.setenv("COLUMNS", "80")
-    said: list[str] = []
-    in_terminal("cork", 1, say=said.append)
-    shown = "\n".join(said)
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
-    text = " ".join(shown.split())
-    assert demos.find("cork").steps[0].ask in text
-    assert "✔ 50 ms" in shown
-    assert "4\n" in shown.partition("✔ 50 ms")[2]
-    assert demos.find("cork").steps[0].explain in text
-    assert "Give 5 numbers" in capsys.readouterr().out
-
-
-def test_terminal_shows_notes_and_that_a_run_is_a_recording(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    monkeypatch.setenv("COLUMNS", "80")
-    keep = Panel._keep
-
-    def with_a_note(self: Panel, message: dict[str, Any]) -> None:
-        message["result"]["notes"] = ["the capture ends after the first 9 s, it is large"]
-        keep(self, message)
-
-    monkeypatch.setattr(Panel, "_keep", with_a_note)
-    said: list[str] = []
-    in_terminal("cork", 1, say=said.append)
-    shown = " ".join(" ".join(said).split())
-    assert "not measured now: TCPLAB_MODE=recorded." in shown
-    assert "Note: the capture ends after the first 9 s, it is large." in shown
 
 
 def test_wire_names_the_mode_that_forbids_its_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     with pytest.raises(LabError, match=r"none here: TCPLAB_MODE=recorded forbids it$"):
         in_terminal("wire", 1, say=lambda _line: None)
-
-
-# ---- the files ----
 
 
 def test_slides_are_a_question_and_an_answer_per_step(

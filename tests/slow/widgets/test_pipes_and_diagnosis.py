@@ -6,39 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.widgets.processes import processes_with, until
+from tests.support.lifetime import processes_with, until
 
 from tcplab import widgets
-from tcplab.experiments import diagnosis, pipes
-from tcplab.widgets.controls import Choice
-from tcplab.widgets.spec import load
+from tcplab.experiments import diagnosis
 
-pytestmark = pytest.mark.timeout(240)  # each new worker imports for seconds on a busy machine
-
-
-def options(panel: str, name: str) -> set[str]:
-    (control,) = [each for each in load(panel).controls if each.name == name]
-    assert isinstance(control, Choice)
-    return set(control.options)
+pytestmark = [
+    pytest.mark.needs_lab,
+    pytest.mark.timeout(240),
+]  # each new worker imports for seconds on a busy machine
 
 
 # ---- pipes ----
-
-
-def test_the_controls_offer_all_parts_that_can_be_composed() -> None:
-    assert options("pipes", "source") == set(pipes.SOURCES)
-    assert options("pipes", "sender") == set(pipes.SENDERS)
-    assert options("pipes", "receiver") == set(pipes.RECEIVERS)
-    assert options("diagnosis", "program") == set(diagnosis.PROGRAMS)
-
-
-def test_the_model_is_the_ratio_of_copies() -> None:
-    panel = widgets.pipes()
-    assert panel.model()["forecast"] == pytest.approx(5 / 3)
-    assert panel.set(source="zeros", receiver="dd").model()["forecast"] == pytest.approx(5 / 7)
-    panel.set(source="warm", sender="splice", receiver="discard")
-    assert panel.model()["forecast"] is None  # no copy: the model knows of no other cost
-    assert panel.set(network="wire").model()["forecast"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +40,6 @@ def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Pan
     assert run["prediction"] == 1.5
     assert "the block size is that of dd" in composed.message
     compile(run["code"], "pipes", "exec")
-
-
-def test_data_over_the_wire_are_limited(composed: widgets.Panel) -> None:
-    code = load("pipes").measurement.code({**composed.values, "network": "wire", "size_mb": 512})
-    assert "'wire-netcat'" in code
-    assert "wire_size_mb=40" in code
 
 
 def test_stop_in_the_middle_of_pipes_leaves_nothing(composed: widgets.Panel, mark: str) -> None:
@@ -125,11 +98,3 @@ def test_own_repair_is_looked_for_in_this_folder(
     assert "(faulty_request.c)" in panel.runs[-1]["label"]
     rows = [line.split() for line in panel.runs[-1]["text"].splitlines()]
     assert ["data", "segments", "per", "request", "1", "1"] in rows
-
-
-def test_count_falls_with_the_rtt() -> None:
-    for program, far in (("request", "count=12"), ("backup", "count=62")):
-        panel = widgets.diagnosis(program=program, rtt_ms=60)
-        assert far in panel.spec.measurement.code(panel.values)
-    ticker = widgets.diagnosis(program="ticker")
-    assert "count" not in ticker.spec.measurement.code(ticker.values)

@@ -1,21 +1,29 @@
-"""Others count the same: strace, tshark, nc, iperf3, the kernel and the wire."""
+"""Other programs count the same: strace, tshark, nc, iperf3."""
 
 from __future__ import annotations
 
 import collections
 import json
+import random
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.programs.harness import PATIENCE_S, Programs, last_object
 
-from tcplab.lab import Host, Lab, Loopback
-from tcplab.programs import SmallWritesMode, held_port, small_writes, tcp_bulk, udp_bulk
+from tcplab.lab import Lab
+from tcplab.programs import (
+    SmallWritesMode,
+    await_listener,
+    pipe_chain,
+    small_writes,
+    tcp_bulk,
+    udp_bulk,
+)
 
 Tool = Callable[[str], str]
 
@@ -50,7 +58,7 @@ def traced(
 def test_strace_counts_the_same_small_writes(
     installed: Programs, tool: Tool, tmp_path: Path, mode: str
 ) -> None:
-    with programs_listening(installed, "tcp_nodelay_server", "0", 5) as port:
+    with listening(installed, "tcp_nodelay_server", "0", 5) as port:
         words = ["tcp_nodelay_client", "127.0.0.1", port, 5, mode]
         report, calls = traced(installed, tool, tmp_path, words)
     sends, corks = {"default": (75, 0), "cork": (75, 10), "writev": (0, 0)}[mode]
@@ -66,30 +74,19 @@ def test_strace_counts_the_same_for_a_file(
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1_000_000)
-    with programs_listening(installed, "sendfile_server", "-p", "0") as port:
+    with listening(installed, "sendfile_server", "-p", "0") as port:
         words = ["sendfile_client", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
         report, calls = traced(installed, tool, tmp_path, words)
     used = ["pread64", "sendto", "sendfile", "splice", "recvmsg", "poll"]
     assert report["system_calls"] == sum(calls[name] for name in used)
 
 
-class programs_listening:  # noqa: N801 (reads as a function)
-    """`programs.listening`, which gives the port alone, and looks at the end of the listener."""
-
-    def __init__(self, programs: Programs, *words: object) -> None:
-        self._programs = programs
-        self._context = programs.listening(*map(str, words))
-
-    def __enter__(self) -> int:
-        self._process, port = self._context.__enter__()
-        return port
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            if exception == (None, None, None):
-                assert self._programs.finish(self._process).returncode == 0
-        finally:
-            self._context.__exit__(None, None, None)
+@contextmanager
+def listening(programs: Programs, *words: object) -> Iterator[int]:
+    """A listener's port; it has to end well."""
+    with programs.listening(*map(str, words)) as (process, port):
+        yield port
+        assert programs.finish(process).returncode == 0
 
 
 # ---- tshark: segments ----
@@ -138,36 +135,7 @@ def test_tshark_sees_the_same_datagrams(lab: Lab, tool: Tool, tmp_path: Path) ->
     assert result.sink.arrived == 200
 
 
-# ---- the wire and the kernel: losses ----
-
-
-def test_the_wire_has_lost_the_same_datagrams() -> None:
-    with Lab(loss=0.2) as lossy:
-        result = udp_bulk(lossy, count=2000, pace_mbit=50, rcvbuf_bytes=1_000_000)
-        lost = lossy.link.counters()["client->server"]["dropped"]["loss"]
-    assert result.sink.lost <= lost <= result.sink.lost + result.source.end_markers
-    assert result.sink.lost > 200
-    assert result.sink.drops == 0
-
-
-def udp_counters(host: Host) -> dict[str, int]:
-    names, values = (
-        line.split()[1:]
-        for line in host.read("/proc/net/snmp").splitlines()
-        if line.startswith("Udp:")
-    )
-    return dict(zip(names, map(int, values), strict=True))
-
-
-def test_the_kernel_has_dropped_the_same_datagrams(lab: Lab) -> None:
-    before = udp_counters(lab.server)
-    result = udp_bulk(lab, count=20_000, datagram_bytes=200, rcvbuf_bytes=2048)
-    after = udp_counters(lab.server)
-    assert after["RcvbufErrors"] - before["RcvbufErrors"] == result.sink.drops
-    # InDatagrams counts what was read, end markers included.
-    read = after["InDatagrams"] - before["InDatagrams"]
-    assert read == result.sink.reads
-    assert result.sink.arrived < read <= result.sink.arrived + result.source.end_markers
+# ---- iperf3: losses ----
 
 
 def test_iperf3_loses_the_same_share(tool: Tool) -> None:
@@ -175,7 +143,7 @@ def test_iperf3_loses_the_same_share(tool: Tool) -> None:
     with Lab(loss=0.1) as lossy:
         ours = udp_bulk(lossy, count=4000, pace_mbit=40, rcvbuf_bytes=1_000_000)
         with lossy.server.start([iperf3, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
-            await_port(lossy.server, 5201)
+            assert await_listener(lossy.server, 5201, lambda: server.poll() is not None, PATIENCE_S)
             command = [iperf3, "-c", lossy.server.address, "-u", "-b", "40M", "-l", "1440"]
             command += ["-k", "4000", "-J"]
             theirs = json.loads(lossy.client.run(command).stdout)["end"]["sum"]
@@ -183,13 +151,6 @@ def test_iperf3_loses_the_same_share(tool: Tool) -> None:
     assert theirs["packets"] > 3000
     assert 0.06 < ours.sink.lost / 4000 < 0.15
     assert 0.06 < theirs["lost_packets"] / theirs["packets"] < 0.15
-
-
-def await_port(host: Host, port: int) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while f":{port:04X} " not in host.read("/proc/net/tcp") + host.read("/proc/net/tcp6"):
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # ---- nc: bytes ----
@@ -205,18 +166,66 @@ def test_nc_sends_what_tcpsink_counts(installed: Programs, tool: Tool, tmp_path:
         assert last_object(installed.finish(sink).stdout)["bytes"] == 3_333_333
 
 
-def test_nc_receives_what_tcpsource_counts(installed: Programs, tool: Tool, tmp_path: Path) -> None:
+def test_nc_receives_what_tcpsource_counts(lab: Lab, tool: Tool, tmp_path: Path) -> None:
     output = tmp_path / "output"
     with (
         Loopback() as machine,
         held_port(machine.server) as port,
         output.open("w") as out,
-        subprocess.Popen(
-            [tool("nc"), "-v", "-d", "-l", str(port)], stdout=out, stderr=subprocess.PIPE
-        ) as nc,
+        lab.server.start([tool("nc"), "-d", "-l", "5001"], stdout=out) as nc,
     ):
-        assert nc.stderr is not None
-        nc.stderr.readline()  # "Listening on ..."
-        done = installed.run("tcpsource", "-p", port, "-c", 77, "-s", 12_345, "127.0.0.1", "--json")
+        assert await_listener(lab.server, 5001, lambda: nc.poll() is not None, PATIENCE_S)
+        command = [
+            "tcpsource",
+            "-p",
+            "5001",
+            "-c",
+            "77",
+            "-s",
+            "12345",
+            lab.server.address,
+            "--json",
+        ]
+        done = lab.client.run(command)
         assert nc.wait(PATIENCE_S) == 0
     assert output.stat().st_size == last_object(done.stdout)["bytes"] == 77 * 12_345
+
+
+@pytest.mark.parametrize("sends", [["nc.openbsd", "-N"], ["netcat"]])
+def test_netcat_and_openbsds_understand_each_other(
+    lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]
+) -> None:
+    path, output = tmp_path / "input", tmp_path / "output"
+    path.write_bytes(random.Random(7).randbytes(5_000_000))
+    other = tool("nc.openbsd")
+    listens = other if sends == ["netcat"] else "netcat"
+    pipe_chain(
+        lab,
+        [["cat", str(path)], [*sends, "{host}", "{port}"]],
+        [[listens, "-l", "{port}"]],
+        bytes_expected=5_000_000,
+        output=output,
+    )
+    assert output.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "listens"),
+    [
+        ("nc.openbsd", ["-l"], True),
+        ("nc.openbsd", ["-l", "-p"], True),
+        ("nc.traditional", ["-l"], False),
+        ("nc.traditional", ["-l", "-p"], True),
+    ],
+)
+def test_other_netcats_listen_by_different_arguments(
+    lab: Lab, tool: Tool, name: str, arguments: list[str], listens: bool
+) -> None:
+    """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
+    with lab.client.start(
+        [tool(name), "-v", "-n", *arguments, "5001"], stderr=subprocess.PIPE
+    ) as nc:
+        assert nc.stderr is not None
+        words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
+        nc.kill()
+    assert (words[3] == "5001") == listens

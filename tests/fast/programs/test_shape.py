@@ -7,11 +7,11 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.lab.programs.test_command_line import PROGRAMS
 from tests.support.paths import ROOT
 
 from tcplab.listings import shared_sources, source_path
 
+PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
 #: Not from a text: the programs of lesson 08, and those that a model is compared with.
 OUR_OWN = ("faulty_", "writepattern")
 

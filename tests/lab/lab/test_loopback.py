@@ -1,0 +1,69 @@
+"""What holds without the right to make a laboratory: loopback in its place, and refusals."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import Any
+
+import pytest
+from tests.support.lifetime import kill_owner, processes_with, until
+
+from tcplab import Lab, LabError, Loopback
+from tcplab.errors import ParameterError
+from tcplab.lab import program_path
+
+
+def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
+    with Loopback() as loop:
+        assert loop.server.address == "127.0.0.2"
+        assert loop.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
+        assert loop.client.sysctl("net.ipv4.tcp_rmem")
+        with pytest.raises(LabError, match="Loopback has no wire"):
+            loop.link.update(rtt_ms=5)
+        with pytest.raises(LabError, match="does not change the real machine"):
+            loop.client.sysctl("net.ipv4.tcp_rmem", "1 2 3")
+    with pytest.raises(LabError, match="closed"):
+        loop.client.run(["true"])
+
+
+def test_a_missing_program_is_named_with_the_fix() -> None:
+    with pytest.raises(LabError, match="'no-such-program' is not built; run 'make setup'"):
+        program_path("no-such-program")
+
+
+def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    kill_owner("Loopback", 2, mark, processes=5)
+    until(lambda: not processes_with(mark))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rtt_ms": -1}, r"rtt_ms=-1 must be a number from 0 to 4000 ms"),
+        ({"rtt_ms": 5000}, r"rtt_ms=5000 must be a number from 0 to 4000 ms"),
+        ({"rtt_ms": "fast"}, r"rtt_ms='fast' must be a number"),
+        ({"rtt_ms": float("nan")}, r"rtt_ms=nan must be a number"),
+        ({"rate_mbit": -5}, r"rate_mbit=-5 must be a number from 0"),
+        ({"rate_mbit": 0.0001}, r"rate_mbit=0\.0001 must be 0 \(no limit\) or at least 0\.001"),
+        ({"queue_packets": 0}, r"queue_packets=0 must be a whole number from 1"),
+        ({"queue_packets": 1.5}, r"queue_packets=1\.5 must be a whole number"),
+        ({"loss": 1.5}, r"loss=1\.5 must be a number from 0 to 1"),
+        ({"loss": True}, r"loss=True must be a number"),
+        ({"clients": 0}, r"clients=0 must be a whole number from 1 to 100"),
+        ({"clients": 1.5}, r"clients=1\.5 must be a whole number"),
+        ({"mtu": 10}, r"mtu=10 must be a whole number from 68 to 65535 bytes"),
+        ({"mtu": 10**12}, r"mtu=1000000000000 must be"),
+        ({"clients": 101}, "clients=101"),
+        ({"clients": []}, "number of clients=0"),
+        ({"clients": [10, -1]}, "clients=-1"),
+        ({"aqm": "red"}, "aqm='red'.*fq_codel"),
+    ],
+)
+def test_bad_parameters_are_named_with_their_limits(
+    parameters: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
+        Lab(**parameters)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,36 @@
+"""More panels, each with a process of its own, and one in a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from tests.lab.widgets.test_panels import check_reasons
+from tools import notebooks
+
+from tcplab.widgets.panel import Panel
+from tcplab.widgets.spec import load
+
+pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("name", ["congestion-window", "cork", "stepper"])
+def test_saved_packets_say_why_they_left(name: str, tmp_path: Path) -> None:
+    panel = Panel(load(name)).start().wait()
+    panel.close()
+    assert panel.phase == "done", panel.message
+    check_reasons(panel, tmp_path / "run.pcapng")
+
+
+def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
+    source = 'from tcplab import widgets\n\nwidgets.small_writes(variant="cork")'
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    notebooks.client(notebook, tmp_path, 120).execute()
+    outputs = notebook.cells[0].outputs
+    assert [each.output_type for each in outputs] == ["execute_result"]
+    html = outputs[0].data["text/html"]
+    assert 'alt="Timeline of message' in html
+    assert "cork: 15 × 2 B, RTT 0 ms" in html
+    assert "<summary>Copy as code</summary>" in html
+    assert list(tmp_path.iterdir()) == []
