@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.grading.collect import Collected, Sender, collect
-from tcplab.grading.course import load_course
+from tcplab.grading.collect import Collected, collect
 
 FILES = {"tiny.ipynb": b"{}", "total.c": b"int x;"}
 
@@ -210,25 +209,6 @@ def test_two_archives_of_one_login_are_both_reported(course: Path, tmp_path: Pat
     assert set(collected.done) == {"zoe"}
     for reason in each(collected.refused.values()):
         assert "several of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
-
-
-def test_number_of_the_lms_tells_who_sent_it(course: Path, tmp_path: Path) -> None:
-    from nbgrader.api import Gradebook
-
-    _, folders = load_course(course)
-    with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
-        gradebook.update_or_create_student("ada", lms_user_id="1")
-        gradebook.update_or_create_student("bob", lms_user_id="3")
-    archives = {
-        "lovelace_1_2_ada-1.zip": packed(FILES),
-        "lovelace_1_2_bob.zip": packed(FILES),
-    }
-    with quiet():
-        collected = collect("tiny", [lms(tmp_path, archives)], course=course)
-    assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
-    assert collected.refused == {
-        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
-    }
 
 
 def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:
