@@ -176,7 +176,7 @@ def test_every_question_has_a_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
-    """Who changes a solution and forgets `make exercises` sees it here.
+    """A solution was changed without `make exercises` if this fails.
 
     tests/slow/grading/test_exercises.py lets nbgrader make them.
     """

@@ -1,4 +1,4 @@
-"""What goes wrong while one submission is graded costs its student only, and is reported."""
+"""An error while one submission is graded costs its student only, and is reported."""
 
 from __future__ import annotations
 
