@@ -7,19 +7,16 @@ import os
 import shutil
 import stat
 import struct
-import time
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.errors import ParameterError
-from tcplab.grading.collect import Collected, Sender, collect, sender_of
-from tcplab.grading.course import load_course
+from tcplab.grading.collect import Collected, collect
 
 FILES = {"tiny.ipynb": b"{}", "total.c": b"int x;"}
 
@@ -72,13 +69,13 @@ def twice() -> bytes:
 
 
 def bomb() -> bytes:
-    return packed({**FILES, **{f"{n}.bin": bytes(60 << 20) for n in range(6)}})
+    return packed({**FILES, **{f"{n}.bin": bytes(6 << 20) for n in range(6)}})
 
 
 def lying_bomb() -> bytes:
-    """It says that it holds 10 bytes, and holds 200 MB."""
-    data = bytearray(packed({"tiny.ipynb": bytes(200_000_000)}))
-    size = struct.pack("<I", 200_000_000)
+    """It says that it holds 10 bytes, and holds 20 MB."""
+    data = bytearray(packed({"tiny.ipynb": bytes(20_000_000)}))
+    size = struct.pack("<I", 20_000_000)
     return bytes(data.replace(size, struct.pack("<I", 10)))
 
 
@@ -103,35 +100,6 @@ def submitted(course: Path) -> set[str]:
 
 def of(*logins: str) -> set[str]:
     return {f"{login}/tiny/{name}" for login in logins for name in FILES}
-
-
-@pytest.mark.parametrize(
-    ("name", "sender"),
-    [
-        ("ada.zip", Sender("ada")),
-        ("ada (1).zip", Sender("ada")),
-        ("ADA.ZIP", Sender("ADA")),
-        ("a_b.c@example.org.zip", Sender("a_b.c@example.org")),
-        ("lovelaceada_1815_9001_ada.zip", Sender("ada", "lovelaceada", "1815")),
-        ("lovelaceada_LATE_1815_9001_ada_l.zip", Sender("ada_l", "lovelaceada", "1815")),
-        ("lovelaceada_1815_9001_ada-1.zip", Sender("ada-1", "lovelaceada", "1815")),
-        ("hopper_7_8_bob-2.zip", Sender("bob", "hopper", "7")),
-        ("Ada L_12_assignsubmission_file_/ada.zip", Sender("ada", "Ada L", "12")),
-        ("Ada L_12_assignsubmission_file_ada.zip", Sender("ada", "Ada L", "12")),
-        ("mallory_123_bob.zip", Sender("mallory_123_bob")),
-        ("bob/ada.zip", Sender("ada")),
-    ],
-)
-def test_login_is_of_the_archives_name(name: str, sender: Sender) -> None:
-    assert sender_of(name, known=["bob", "ada", "ada-1"]) == sender
-
-
-@pytest.mark.parametrize(
-    "name", ["*.zip", "a\nb.zip", " .zip", ".zip", "ada.rar", "ada", "[a-z].zip"]
-)
-def test_name_that_says_no_login_is_refused(name: str) -> None:
-    with pytest.raises(ParameterError):
-        sender_of(name)
 
 
 def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path: Path) -> None:
@@ -172,20 +140,21 @@ ODD: dict[str, tuple[Callable[[], bytes], str]] = {
     "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
     "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),
     "twice": (twice, "twice: 'total.c'"),
-    "bomb": (bomb, "left out: '4.bin', 63 MB"),
+    "bomb": (bomb, "left out: '4.bin', 6 MB"),
 }
 
 
-def test_bad_archives_cost_their_owners_only(course: Path, tmp_path: Path) -> None:
+def test_bad_archives_cost_their_owners_only(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tcplab.grading.collect.MAX_BYTES", 26 << 20)
     archives = {
         "aaron.zip": packed(FILES),
         **{f"{name}.zip": make() for name, (make, _) in (BAD | ODD).items()},
         "zoe.zip": packed(FILES),
         "notes.txt": b"of the LMS",
     }
-    began_s = time.monotonic()
     collected = collect("tiny", [lms(tmp_path, archives)], course=course)
-    assert time.monotonic() - began_s < 60
     assert set(collected.refused) == {*(f"{name}.zip" for name in BAD), "notes.txt"}
     for name, (_, reason) in each(BAD.items()):
         assert reason in collected.refused[f"{name}.zip"], name
@@ -240,25 +209,6 @@ def test_two_archives_of_one_login_are_both_reported(course: Path, tmp_path: Pat
     assert set(collected.done) == {"zoe"}
     for reason in each(collected.refused.values()):
         assert "several of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
-
-
-def test_number_of_the_lms_tells_who_sent_it(course: Path, tmp_path: Path) -> None:
-    from nbgrader.api import Gradebook
-
-    _, folders = load_course(course)
-    with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
-        gradebook.update_or_create_student("ada", lms_user_id="1")
-        gradebook.update_or_create_student("bob", lms_user_id="3")
-    archives = {
-        "lovelace_1_2_ada-1.zip": packed(FILES),
-        "lovelace_1_2_bob.zip": packed(FILES),
-    }
-    with quiet():
-        collected = collect("tiny", [lms(tmp_path, archives)], course=course)
-    assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
-    assert collected.refused == {
-        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
-    }
 
 
 def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cheating is contained and flagged: submissions that attack, with their exact scores."""
+"""Some submissions that attack are contained and flagged. tests/slow has all of them."""
 
 from __future__ import annotations
 
@@ -7,42 +7,23 @@ from pathlib import Path
 import pytest
 from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
-from tests.support.grading.hostile import ATTACKS
+from tests.support.grading.hostile import assert_repelled
 
-from tcplab.grading.judging import Judge
-from tcplab.grading.sandbox import Limits
-
-#: Tight, so that what can only be stopped by a limit is stopped soon.
-LIMITS = Limits(
-    wall_s=60,
-    cpu_s=6,
-    memory_bytes=400 << 20,
-    processes=24,
-    folder_bytes=32 << 20,
-    file_bytes=16 << 20,
-    output_bytes=1 << 20,
-    result_bytes=1 << 20,
+#: One of each kind: fooling checks, reading, forging, using up, getting out, and the C file.
+SAMPLE = (
+    "patched-checks",
+    "reads-users-of-the-machine",
+    "writes-the-result-channel",
+    "forged-points-and-scores-in-the-metadata",
+    "fork-bomb",
+    "kills-everybody",
+    "c-reads-the-judge",
 )
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_attack_gains_nothing_and_is_flagged(name: str, tiny: Tiny, tmp_path: Path) -> None:
-    attack = ATTACKS[name]
-    submission = tiny.hand_in(tmp_path)
-    attack.do(submission)
-    judge = Judge(tiny.source, limits=LIMITS)
-    report = judge_submission(
-        judge, tiny.exercise, submission, "ada", cell_timeout_s=attack.cell_timeout_s
-    )
-    expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
-    if name.startswith("c-"):
-        expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
-    if name == "races-with-files":  # whichever of the two files is there at the end
-        expected["q3"] = report.scores["q3"] or 0.0
-    assert report.scores == expected, report
-    assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags
-    shown = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
-    assert "the-hidden-judge-was-read" not in shown
+    assert_repelled(name, tiny, tmp_path)
 
 
 def test_innocent_submission_raises_no_flag(tiny: Tiny, tmp_path: Path) -> None:

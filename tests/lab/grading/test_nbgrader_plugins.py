@@ -11,6 +11,7 @@ from nbformat import v4
 from nbgrader.api import Gradebook
 from tests.support.grading.fixtures import quiet
 
+from tcplab.grading.course import find_alembic
 from tcplab.grading.judging import Report
 from tcplab.grading.nbgrader_plugins import SaveScores
 
@@ -41,10 +42,10 @@ def task_cell() -> Any:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gradebook in which ada has handed in."""
+    """A gradebook in which ada has handed in; nbgrader takes two seconds to make one."""
     path = tmp_path_factory.mktemp("gradebook") / "gradebook.db"
-    url = f"sqlite:///{path}"
-    with quiet(), Gradebook(url) as book:
+    find_alembic()
+    with quiet(), Gradebook(f"sqlite:///{path}") as book:
         book.add_assignment("assignment")
         book.add_notebook("notebook", "assignment")
         for question in ("q1", "q2"):
@@ -63,7 +64,7 @@ def gradebook_url(fresh: Path, tmp_path: Path) -> str:
 def save(url: str, cells: list[Any], scores: dict[str, float | None], *untouched: str) -> None:
     notebook, assignment, student = WHERE
     about = {"notebook": notebook, "assignment": assignment, "student": student, "db_url": url}
-    report = Report("ada", "assignment", scores=scores, untouched_tasks=list(untouched))
+    report = Report("ada", assignment, scores=scores, untouched_tasks=list(untouched))
     with quiet():
         SaveScores().preprocess(v4.new_notebook(cells=cells), {"nbgrader": about, "tcplab": report})
 

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.grading.deeds import tasks, work, work_in_turn
 from tests.support.nonempty import each
 
 from tcplab.grading import pool
 from tcplab.grading.pool import run_each, turn
-
-
-def work(task: dict[str, Any]) -> dict[str, Any]:
-    """Does what a task says; runs in a process of the pool."""
-    with (Path(task["folder"]) / "tried").open("a") as file:
-        file.write(f"{task['name']}\n")
-    if task["do"] == "sleep":
-        time.sleep(600)
-    if task["do"] == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if task["do"] == "exit":
-        os._exit(3)
-    if task["do"] == "raise":
-        raise RuntimeError("a bug of ours")
-    leftover = Path(os.environ["TMPDIR"]) / "leftover"
-    leftover.write_text("temporary")
-    return {"pid": os.getpid(), "leftover": str(leftover)}
-
-
-def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
-    return [
-        {"name": f"{number}-{deed}", "do": deed, "folder": str(folder)}
-        for number, deed in enumerate(deeds)
-    ]
 
 
 def processes_naming(folder: Path) -> list[int]:
@@ -108,7 +83,7 @@ from pathlib import Path
 from tcplab.grading import pool
 from tcplab.grading.pool import load_ahead, run_each, turn
 from tcplab.grading.steps import PRELOAD
-from tests.lab.grading.test_pool import tasks, work
+from tests.support.grading.deeds import tasks, work
 
 load_ahead(PRELOAD)
 folder = Path(sys.argv[1])
@@ -146,24 +121,6 @@ def test_no_more_than_the_jobs_run_at_a_time(tmp_path: Path, jobs: int) -> None:
     with closing(run_each(work, listed, jobs=jobs, scratch=tmp_path, deadline_s=60)) as results:
         for _ in each(results):
             assert len(list(tmp_path.glob("slot-*"))) <= jobs
-
-
-def work_in_turn(task: dict[str, Any]) -> None:
-    """Leaves a file while it has its turn, and notes how many others do; in the pool."""
-    folder = Path(task["folder"])
-    if task["do"] == "late":
-        time.sleep(2.0)
-    with turn():
-        mark = folder / f"turn-{task['name']}"
-        mark.write_text("")
-        time.sleep(0.3)
-        with (folder / "tried").open("a") as file:
-            file.write(f"{len(list(folder.glob('turn-*')))}\n")
-        mark.unlink()
-        if task["do"] == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-    if task["do"] == "sleep":
-        time.sleep(1.0)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -4,212 +4,27 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import signal
-import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.grading.damaged import changed, find, raw, set_source
+from nbgrader.api import Gradebook
+from tests.support.grading.damaged import changed, deep_path, find, raw, set_source
 from tests.support.grading.fixtures import Tiny, quiet
 from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import StepError
-from tcplab.grading.apart import StepLimits, apart
+from tcplab.grading.apart import apart
 from tcplab.grading.batch import Batch, grade
+from tcplab.grading.collect import Sender, collect
+from tcplab.grading.course import load_course
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.nbgrader_plugins import read_submission
-from tcplab.grading.staging import Expected, content_key, stage
-
-# ---- a step apart --------------------------------------------------------------------------------
-
-
-def answer(value: Any) -> Any:
-    return {"value": value}
-
-
-def spin() -> None:
-    while True:
-        pass
-
-
-def search_long() -> None:
-    import re
-
-    re.match(r"(a*)*b", "a" * 60)
-
-
-def allocate() -> None:
-    kept: list[Any] = []
-    while True:
-        kept.append(bytearray(1 << 20))
-
-
-def crash() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def say_much() -> str:
-    return "x" * (2 << 20)
-
-
-def write_much(path: str) -> None:
-    Path(path).write_bytes(b"x" * (3 << 20))
-
-
-LIMITS = StepLimits(
-    wall_s=60, cpu_s=1, memory_bytes=200 << 20, file_bytes=1 << 20, result_bytes=1 << 20
-)
-
-
-@pytest.mark.parametrize(
-    ("step", "reason"),
-    [
-        (spin, "it took more than 1 s of processor time"),
-        (search_long, "it took more than 1 s of processor time"),
-        (allocate, "it took more than 200 MiB of memory"),
-        (crash, "its process died (SIGKILL)"),
-        (say_much, "it has 2097166 bytes to say"),
-    ],
-)
-def test_step_at_its_limit_gives_the_reason(step: Callable[[], Any], reason: str) -> None:
-    with pytest.raises(StepError) as raised:
-        apart(step, limits=LIMITS)
-    assert str(raised.value) == reason
-
-
-def test_step_that_waits_or_writes_too_much_ends(tmp_path: Path) -> None:
-    with pytest.raises(StepError, match=r"it took more than 0\.5 s"):
-        apart(time.sleep, 60, limits=StepLimits(wall_s=0.5))
-    with pytest.raises(StepError, match=r"OSError: .*File too large"):
-        apart(write_much, str(tmp_path / "x"), limits=LIMITS)
-
-
-def test_step_returns_what_it_found_and_its_errors_are_one_line() -> None:
-    assert apart(answer, [1, "two", None]) == {"value": [1, "two", None]}
-    with pytest.raises(StepError) as raised:
-        apart(json.loads, "two\nlines \x1b")
-    assert "JSONDecodeError: " in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-# ---- staging -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def submission(tmp_path: Path) -> Path:
-    folder = tmp_path / "submitted"
-    folder.mkdir()
-    (folder / "tiny.ipynb").write_text("{}")
-    (folder / "total.c").write_text("int x;")
-    return folder
-
-
-def staged(submission: Path) -> tuple[set[str], list[str], list[str]]:
-    """Names of the copies, repairs, flags."""
-    target = submission.parent / "staged"
-    done = stage(submission, target, Expected("tiny.ipynb", ["total.c"]))
-    names = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
-    return names, done.repairs, done.flags
-
-
-def deep_path(folder: Path) -> None:
-    """A file whose path is longer than the 4096 bytes that a system call takes."""
-    at = os.open(folder, os.O_RDONLY)
-    for _ in range(25):
-        os.mkdir("d" * 200, dir_fd=at)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
-    os.close(at)
-
-
-def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None:
-    deep_path(submission)
-    names, repairs, flags = staged(submission)
-    assert names == {"tiny.ipynb", "total.c"}
-    assert repairs == []
-    assert [flag.split(":")[0] for flag in flags] == ["unreadable"]
-    assert content_key(submission) != ""
-
-
-@needs_ordinary_user
-def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
-    (submission / "secret.txt").write_text("")
-    (submission / "secret.txt").chmod(0)
-    names, _repairs, flags = staged(submission)
-    assert names == {"tiny.ipynb", "total.c"}
-    assert flags == ["unreadable: 'secret.txt' (Permission denied)"]
-
-
-def test_sparse_files_are_neither_copied_nor_read(submission: Path) -> None:
-    """20 GiB without a block on the disk took 110 s, at each run."""
-    with (submission / "sparse.bin").open("wb") as file:
-        file.truncate(1 << 40)
-    for number in range(12):
-        with (submission / f"some-{number:02}.bin").open("wb") as file:
-            file.truncate(60 << 20)
-    began_s = time.process_time()
-    key = content_key(submission)
-    names, repairs, flags = staged(submission)
-    assert time.process_time() - began_s < 10
-    assert names == {"tiny.ipynb", "total.c", "some-00.bin", "some-01.bin"}
-    assert flags == []
-    assert repairs[0].startswith("left-out: 'some-02.bin', 'some-03.bin', 'some-04.bin' and 8 more")
-    assert key == content_key(submission)
-    with (submission / "sparse.bin").open("r+b") as file:
-        file.truncate(2 << 40)
-    assert key != content_key(submission)
-
-
-def test_files_of_the_assignment_come_first(submission: Path) -> None:
-    for number in range(600):
-        (submission / f"a{number:03}").write_bytes(b"")
-    names, _repairs, flags = staged(submission)
-    assert {"tiny.ipynb", "total.c"} < names
-    assert len(names) == 500
-    assert flags == ["too-many-files: from 'a498' on"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "total (1).c",
-        "total-2.c",
-        "TOTAL.C",
-        "ada_total.c",
-        "total - Copy.c",
-        "total.c.txt",
-        "a/total.c",
-    ],
-)
-def test_file_under_another_name_is_found(name: str, submission: Path) -> None:
-    (submission / name).parent.mkdir(exist_ok=True)
-    (submission / "total.c").rename(submission / name)
-    names, repairs, _flags = staged(submission)
-    assert names == {"tiny.ipynb", "total.c"}
-    assert repairs == [f"wrong-file-name: '{name}'"]
-
-
-@pytest.mark.parametrize("name", ["subtotal.c", "total.h", "total.cpp", "totality.c", "c"])
-def test_other_file_is_not_taken_for_it(name: str, submission: Path) -> None:
-    (submission / "total.c").rename(submission / name)
-    assert staged(submission) == ({"tiny.ipynb", name}, [], [])
-
-
-def test_file_named_like_a_folder_that_was_handed_out(submission: Path, tmp_path: Path) -> None:
-    (tmp_path / "released" / "captures").mkdir(parents=True)
-    (submission / "captures").write_text("mine")
-    done = stage(submission, tmp_path / "staged", Expected("tiny.ipynb", [], tmp_path / "released"))
-    assert (tmp_path / "staged" / "captures-file").read_text() == "mine"
-    assert done.repairs == ["name-clash: 'captures'"]
-
 
 # ---- reading -------------------------------------------------------------------------------------
 
@@ -233,9 +48,7 @@ def test_text_that_takes_long_to_render_is_shown_as_typed(
     changed(set_source("w1-answer", f"Because <b>so</b> {bomb}"))(submission)
     notebook, repairs, _flags = read(tiny, submission)
     [shown] = [cell for cell in notebook["cells"] if cell["id"] == "w1-answer"]
-    began_s = time.process_time()
     page = safe_markdown({}, shown["source"])
-    assert time.process_time() - began_s < 1.5
     assert "Because" in page
     if repairs:  # on a machine that renders it in time it stays as it is
         assert repairs == ["shown-as-typed: cell 12 of the notebook (takes long)"]
@@ -265,10 +78,8 @@ def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_
 
 def test_patterns_take_linear_time() -> None:
     """1 MB of this took hours."""
-    began_s = time.process_time()
     for text in ("tcplab." * 150_000, "sys.modules" + " " * 1_000_000, "def " * 250_000):
         suspicious_source("cell", text)
-    assert time.process_time() - began_s < 10
     for attack in ("tcplab.x.y = 1", "import os; os.path = 2", "sys.modules ['a']"):
         assert suspicious_source("cell", attack)
     assert suspicious_source("cell", "a = tcplab.x == 3; os.environ['HOME'] = mytcplab.x") == []
@@ -423,3 +234,26 @@ def test_grade_stays_where_no_page_can_be_made(
     assert float(row["score"]) == 5
     assert row["error"].startswith("no feedback page: NotADirectoryError")
     assert "ada,5" in (course / "reports" / "tiny" / "moodle.csv").read_text()
+
+
+# ---- collecting ----------------------------------------------------------------------------------
+
+
+def test_number_of_the_lms_tells_who_sent_it(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    _, folders = load_course(course)
+    with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
+        gradebook.update_or_create_student("ada", lms_user_id="1")
+        gradebook.update_or_create_student("bob", lms_user_id="3")
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    for login in ("ada-1", "bob"):
+        with zipfile.ZipFile(folder / f"lovelace_1_2_{login}.zip", "w") as archive:
+            archive.writestr("tiny.ipynb", "{}")
+    with quiet():
+        collected = collect("tiny", [folder], course=course)
+    assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
+    assert collected.refused == {
+        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
+    }

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.support.grading.fixtures import Tiny, judge_submission
 
 from tcplab.grading.release import strip_solution
 
@@ -250,6 +253,18 @@ def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
     return do
 
 
+def deep_path(folder: Path) -> None:
+    """A file whose path is longer than the 4096 bytes that a system call takes."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=at)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+
+
 DAMAGES: Final[dict[str, Damage]] = {
     # ---- cells ----
     "answer-cell-duplicated": Damage(
@@ -388,3 +403,22 @@ DAMAGES: Final[dict[str, Damage]] = {
         c_file(lambda text: text.replace("return 0;", "return *(volatile int *)8;")), score=3.0
     ),
 }
+
+
+def assert_scored(name: str, tiny: Tiny, folder: Path) -> None:
+    """Damages a good submission and judges it: its score, repairs and flags are the stated ones."""
+    damage = DAMAGES[name]
+    submission = tiny.hand_in(folder)
+    damage.do(submission)
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
+    assert sum(points or 0.0 for points in report.scores.values()) == damage.score, report
+    assert None not in report.scores.values()
+    for repair in damage.repairs:
+        assert any(note.startswith(repair) for note in report.repairs), report.repairs
+    for flag in damage.flags:
+        assert any(note.startswith(flag) for note in report.flags), report.flags
+    if not damage.repairs:
+        assert report.repairs == []
+    if not damage.flags:
+        # An accident must not look like an attack; what a strange notebook says of itself may.
+        assert [flag for flag in report.flags if not flag.startswith("locked-cell-changed")] == []

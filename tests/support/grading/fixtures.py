@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.grading.tiny import write_tiny
+from tests.support.grading.tiny import release_by_hand, write_tiny
 from tests.support.paths import ROOT
 
 from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
-from tcplab.grading.generate import generate
+from tcplab.grading.course import configure
+from tcplab.grading.generate import release
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.nbgrader_plugins import read_submission
 from tcplab.grading.staging import Expected, stage
@@ -80,13 +81,31 @@ def judge_submission(
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The course as it is before nbgrader has seen it: without a gradebook."""
+    course = _tiny_course(tmp_path_factory)
+    release_by_hand(course / "solutions" / "tiny", course / "exercises" / "tiny")
+    return Tiny(course)
+
+
+@pytest.fixture(scope="session", name="tiny")
+def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The course with its gradebook, which takes nbgrader seconds to make: copy the folder."""
+    from traitlets.config import Config
+
+    course = _tiny_course(tmp_path_factory)
+    config = Config()
+    configure(config, course)
+    with quiet():
+        release(config, "tiny")
+    return Tiny(course)
+
+
+def _tiny_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     course = tmp_path_factory.mktemp("course")
     write_tiny(course / "solutions" / "tiny")
     shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", course)
-    with quiet():
-        generate(course, course / "exercises")
-    return Tiny(course)
+    return course
 
 
 class quiet:  # noqa: N801  (reads like a keyword)

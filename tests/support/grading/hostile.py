@@ -15,6 +15,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.grading.damaged import changed, find, set_source
+from tests.support.grading.fixtures import Tiny, judge_submission
+
+from tcplab.grading.judging import Judge
+from tcplab.grading.sandbox import Limits
+
+#: Tight, so that what can only be stopped by a limit is stopped soon.
+LIMITS: Final = Limits(
+    wall_s=60,
+    cpu_s=6,
+    memory_bytes=400 << 20,
+    processes=24,
+    folder_bytes=32 << 20,
+    file_bytes=16 << 20,
+    output_bytes=1 << 20,
+    result_bytes=1 << 20,
+)
 
 
 @dataclass(frozen=True)
@@ -377,3 +393,23 @@ ATTACKS: Final[dict[str, Attack]] = {
         "raw-packets",
     ),
 }
+
+
+def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
+    """Judges a submission that attacks: it gains nothing, and is flagged."""
+    attack = ATTACKS[name]
+    submission = tiny.hand_in(folder)
+    attack.do(submission)
+    judge = Judge(tiny.source, limits=LIMITS)
+    report = judge_submission(
+        judge, tiny.exercise, submission, "ada", cell_timeout_s=attack.cell_timeout_s
+    )
+    expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
+    if name.startswith("c-"):
+        expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
+    if name == "races-with-files":  # whichever of the two files is there at the end
+        expected["q3"] = report.scores["q3"] or 0.0
+    assert report.scores == expected, report
+    assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags
+    shown = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
+    assert "the-hidden-judge-was-read" not in shown

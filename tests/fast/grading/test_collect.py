@@ -1,0 +1,37 @@
+"""The name of an archive says who sent it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcplab.errors import ParameterError
+from tcplab.grading.collect import Sender, sender_of
+
+
+@pytest.mark.parametrize(
+    ("name", "sender"),
+    [
+        ("ada.zip", Sender("ada")),
+        ("ada (1).zip", Sender("ada")),
+        ("ADA.ZIP", Sender("ADA")),
+        ("a_b.c@example.org.zip", Sender("a_b.c@example.org")),
+        ("lovelaceada_1815_9001_ada.zip", Sender("ada", "lovelaceada", "1815")),
+        ("lovelaceada_LATE_1815_9001_ada_l.zip", Sender("ada_l", "lovelaceada", "1815")),
+        ("lovelaceada_1815_9001_ada-1.zip", Sender("ada-1", "lovelaceada", "1815")),
+        ("hopper_7_8_bob-2.zip", Sender("bob", "hopper", "7")),
+        ("Ada L_12_assignsubmission_file_/ada.zip", Sender("ada", "Ada L", "12")),
+        ("Ada L_12_assignsubmission_file_ada.zip", Sender("ada", "Ada L", "12")),
+        ("mallory_123_bob.zip", Sender("mallory_123_bob")),
+        ("bob/ada.zip", Sender("ada")),
+    ],
+)
+def test_login_is_of_the_archives_name(name: str, sender: Sender) -> None:
+    assert sender_of(name, known=["bob", "ada", "ada-1"]) == sender
+
+
+@pytest.mark.parametrize(
+    "name", ["*.zip", "a\nb.zip", " .zip", ".zip", "ada.rar", "ada", "[a-z].zip"]
+)
+def test_name_that_says_no_login_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError):
+        sender_of(name)

@@ -1,0 +1,145 @@
+"""A submission is copied: plain files, under the names that the assignment gives them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from tests.support.grading.damaged import deep_path
+
+from tcplab.grading import staging
+from tcplab.grading.batch import scratch_folder
+from tcplab.grading.staging import Expected, content_key, stage
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Path:
+    folder = tmp_path / "submitted"
+    folder.mkdir()
+    (folder / "tiny.ipynb").write_text("{}")
+    (folder / "total.c").write_text("int x;")
+    return folder
+
+
+def staged(submission: Path) -> tuple[set[str], list[str], list[str]]:
+    """Names of the copies, repairs, flags."""
+    target = submission.parent / "staged"
+    done = stage(submission, target, Expected("tiny.ipynb", ["total.c"]))
+    names = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    return names, done.repairs, done.flags
+
+
+def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None:
+    deep_path(submission)
+    names, repairs, flags = staged(submission)
+    assert names == {"tiny.ipynb", "total.c"}
+    assert repairs == []
+    assert [flag.split(":")[0] for flag in flags] == ["unreadable"]
+    assert content_key(submission) != ""
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
+    (submission / "secret.txt").write_text("")
+    (submission / "secret.txt").chmod(0)
+    names, _repairs, flags = staged(submission)
+    assert names == {"tiny.ipynb", "total.c"}
+    assert flags == ["unreadable: 'secret.txt' (Permission denied)"]
+
+
+def test_sparse_files_are_neither_copied_nor_read(
+    submission: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terabyte without a block on the disk: who reads it does not end."""
+    monkeypatch.setattr(staging, "MAX_FOLDER_BYTES", 7 << 20)
+    with (submission / "sparse.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    for number in range(12):
+        with (submission / f"some-{number:02}.bin").open("wb") as file:
+            file.truncate(3 << 20)
+    key = content_key(submission)
+    names, repairs, flags = staged(submission)
+    assert names == {"tiny.ipynb", "total.c", "some-00.bin", "some-01.bin"}
+    assert flags == []
+    assert repairs[0].startswith("left-out: 'some-02.bin', 'some-03.bin', 'some-04.bin' and 8 more")
+    assert key == content_key(submission)
+    with (submission / "sparse.bin").open("r+b") as file:
+        file.truncate(2 << 40)
+    assert key != content_key(submission)
+
+
+def test_files_of_the_assignment_come_first(
+    submission: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "MAX_FILES", 20)
+    for number in range(30):
+        (submission / f"a{number:03}").write_bytes(b"")
+    names, _repairs, flags = staged(submission)
+    assert {"tiny.ipynb", "total.c"} < names
+    assert len(names) == 20
+    assert flags == ["too-many-files: from 'a018' on"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "total (1).c",
+        "total-2.c",
+        "TOTAL.C",
+        "ada_total.c",
+        "total - Copy.c",
+        "total.c.txt",
+        "a/total.c",
+    ],
+)
+def test_file_under_another_name_is_found(name: str, submission: Path) -> None:
+    (submission / name).parent.mkdir(exist_ok=True)
+    (submission / "total.c").rename(submission / name)
+    names, repairs, _flags = staged(submission)
+    assert names == {"tiny.ipynb", "total.c"}
+    assert repairs == [f"wrong-file-name: '{name}'"]
+
+
+@pytest.mark.parametrize("name", ["subtotal.c", "total.h", "total.cpp", "totality.c", "c"])
+def test_other_file_is_not_taken_for_it(name: str, submission: Path) -> None:
+    (submission / "total.c").rename(submission / name)
+    assert staged(submission) == ({"tiny.ipynb", name}, [], [])
+
+
+def test_file_named_like_a_folder_that_was_handed_out(submission: Path, tmp_path: Path) -> None:
+    (tmp_path / "released" / "captures").mkdir(parents=True)
+    (submission / "captures").write_text("mine")
+    done = stage(submission, tmp_path / "staged", Expected("tiny.ipynb", [], tmp_path / "released"))
+    assert (tmp_path / "staged" / "captures-file").read_text() == "mine"
+    assert done.repairs == ["name-clash: 'captures'"]
+
+
+def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> None:
+    """The first run's own import leaves byte code beside the judge: the second run kept nobody."""
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "judge.py").write_text("points = 1\n")
+    before = content_key(tmp_path)
+    for by_product in ("hidden/__pycache__/judge.cpython-313.pyc", ".ipynb_checkpoints/a.ipynb"):
+        path = tmp_path / by_product
+        path.parent.mkdir()
+        path.write_bytes(b"made anew at any time")
+        assert content_key(tmp_path) == before, by_product
+    (tmp_path / "hidden" / "judge.py").write_text("points = 2\n")
+    assert content_key(tmp_path) != before
+
+
+def test_temporary_files_of_a_killed_run_go_and_those_of_another_machine_stay(
+    tmp_path: Path,
+) -> None:
+    machine = socket.gethostname()
+    killed, elsewhere, here = (
+        tmp_path / f".scratch-{name}" for name in (f"{machine}-0", "other-0", f"{machine}-1")
+    )
+    for folder in (killed, elsewhere, here):
+        folder.mkdir()
+    with scratch_folder(tmp_path) as own:
+        assert own.is_dir()
+        assert [each.is_dir() for each in (killed, elsewhere, here)] == [False, True, True]
+    assert not own.exists()

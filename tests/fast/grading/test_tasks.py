@@ -1,0 +1,206 @@
+"""The problem sets' tasks, judges and public checks, without any program or notebook run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.grading.sets import EXAMPLE, NAMES
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.errors import ParameterError
+from tcplab.grading import open_assignment
+from tcplab.grading.assignment import Task, load_module
+from tcplab.grading.release import SOLUTION, released_files, strip_solution
+from tcplab.grading.submission import Submission
+from tcplab.grading.trial import Trial
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_assignment_is_complete(name: str) -> None:
+    tried = Trial(ROOT / "solutions" / name)
+    assert tried.all_points == (4 if name == "ps0" else 20)
+    assert len(tried.mutants) >= 5
+    task = Task(ROOT / "solutions" / name / "task.py", name)
+    assert set(task.answers) == set(tried.points)
+    # Numbers are plain data, and differ: answers can't be passed on.
+    made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
+    assert len(set(made)) == 4
+    assert task.numbers(" ADA ") == task.numbers("ada")
+
+
+def test_unpaired_solution_marker_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"x\.c line 1"):
+        strip_solution("/* BEGIN SOLUTION */ int x;\n/* END SOLUTION */\n", "x.c")
+    with pytest.raises(ParameterError, match=r"x\.c line 2"):
+        strip_solution("int y;\n/* BEGIN SOLUTION */\nint x;\n", "x.c")
+
+
+def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
+    folder = tmp_path / EXAMPLE
+    shutil.copytree(ROOT / "exercises" / EXAMPLE, folder)
+    assignment = open_assignment(EXAMPLE, "ada", folder)
+    rtt_ms = assignment.numbers["rtt_ms"]
+    names: dict[str, object] = {"q1_default_ms": None, "q1_nodelay_ms": None}
+    assert "not yet" in repr(assignment.check("q1", names))
+    assert re.search(rf"rtt_ms&quot;\] *</td><td[^>]*>{rtt_ms} ", assignment._repr_html_())
+    names = {"q1_default_ms": 7 * rtt_ms, "q1_nodelay_ms": rtt_ms}
+    shown = repr(assignment.check("q1", names))
+    assert "recorded, not judged" in shown
+    assert str(2 * rtt_ms + 40) not in shown
+    shown = repr(assignment.check("q7"))
+    assert "not yet" in shown
+    assert "held" in shown
+    result = assignment.check("q1", names)
+    assert result is not None
+    assert result._repr_html_() == f"<p>{result}</p>"
+    with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
+        assignment.check("q99")
+
+
+#: What learners assign by mistake, as it comes out of the sandbox.
+ODD: list[Any] = [
+    *(None, True, -1, 0, 0.5, 10**18, 1e308, "", "cork", [], [None], [1], {}, [[1]] * 4),
+    *([0] * 3, [1] * 4, [-1] * 4, ["x"] * 3, [1448, 1448], list(range(200))),
+    *({"unsupported": "Yes"}, [{"unsupported": "Yes"}] * 3),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_judges_and_public_checks_take_any_data(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
+    for question, asked in each(task.answers.items()):
+        check, own = task.public_check(question), getattr(judge, question)
+        for value in ODD if asked else []:
+            answers = dict.fromkeys(task.names, value)
+            with Submission("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+                for verdict in [own(work), *([check(work)] if check else [])]:
+                    assert verdict.share is not None, (question, value)
+                    assert "\n" not in verdict.message, (question, value)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "ps0"])
+def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    module = load_module(source / "task.py", f"tcplab_task_{name}_of_a_test")
+    words = next(
+        getattr(module, name) for name in ("REASONS", "CURES", "CAUSES") if hasattr(module, name)
+    )
+    (asked,) = (
+        one for one in task.names if one.endswith(("_reason", "_cure", "_cause", "_causes"))
+    )
+    check = task.public_check(asked.split("_")[0])
+    assert check is not None
+    said = set()
+    for word in (*words, words[0].upper()):
+        answers: dict[str, Any] = dict.fromkeys(task.names, 7)
+        answers[asked] = [word] * 3 if asked.endswith("causes") else word
+        with Submission("ada", task.numbers("ada"), answers, {}, folder=source) as work:
+            said.add(check(work))
+    assert len(said) == 1
+    assert said.pop().passed
+
+
+def test_numbers_of_numpy_are_numbers_in_both_checks() -> None:
+    assignment = open_assignment("ps3", "ada", ROOT / "exercises" / "ps3")
+    for value in (np.int64(1448), np.float64(1448), np.array(1448), 1448):
+        assert "recorded, not judged" in repr(assignment.check("q4", {"q4_full_bytes": value}))
+
+
+#: Numbers that cannot be, of the kinds that are asked for.
+IMPOSSIBLE = [-3, -3.5, 10**10]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_checks_refuse_what_cannot_be(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    numbers = task.numbers("ada")
+    for question, asked in each(task.answers.items()):
+        check = task.public_check(question)
+        if not any(one.endswith(("_ms", "_segments", "_bytes", "_percent")) for one in asked):
+            continue
+        assert check is not None, question
+        for value in IMPOSSIBLE:
+            answers: dict[str, Any] = dict.fromkeys(task.names)
+            for one in asked:
+                answers[one] = [value] * 3 if name == "ps8" and question in ("q5", "q6") else value
+            with Submission("ada", numbers, answers, {}, folder=source) as work:
+                assert check(work).share == 0, (question, value)
+
+
+#: Of what a judge computes with: not in what learners get.
+ANSWERS_IN_TASKS = {
+    "ps1": ("5 * copy", "chain_cost"),
+    "ps2": ('"kept"', "receive_buffer_grant"),
+    "ps5": ("write each record at once", "or cork"),
+    "ps7": ("0x7FFFF000", "2147479552"),
+    "ps8": ("_PAIRS",),
+    "ps9": ("mathis", "def flights", "0.93"),
+    "ps10": ("jain_index", "sawtooth", "NOTSENT", '== "CE" or'),
+    "ps11": ("SHUT_WR", "fork", "poll"),
+}
+
+
+@pytest.mark.parametrize("name", list(ANSWERS_IN_TASKS))
+def test_what_learners_get_holds_no_answer(name: str) -> None:
+    released = (ROOT / "exercises" / name / "task.py").read_text().replace("_", "")
+    for words in ANSWERS_IN_TASKS[name]:
+        assert words.replace("_", "") not in released
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lesson_links_to_its_set(name: str) -> None:
+    [lesson] = ROOT.glob(f"lessons/{int(name[2:]):02}-*.ipynb")
+    assert f"](../exercises/{name}/{name}.ipynb)" in lesson.read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_question_has_a_reason(name: str) -> None:
+    source = ROOT / "solutions" / name
+    reasons = tomllib.loads((source / "hidden" / "why.toml").read_text())
+    assert set(reasons) == set(Trial(source).points)
+    for question, reason in each(reasons.items()):
+        assert len(reason.split()) >= 12, question
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
+    """A solution was changed without `make exercises` if this fails.
+
+    tests/slow/grading/test_exercises.py lets nbgrader make them.
+    """
+    source, exercise = ROOT / "solutions" / name, ROOT / "exercises" / name
+    released = released_files(source)
+    handed_out = {path.relative_to(exercise) for path in plain_files(exercise)}
+    ours = {path.relative_to(source) for path in plain_files(source) if "hidden" not in path.parts}
+    assert handed_out == {*ours, *map(Path, released)}
+    for path in handed_out - {Path(f"{name}.ipynb")}:
+        expected = released.get(str(path)) or (source / path).read_bytes()
+        assert (exercise / path).read_bytes() == expected, path
+    solved, given = (
+        json.loads((folder / f"{name}.ipynb").read_text())["cells"] for folder in (source, exercise)
+    )
+    for cell in solved:
+        text = SOLUTION.sub("# Your lines go here.\n", "".join(cell["source"]))
+        text = re.sub(r"=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===", "", text, flags=re.S)
+        cell["source"] = text.strip()
+    assert [(cell["id"], cell["source"]) for cell in solved] == [
+        (cell["id"], "".join(cell["source"]).strip()) for cell in given
+    ]
+
+
+def plain_files(folder: Path) -> list[Path]:
+    by_products = {"__pycache__", ".ipynb_checkpoints"}
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return each(path for path in found if not by_products & {*path.parts})

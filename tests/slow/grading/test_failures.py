@@ -1,0 +1,77 @@
+"""An error while one submission is graded costs its student only, and is reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.grading.fixtures import Tiny, quiet
+
+from tcplab.grading.batch import grade
+
+KILLS_THE_GRADER_OF_BOB = """
+import os, signal
+
+def hook(assignment, student, notebooks):
+    if student == "bob":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+get_config().Autograde.pre_convert_hook = hook
+"""
+
+
+def test_killed_grading_process_costs_one_student_and_is_reported(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    for student in ("ada", "bob", "carla"):
+        tiny.hand_in(course / "submitted" / student)
+    config = course / "nbgrader_config.py"
+    working = config.read_text()
+    config.write_text(working + KILLS_THE_GRADER_OF_BOB)
+    with quiet():
+        batch = grade("tiny", course=course, jobs=2)
+    assert sorted(batch.graded) == ["ada", "carla"]
+    assert batch.failed == {"bob": "the grading process died (SIGKILL)"}
+    assert batch.report is not None
+    assert "the grading process died (SIGKILL)" in batch.report.read_text()
+    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
+    config.write_text(working)
+    with quiet():
+        again = grade("tiny", course=course, jobs=2)
+    assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    for student in ("ada", "bob", "carl"):
+        tiny.hand_in(course / "submitted" / student)
+    (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
+    (course / "submitted" / "carl").chmod(0)
+    with quiet():
+        batch = grade("tiny", course=course, jobs=2)
+    (course / "submitted" / "carl").chmod(0o755)
+    assert sorted(batch.graded) == ["ada", "bob"]
+    assert batch.failed == {"carl": "Permission denied: carl/tiny"}
+    record = json.loads((course / "reports" / "tiny" / "records" / "bob.json").read_text())
+    assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 0.0}
+    assert "unreadable: 'total.c' (Permission denied)" in record["flags"]
+
+
+def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    tiny.hand_in(course / "submitted" / "ada")
+    (course / "solutions" / "tiny" / "hidden" / "judge.py").write_text("false")
+    with quiet():
+        batch = grade("tiny", course=course, jobs=1)
+    assert batch.graded == []
+    assert batch.failed["ada"].startswith("NameError: name 'false' is not defined")
+    log = (course / "reports" / "tiny" / "logs" / "ada.log").read_text()
+    assert "Traceback" in log

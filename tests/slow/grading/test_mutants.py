@@ -1,0 +1,104 @@
+"""Every known mistake in every problem set gets the score that it is declared with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.support.grading.sets import NAMES, SOURCES
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab.grading.assignment import Task
+from tcplab.grading.trial import Trial, Tried
+
+pytestmark = pytest.mark.needs_lab
+
+
+def mutants_of(source: Path) -> list[str]:
+    try:
+        return list(Trial(source).mutants)
+    except Exception:  # a broken assignment fails its own tests, and no others
+        return []
+
+
+MUTANTS = each((path.name, mutant) for path in SOURCES for mutant in mutants_of(path))
+
+
+@cache
+def reference(name: str, student: str = "ada") -> Tried:
+    return Trial(ROOT / "solutions" / name).run("reference", student)
+
+
+def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada") -> Tried:
+    """Tries a mutant, but takes what it does not change from the reference.
+
+    A question without variables is about files alone, the others about the notebook alone.
+    """
+    mutant = trial.mutants[name]
+    answers = Task(trial.source / "task.py", trial.name).answers
+    by_file = {question for question in trial.points if not answers.get(question)}
+    changed = by_file if mutant.files else set()
+    if mutant.answers or mutant.then:
+        changed = changed | (set(trial.points) - by_file)
+    tried = trial.run(name, student, questions=sorted(changed))
+    return replace(
+        tried,
+        scores={**reference.scores, **tried.scores},
+        messages={**reference.messages, **tried.messages},
+    )
+
+
+@pytest.mark.parametrize(("name", "mutant"), MUTANTS)
+def test_known_mistake_gets_its_score(name: str, mutant: str) -> None:
+    tried = run_changed(Trial(ROOT / "solutions" / name), mutant, reference(name))
+    assert tried.as_expected, tried
+
+
+# ---- the same score, always: `make test-verdicts` ----
+
+
+@pytest.fixture
+def busy_cores() -> Iterator[None]:
+    """Gives every core something else to do."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
+    yield
+    for spinner in spinners:
+        spinner.kill()
+        spinner.wait()
+
+
+@pytest.mark.classroom
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_runs_on_an_idle_machine(name: str) -> None:
+    _repeat(name, 20)
+
+
+@pytest.mark.classroom
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("busy_cores")
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_runs_with_every_core_busy(name: str) -> None:
+    _repeat(name, 20)
+
+
+def _repeat(name: str, times: int) -> None:
+    tried = Trial(ROOT / "solutions" / name)
+    for number in range(times):
+        student = f"student-{number}"
+        reference = tried.run("reference", student)
+        assert reference.as_expected, (number, reference)
+        untouched = tried.run("untouched", student)
+        assert untouched.as_expected, (number, untouched)
+        for mutant in each(tried.mutants):
+            if mutant != "never-ends":  # which is the same 8 s every time
+                found = run_changed(tried, mutant, reference, student)
+                assert found.as_expected, (number, found)

@@ -1,0 +1,53 @@
+"""Tasks for a pool, in a module that its processes import in no time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.pool import turn
+
+
+def work(task: dict[str, Any]) -> dict[str, Any]:
+    """Does what a task says; runs in a process of the pool."""
+    with (Path(task["folder"]) / "tried").open("a") as file:
+        file.write(f"{task['name']}\n")
+    if task["do"] == "sleep":
+        time.sleep(600)
+    if task["do"] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "exit":
+        os._exit(3)
+    if task["do"] == "raise":
+        raise RuntimeError("a bug of ours")
+    leftover = Path(os.environ["TMPDIR"]) / "leftover"
+    leftover.write_text("temporary")
+    return {"pid": os.getpid(), "leftover": str(leftover)}
+
+
+def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
+    return [
+        {"name": f"{number}-{deed}", "do": deed, "folder": str(folder)}
+        for number, deed in enumerate(deeds)
+    ]
+
+
+def work_in_turn(task: dict[str, Any]) -> None:
+    """Leaves a file while it has its turn, and notes how many others do; in the pool."""
+    folder = Path(task["folder"])
+    if task["do"] == "late":
+        time.sleep(2.0)
+    with turn():
+        mark = folder / f"turn-{task['name']}"
+        mark.write_text("")
+        time.sleep(0.3)
+        with (folder / "tried").open("a") as file:
+            file.write(f"{len(list(folder.glob('turn-*')))}\n")
+        mark.unlink()
+        if task["do"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "sleep":
+        time.sleep(1.0)
