@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import re
@@ -21,6 +22,7 @@ from tests.support.ordinary_user import as_ordinary_user
 
 from tcplab import machine
 from tcplab.grading.course import import_jsonschema
+from tcplab.lab import why_no_lab
 
 __all__ = ["as_ordinary_user"]
 
@@ -74,8 +76,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what is marked `needs_lab` where no laboratory can be made, before any fixture runs."""
-    if item.get_closest_marker("needs_lab") and (why := machine.lacking("laboratory")):
+    if item.get_closest_marker("needs_lab") and (why := no_lab()):
         pytest.skip(why)
+
+
+no_lab = functools.cache(why_no_lab)
 
 
 # ---- the summary ----
