@@ -333,7 +333,7 @@ def test_two_learners_are_isolated() -> None:
 @pytest.mark.timeout(900)
 def test_two_learners_get_their_marks(request: pytest.FixtureRequest) -> None:
     if "classroom" not in request.config.getoption("markexpr"):
-        pytest.skip("takes minutes: pytest -m classroom tests/deploy")
+        pytest.skip("takes minutes: pytest -m classroom tests/slow/deploy")
     report = load_report("--assignment=ps1")
     assert "2 have a score, 2 of them the one that must come out" in report
 
