@@ -92,8 +92,13 @@ def lacking(*names: str) -> str:
     """
     for name in names:
         if name in NEEDS and find(name) is None:
-            return f"{name} is not installed: apt install {NEEDS[name].package}"
+            return not_installed(name)
     return ""
+
+
+def not_installed(name: str) -> str:
+    """Return the line that says a program of NEEDS is missing, with its package."""
+    return f"{name} is not installed: apt install {NEEDS[name].package}"
 
 
 def require(*names: str) -> None:

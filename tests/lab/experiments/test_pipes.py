@@ -127,7 +127,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_missing_programs_are_named_with_their_package() -> None:
     result = pipes.measure(["dd-nc", "dd-nc-pv", "dd-netcat"], runs=1, size_mb=4)
     notes = [row["note"] for row in result.rows()]
-    assert notes[0] == notes[1] == "missing: nc, OpenBSD's (apt install netcat-openbsd)"
+    assert notes[0] == notes[1] == "nc.openbsd is not installed: apt install netcat-openbsd"
     assert result["dd-netcat"].runs
     assert result.provenance["programs"].keys() == {"dd"}
     assert "apt install netcat-openbsd" in table(result).text()
@@ -138,7 +138,7 @@ def test_other_netcats_are_not_taken_for_openbsds(bare: Path) -> None:
     other.write_text("#!/bin/sh\necho '[v1.10-47]'\n")
     other.chmod(0o755)
     result = pipes.measure(["dd-nc", "dd-netcat"], runs=1, size_mb=4)
-    assert "OpenBSD" in result["dd-nc"].missing
+    assert "netcat-openbsd" in result["dd-nc"].missing
 
 
 def test_without_a_laboratory_the_wire_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

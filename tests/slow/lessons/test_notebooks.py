@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from tests.fast.course.test_docs import anchors
+from tests.support.bare import bare_path
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from tools import notebooks
@@ -103,18 +104,22 @@ def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
 
 
 def runs() -> list[Any]:
-    """Every lesson live; on plain loopback those of which something runs there.
+    """Every lesson live, also without the programs that it uses; on plain loopback what runs there.
 
     In recorded mode the book's test runs them all. A lesson of which nothing runs on plain loopback
     shows the same recordings there.
     """
-    on_loopback = {lesson.number for lesson in lessons() if lesson.on_loopback}
-    return [
-        pytest.param(path, mode, id=f"{path.stem}-{mode}")
-        for path in ALL
-        for mode in ("live", "loopback")
-        if mode == "live" or path.stem.partition("-")[0] in on_loopback
-    ]
+    named = {lesson.number: lesson for lesson in lessons()}
+    found = []
+    for path in ALL:
+        lesson = named.get(path.stem.partition("-")[0])
+        modes = ["live"]
+        if lesson and lesson.on_loopback:
+            modes.append("loopback")
+        if lesson and lesson.programs:
+            modes.append("bare")
+        found += [pytest.param(path, mode, id=f"{path.stem}-{mode}") for mode in modes]
+    return found
 
 
 @pytest.mark.timeout(400)
@@ -122,8 +127,13 @@ def runs() -> list[Any]:
 def test_lesson_runs_with_nothing_on_stderr(
     path: Path, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", mode)
+    monkeypatch.setenv("TCPLAB_MODE", "live" if mode == "bare" else mode)
     notebook = nbformat.read(path, as_version=4)
+    programs = notebook.metadata.get("tcplab", {}).get("programs", [])
+    # A lesson that names no programs has to do without them.
+    if mode == "bare" or not programs:
+        (links := tmp_path / "programs").mkdir()
+        monkeypatch.setenv("PATH", bare_path(links))
     notebooks.client(notebook, tmp_path).execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     assert not [out.text for out in outputs if out.get("name") == "stderr"]
@@ -131,11 +141,15 @@ def test_lesson_runs_with_nothing_on_stderr(
     alternatives = re.findall(r'<img [^>]*alt="([^"]*)"', html)
     assert alternatives, "a lesson without a picture"
     assert all(len(text) > 20 for text in each(alternatives)), "a picture without words"
-    if mode == "live":
-        absent = set(re.findall(r"not measured now: ([^.<]* is not installed: [^.<]*)", html))
-        assert html.count("Recorded on") == html.count(" is not installed: ")
-        if absent:
-            pytest.skip(f"all but what is not installed: {', '.join(sorted(absent))}")
+    if mode != "loopback":
+        printed = "".join(out.text for out in outputs if out.get("name") == "stdout")
+        absent = set(re.findall(r"([\w.-]+) is not installed: apt install ", html + printed))
+        assert absent <= set(programs) | {"nc.openbsd"}
+        not_measured = re.findall(r"not measured now: ([^<]*)", html)
+        assert all(" is not installed: " in why for why in not_measured)
+        assert mode == "live" or absent
+        if mode == "live" and absent:
+            pytest.skip(f"all but what needs {', '.join(sorted(absent))} (not installed)")
 
 
 def test_recordings_are_small_and_name_their_machine() -> None:

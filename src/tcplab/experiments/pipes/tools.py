@@ -6,14 +6,11 @@ import shutil
 import subprocess
 from typing import Final
 
+from tcplab import machine
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-#: The package of each, and its option that prints the version.
-_TOOLS: Final = {
-    "DD": ("dd (apt install coreutils)", "--version"),
-    "NC": ("nc, OpenBSD's (apt install netcat-openbsd)", "-h"),
-    "PV": ("pv (apt install pv)", "--version"),
-}
+#: The name of each in machine.NEEDS, and its option that prints the version.
+_TOOLS: Final = {"DD": ("dd", "--version"), "NC": ("nc.openbsd", "-h"), "PV": ("pv", "--version")}
 
 
 class Tools:
@@ -32,7 +29,7 @@ class Tools:
         """The program that must be installed for a pipeline; empty for none."""
         for name in pipeline.commands:
             if name in _TOOLS and name not in self._found:
-                return f"missing: {_TOOLS[name][0]}"
+                return machine.not_installed(_TOOLS[name][0])
         return ""
 
     def versions(self) -> dict[str, str]:
