@@ -19,8 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.rounds import DISTURBED, Others, Rules, say
-
 from bench import (
     capture,
     feedback,
@@ -34,6 +32,8 @@ from bench import (
     report,
     wire,
 )
+from bench.rounds import DISTURBED, Others, Rules, say
+
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
 from tcplab.lab import Lab, program_path

@@ -99,10 +99,10 @@ def _slow() -> dict[str, Spoil]:
 
 def spoils() -> dict[str, Spoil]:
     """All of the class by name, without the honest ones."""
+    from tests.slow.grading.test_intake import HOSTILE
     from tests.support.grading.damaged import DAMAGES
     from tests.support.grading.greedy import GREEDY
     from tests.support.grading.hostile import ATTACKS, cell
-    from tests.slow.grading.test_intake import HOSTILE
 
     return {
         **{f"hostile-{name}": attack.do for name, attack in ATTACKS.items()},

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from bench import peers
 from bench.goals import Goal, against_best, times_best
 from bench.peers import UDP_BUFFER_BYTES, Setting
 from bench.report import Part
 from bench.rounds import Entrant, Measured, Rules, contest, summary
 
-from bench import peers
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import (
     ReceiverOptions,
