@@ -1,4 +1,4 @@
-"""What the machine lacks is said in one line that names the package."""
+"""A missing program is reported in one line that names its package."""
 
 from __future__ import annotations
 
