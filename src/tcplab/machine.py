@@ -65,6 +65,7 @@ NEEDS: Final = {
     "rustc": Need("rustc", ""),
     "socat": Need("socat", ""),
     "strace": Need("strace", ""),
+    "tc": Need("iproute2", ""),
     "tcptrace": Need("tcptrace", ""),
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),

@@ -39,6 +39,8 @@ class _ConfinedHost(Host):
     def start(self, argv: Command, **options: Any) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
+        # The shell becomes one of the course's programs, and has the rights of one.
+        options.setdefault("privileged", self.network.grants_privileges)
         return super().start(command, **options)
 
 
