@@ -40,7 +40,8 @@ class _ConfinedHost(Host):
         name, *rest = (os.fspath(word) for word in argv)
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
         # The shell becomes one of the course's programs, and has the rights of one.
-        options.setdefault("privileged", self.network.grants_privileges)
+        if options.get("privileged") is None:
+            options["privileged"] = self.network.grants_privileges
         return super().start(command, **options)
 
 
