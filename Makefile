@@ -45,7 +45,7 @@ lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
-	pytest -m classroom tests/slow/grading/test_classroom.py tests/deploy $(ARGS)
+	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
 
 test-course: setup-dev ## 30 learners through ps0 to ps11 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)

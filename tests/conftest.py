@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
@@ -18,7 +19,7 @@ from tests.support.leftovers import nothing_outlives_the_session
 from tests.support.needs import need
 from tests.support.ordinary_user import as_ordinary_user
 
-from tcplab import machine
+from tcplab.lab import why_no_lab
 
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
@@ -64,11 +65,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+@functools.cache
+def no_lab() -> str:
+    """Return why no laboratory can be made here; "" if one can."""
+    why = why_no_lab()
+    return f"no laboratory: {why}" if why else ""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what is marked `needs_lab`, or has a fixture `lab`, where none can be made."""
     needs_lab = item.get_closest_marker("needs_lab") or "lab" in getattr(item, "fixturenames", ())
-    if needs_lab and (why := machine.lacking("laboratory")):
+    if needs_lab and (why := no_lab()):
         pytest.skip(why)
 
 

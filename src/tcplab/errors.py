@@ -19,7 +19,7 @@ class LabError(TcplabError):
 
 
 class MissingError(LabError):
-    """A program or library that is not installed; the message names its package."""
+    """Something that this machine lacks, such as a program; the message says how to get it."""
 
 
 class CaptureError(TcplabError):

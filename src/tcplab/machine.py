@@ -1,4 +1,4 @@
-"""Everything the course uses that Python packages do not bring: programs, libraries, rights.
+"""The programs and libraries that the course uses and Python packages do not bring.
 
 The doctor lists what is missing, an experiment shows its recording and names the package, a test is
 skipped with the same line.
@@ -7,14 +7,12 @@ skipped with the same line.
 from __future__ import annotations
 
 import ctypes.util
-import functools
 import os
 import shutil
 from dataclasses import dataclass
 from typing import Final
 
 from tcplab.errors import MissingError
-from tcplab.lab import why_no_lab
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,7 @@ NEEDS: Final = {
     "socat": Need("socat", ""),
     "strace": Need("strace", ""),
     "systemctl": Need("systemd", ""),
+    "tc": Need("iproute2", ""),
     "tcptrace": Need("tcptrace", ""),
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),
@@ -93,22 +92,20 @@ def find(name: str) -> str | None:
 def lacking(*names: str) -> str:
     """Return one line on the first of these that is missing, with its package; "" if none is.
 
-    The name ``laboratory`` stands for the right to make two hosts. A program that is not in NEEDS
-    is taken for granted: it is the caller's own.
+    A program that is not in NEEDS is taken for granted: it is the caller's own.
     """
     for name in names:
-        if name == "laboratory":
-            if why := _why_no_lab():
-                return f"no laboratory: {why}"
-        elif name in NEEDS and find(name) is None:
-            return f"{name} is not installed: apt install {NEEDS[name].package}"
+        if name in NEEDS and find(name) is None:
+            return not_installed(name)
     return ""
+
+
+def not_installed(name: str) -> str:
+    """Return the line that says a program of NEEDS is missing, with its package."""
+    return f"{name} is not installed: apt install {NEEDS[name].package}"
 
 
 def require(*names: str) -> None:
     """Raise MissingError for the first of these that is missing."""
     if why := lacking(*names):
         raise MissingError(why)
-
-
-_why_no_lab = functools.cache(why_no_lab)

@@ -1,6 +1,6 @@
 """Every capture that the tests record, read once more by tshark and tcptrace.
 
-    TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/timeline
+    TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
 
 Exit status 1 for a difference without a reason (docs/accuracy.md). Only recordings that lost

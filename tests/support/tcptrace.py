@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
-from tests.support.needs import needs
+import pytest
 
 from tcplab.segments import PSH, SegmentArray, Sender
 

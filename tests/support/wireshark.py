@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.support.needs import needs
+import pytest
 
 from tcplab.segments import FIN, SYN, SegmentArray
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args, get_origin
 
 from tcplab import checks, machine
-from tcplab.errors import ParameterError
+from tcplab.errors import MissingError, ParameterError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, mode, recorded
@@ -184,8 +184,8 @@ def experiment(
         on_loopback: whether it can run on plain loopback; or a function of the call's arguments,
             by keyword, which decides.
         needs: programs that it runs (see :mod:`tcplab.machine`); or a function of the call's
-            arguments, by keyword, which returns them. Where one is missing, the result is the
-            recording of the same call.
+            arguments, by keyword, which returns them. Where one is missing, or the function
+            raises MissingError, the result is the recording of the same call.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -203,11 +203,15 @@ def experiment(
             if network is not None:
                 machine.require(*programs)
                 return cast(R, _named(function(*args, **kwargs), name))
-            why = _why_not_live(on_loopback, arguments) or machine.lacking(*programs)
-            if why:
+            if why := _why_not_live(on_loopback, arguments) or machine.lacking(*programs):
                 return cast(R, recorded(name, arguments, why))
-            with exclusive(lambda: announce("Waiting for another measurement on this machine.")):
-                result = _named(function(*args, **kwargs), name)
+            try:
+                with exclusive(
+                    lambda: announce("Waiting for another measurement on this machine.")
+                ):
+                    result = _named(function(*args, **kwargs), name)
+            except MissingError as error:
+                return cast(R, recorded(name, arguments, str(error)))
             if directory := os.environ.get("TCPLAB_RECORD"):
                 recordings.save(directory, name, arguments, result)
             return cast(R, result)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from tcplab.errors import MissingError
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
-from tcplab.experiments.files import file_of
+from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.programs import page_cache
 from tcplab.tables import Column
@@ -43,6 +44,8 @@ def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheStep
     """
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]
+        if not can_be_cold(path):
+            raise MissingError(NO_DISK)
         steps.append(CacheStep("dropped (POSIX_FADV_DONTNEED)", page_cache(network, path, "cold")))
         for action, share in (("read: a quarter", 0.25), ("read: all", 1), ("read: all again", 1)):
             rate = _read(path, round(size_mb * 1e6 * share))

@@ -8,6 +8,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tcplab import machine
 from tcplab.errors import LabError
 
 
@@ -46,10 +47,12 @@ def find_command(command: str, path: str) -> str:
     """The absolute path of a command on `path`.
 
     Raises:
+        MissingError: it is one of the programs that the course uses, and not installed.
         LabError: there is none.
     """
     found = shutil.which(command, path=path)
     if found is None:
+        machine.require(command)
         raise LabError(f"no command '{command}': neither a program of the course nor on PATH")
     return str(Path(found).absolute())
 

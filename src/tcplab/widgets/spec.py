@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tcplab.checks import choice
+from tcplab.errors import MissingError
 from tcplab.widgets.controls import Control
 
 if TYPE_CHECKING:
@@ -179,8 +180,11 @@ class ExperimentRun:
         if self.lab is None:
             result = call.make()
         else:
-            with job.lab(**self.lab(job.values)) as lab:
-                result = call.make(network=lab)
+            try:
+                with job.lab(**self.lab(job.values)) as lab:
+                    result = call.make(network=lab)
+            except MissingError:
+                result = call.make()  # without a network of ours: its recording
         job.stage("drawing")
         return self.show(result, job)
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.nonempty import each
 
-from tcplab import cli, demos
-from tcplab.demos import Demo
+from tcplab import demos
 from tcplab.errors import ParameterError
-from tcplab.widgets.controls import checked
-from tcplab.widgets.spec import load
-
 
 # ---- the files ----
 

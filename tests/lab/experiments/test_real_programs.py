@@ -7,6 +7,7 @@ import pytest
 from tests.support.needs import need
 from tests.support.nonempty import each
 
+from tcplab import machine
 from tcplab.errors import ParameterError
 from tcplab.experiments import any_command, real_programs
 
@@ -119,7 +120,7 @@ def test_a_bad_command_is_one_line(client: str, message: str) -> None:
 def test_what_is_not_installed_is_shown_from_its_recording(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(any_command, "program", lambda _name: None)
+    monkeypatch.setattr(machine, "find", lambda _name: None)
     nginx = real_programs.measure_nginx()
     why = nginx.provenance["recorded"]["why"]
     assert why == "nginx is not installed: apt install nginx-light"

@@ -14,7 +14,6 @@ import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
 from tests.support.grading.fixtures import Tiny, quiet
 from tests.support.grading.hostile import ATTACKS
-from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab.cli import main

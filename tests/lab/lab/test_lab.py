@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
@@ -292,22 +291,6 @@ def test_clients_with_round_trip_times_of_their_own_share_a_managed_queue() -> N
         assert counted["dropped"]["aqm"] == sent.tcp_info["total_retrans"] == 0
         link = provenance(dumbbell)["link"]["client->server"]
         assert (link["aqm"], link["ecn"]) == ("codel", True)
-
-
-def test_the_rate_follows_a_trace() -> None:
-    """An opportunity per millisecond, 12 Mbit/s, but for 200 ms without any, in each 400 ms."""
-    with Lab(rtt_ms=2) as lab:
-        lab.link.follow([*range(1, 201), 400])
-        automatic: dict[str, Any] = {"sndbuf_bytes": None, "rcvbuf_bytes": None}
-        *_, last = tcp_bulk(lab, duration_s=1, interval_ms=20, **automatic).samples
-        most = 1500 * 201 * (last["sample_s"] / 0.4 + 1)
-        assert 0 < last["bytes_acked"] <= most
-        assert "201 opportunities" in lab.link.parameters["client->server"]["trace"]
-        lab.link.follow(None)
-        fast = tcp_bulk(lab, duration_s=0.3, **automatic).source
-        assert fast.bytes / fast.usage.wall_s > 1500 * 1000
-        with pytest.raises(LabError, match="wants whole milliseconds"):
-            lab.link.follow([])
 
 
 def test_several_clients_share_one_wire_to_the_server() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -422,14 +422,17 @@ def test_after_a_long_closed_window_ten_segments_go(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
-def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
+def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(
+    autocorking: str, tool: Callable[[str], str]
+) -> None:
     """Autocorking holds it until one of them has left, and then nobody remembers MSG_MORE.
 
     Neither a call nor an ACK (50 ms) nor a timer (250 ms) is near. The model leaves this out.
     """
+    tc = tool("tc")
     with Lab(rtt_ms=50, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
         bucket = ["tbf", "rate", "2mbit", "burst", "1600", "latency", "1s"]
-        device = ["tc", "qdisc", "add", "dev", lab.client.interface, "root"]
+        device = [tc, "qdisc", "add", "dev", lab.client.interface, "root"]
         lab.client.run([*device, *bucket], privileged=True)
         played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("more", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1448, 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -177,18 +176,13 @@ def test_page_cache(network: AnyNetwork, some_file: Path) -> None:
 def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> None:
     output = tmp_path / "output"
     size = 3 << 20
-    with network.server.socket() as held:
-        # Held for netcat, which may share it: both have set SO_REUSEADDR, and only it listens.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((network.server.address, 0))
-        result = pipe_chain(
-            network,
-            [["head", "-c", str(size), "/dev/zero"], ["netcat", *splice, "{host}", "{port}"]],
-            [["netcat", *splice, "-l", "{port}"], ["cat"]],
-            bytes_expected=size,
-            output=output,
-            port=held.getsockname()[1],
-        )
+    result = pipe_chain(
+        network,
+        [["head", "-c", str(size), "/dev/zero"], ["netcat", *splice, "{host}", "{port}"]],
+        [["netcat", *splice, "-l", "{port}"], ["cat"]],
+        bytes_expected=size,
+        output=output,
+    )
     assert output.stat().st_size == result.bytes == size
     assert result.mb_per_s == pytest.approx(size / result.wall_s / 1e6)
 

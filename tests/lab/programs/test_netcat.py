@@ -18,9 +18,6 @@ from tests.support.programs.harness import (
     last_object,
 )
 
-from tcplab.lab import Loopback
-from tcplab.programs import held_port
-
 LARGE = random.Random(7).randbytes(5_000_000)
 
 

@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 
 

@@ -14,7 +14,6 @@ import pytest
 from nbgrader.api import Gradebook
 from tests.support.grading.damaged import changed, deep_path, find, raw, set_source
 from tests.support.grading.fixtures import Tiny, quiet
-from tests.support.needs import needs_ordinary_user
 from tests.support.nonempty import each
 
 from tcplab.cli import main

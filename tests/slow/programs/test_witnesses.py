@@ -169,8 +169,6 @@ def test_nc_sends_what_tcpsink_counts(installed: Programs, tool: Tool, tmp_path:
 def test_nc_receives_what_tcpsource_counts(lab: Lab, tool: Tool, tmp_path: Path) -> None:
     output = tmp_path / "output"
     with (
-        Loopback() as machine,
-        held_port(machine.server) as port,
         output.open("w") as out,
         lab.server.start([tool("nc"), "-d", "-l", "5001"], stdout=out) as nc,
     ):

@@ -160,20 +160,3 @@ def test_the_comparison_itself_sees_a_wrong_value(tmp_path: Path) -> None:
 
 
 # ---- links, tunnels and handshakes of tests/fast ----
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_tshark_reads_the_same_behind_these_links(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "x.pcapng"
-    rows = relinked(path, *WRAPPED[name])
-    theirs = wireshark.dissect(path)
-    theirs.pop("ip_id")  # that of the outermost packet
-    assert wireshark.differences(rows, theirs) == {}
-
-
-@pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
-def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
-    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
-    path = made.save(tmp_path / "x.pcapng")
-    rows = from_file(path)
-    assert wireshark.differences(rows, wireshark.dissect(path)) == {"seq": [1]}

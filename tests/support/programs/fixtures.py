@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs
 

@@ -1,0 +1,29 @@
+"""A PATH as on a bare machine: without the programs of tcplab.machine that others package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from tcplab.machine import NEEDS
+
+#: What a machine has that can set the course up and run its tests.
+INSTALLED: Final = {"cc", "dd", "git"}
+
+
+def bare_path(folder: Path) -> str:
+    """Return a PATH for os.environ: the environment's own programs, then links in `folder`.
+
+    A server in /usr/sbin is still found by machine.find; its clients are not.
+    """
+    own = Path(sys.executable).parent
+    for directory in os.get_exec_path():
+        if Path(directory) == own or not Path(directory).is_dir():
+            continue
+        for program in Path(directory).iterdir():
+            link = folder / program.name
+            if program.name not in NEEDS.keys() - INSTALLED and not link.is_symlink():
+                link.symlink_to(program)
+    return os.pathsep.join([str(own), str(folder)])
