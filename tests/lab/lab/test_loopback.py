@@ -1,4 +1,4 @@
-"""What holds without the right to make a laboratory: loopback in its place, and refusals."""
+"""Facts on what holds without the right to make a laboratory: loopback in its place, and refusals."""
 
 from __future__ import annotations
 
