@@ -1,4 +1,4 @@
-"""Facts on what holds without the right to make a laboratory: loopback in its place, and refusals."""
+"""Facts without the right to make a laboratory: loopback in its place, and refusals."""
 
 from __future__ import annotations
 

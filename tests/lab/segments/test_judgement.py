@@ -1,4 +1,4 @@
-"""Facts on what our recordings say of retransmissions and reordering, at both ends of a transfer."""
+"""Facts on retransmissions and reordering in our recordings, at both ends of a transfer."""
 
 from __future__ import annotations
 

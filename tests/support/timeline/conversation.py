@@ -19,6 +19,7 @@ from tcplab.timeline import Timeline
 from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
 TCP = socket.IPPROTO_TCP
+RECORDED = ("options", "log", "peer_log", "evidence", "segments", "peer_segments")
 
 
 class Conversation:
@@ -35,6 +36,18 @@ class Conversation:
         self.segments: SegmentArray = np.empty(0, DTYPE).view(SegmentArray)
         self.peer_segments: SegmentArray = np.empty(0, DTYPE).view(SegmentArray)
         self._reader: threading.Thread | None = None
+
+    def recorded(self) -> dict[str, Any]:
+        """What is kept of it: see Conversation.of."""
+        return {name: getattr(self, name) for name in RECORDED}
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Conversation:
+        """A conversation that was recorded; nothing can be added to it."""
+        talk = cls.__new__(cls)
+        for name in RECORDED:
+            setattr(talk, name, stored[name])
+        return talk
 
     def note(self, name: str, size: int = 0) -> None:
         self.log.append(Event(time.time_ns(), name, size))
