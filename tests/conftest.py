@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import re
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tests.support.leftovers import nothing_outlives_the_session
 from tests.support.needs import need
 from tests.support.ordinary_user import as_ordinary_user
 
+from tcplab.errors import LabError, SandboxError
 from tcplab.lab import why_no_lab
 
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
@@ -72,12 +75,34 @@ def no_lab() -> str:
     return f"no laboratory: {why}" if why else ""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@contextmanager
+def skipped_without_lab() -> Iterator[None]:
+    """Turn the error that no laboratory or sandbox can be made into a skip, where that is so."""
+    try:
+        yield
+    except (LabError, SandboxError) as error:
+        refused = re.search("no laboratory on this machine|no sandbox", str(error))
+        if refused and (why := no_lab()):
+            pytest.skip(why)
+        raise
+
+
+# The wrappers are the innermost: a test that is skipped has passed those of pytest's own plugins.
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Skip what is marked `needs_lab`, or has a fixture `lab`, where none can be made."""
     needs_lab = item.get_closest_marker("needs_lab") or "lab" in getattr(item, "fixturenames", ())
     if needs_lab and (why := no_lab()):
         pytest.skip(why)
+    with skipped_without_lab():
+        yield
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Skip a test that finds out by itself that no laboratory can be made."""
+    with skipped_without_lab():
+        yield
 
 
 # ---- the summary ----
