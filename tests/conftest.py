@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
-import re
 import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,8 @@ import pytest
 from hypothesis import settings
 from tests.support import undisturbed
 from tests.support.leftovers import nothing_outlives_the_session
-from tests.support.needs import need
+from tests.support.needs import need, no_lab, skipped_without_lab
 from tests.support.ordinary_user import as_ordinary_user
-
-from tcplab.errors import LabError, SandboxError
-from tcplab.lab import why_no_lab
 
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
@@ -66,25 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("classroom")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-
-
-@functools.cache
-def no_lab() -> str:
-    """Return why no laboratory can be made here; "" if one can."""
-    why = why_no_lab()
-    return f"no laboratory: {why}" if why else ""
-
-
-@contextmanager
-def skipped_without_lab() -> Iterator[None]:
-    """Turn the error that no laboratory or sandbox can be made into a skip, where that is so."""
-    try:
-        yield
-    except (LabError, SandboxError) as error:
-        refused = re.search("no laboratory on this machine|no sandbox", str(error))
-        if refused and (why := no_lab()):
-            pytest.skip(why)
-        raise
 
 
 # The wrappers are the innermost: a test that is skipped has passed those of pytest's own plugins.
