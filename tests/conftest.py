@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ import pytest
 from hypothesis import settings
 from tests.support import undisturbed
 from tests.support.leftovers import nothing_outlives_the_session
-from tests.support.needs import need
+from tests.support.needs import need, no_lab, skipped_without_lab
 from tests.support.ordinary_user import as_ordinary_user
-
-from tcplab.lab import why_no_lab
 
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
@@ -65,19 +62,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-@functools.cache
-def no_lab() -> str:
-    """Return why no laboratory can be made here; "" if one can."""
-    why = why_no_lab()
-    return f"no laboratory: {why}" if why else ""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
+# The wrappers are the innermost: a test that is skipped has passed those of pytest's own plugins.
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Skip what is marked `needs_lab`, or has a fixture `lab`, where none can be made."""
     needs_lab = item.get_closest_marker("needs_lab") or "lab" in getattr(item, "fixturenames", ())
     if needs_lab and (why := no_lab()):
         pytest.skip(why)
+    with skipped_without_lab():
+        yield
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Skip a test that finds out by itself that no laboratory can be made."""
+    with skipped_without_lab():
+        yield
 
 
 # ---- the summary ----

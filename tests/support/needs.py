@@ -5,12 +5,18 @@ The summary of a run counts the skipped tests by these words, so equal causes ne
 
 from __future__ import annotations
 
+import functools
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
 from tcplab import machine
+from tcplab.errors import LabError, SandboxError
+from tcplab.lab import why_no_lab
 
 IPV6: Final = "no IPv6 on this machine"
 NET_RAW: Final = "packets of the real machine need CAP_NET_RAW"
@@ -39,3 +45,21 @@ def needs(*names: str) -> pytest.MarkDecorator:
     """Mark tests that need these programs."""
     why = machine.lacking(*names)
     return pytest.mark.skipif(bool(why), reason=why)
+
+
+@functools.cache
+def no_lab() -> str:
+    """Return why no laboratory can be made here; "" if one can."""
+    return why_no_lab() or ""
+
+
+@contextmanager
+def skipped_without_lab() -> Iterator[None]:
+    """Turn the error that no laboratory or sandbox can be made into a skip, where that is so."""
+    try:
+        yield
+    except (LabError, SandboxError) as error:
+        refused = re.search("no laboratory on this machine|no sandbox", str(error))
+        if refused and (why := no_lab()):
+            pytest.skip(why)
+        raise
