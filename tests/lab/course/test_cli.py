@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,13 +38,9 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["provenance"]["messages"] == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [(["segments", "/no/such"], 1), (["explain", "x.pcap", "--rate-mbit", "0"], 2)],
-)
-def test_exit_status_without_traceback(words: Sequence[str], status: int) -> None:
-    done = tcplab(*words)
-    assert done.returncode == status
+def test_exit_status_without_traceback() -> None:
+    done = tcplab("segments", "/no/such")
+    assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
 
@@ -59,9 +54,16 @@ def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == len(from_file(DATA / "tcpdump-plain.pcap"))
 
 
-@pytest.mark.parametrize("option", ["", "--summary"])  # much to print, and little
-@pytest.mark.parametrize("output", ["| true", "| head -n 1", "> /dev/full"])
-def test_full_output_is_one_line_of_error(output: str, option: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "output"),
+    [  # much to print, and little
+        ("", "| head -n 1"),
+        ("", "> /dev/full"),
+        ("--summary", "| true"),
+        ("--summary", "> /dev/full"),
+    ],
+)
+def test_full_output_is_one_line_of_error(option: str, output: str, tmp_path: Path) -> None:
     big = tmp_path / "big.pcap"
     content = (DATA / "tcpdump.pcap").read_bytes()
     big.write_bytes(content + content[24:] * 200)
@@ -77,18 +79,6 @@ def test_full_output_is_one_line_of_error(output: str, option: str, tmp_path: Pa
     full = "full" in output
     assert done.stderr == ("tcplab: output: No space left on device\n" if full else "")
     assert done.returncode == (1 if full else 0)
-
-
-def test_closed_output_is_no_traceback() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m tcplab run small-writes --messages 2 --variants cork --loopback"
-        " | true",
-        shell=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_while_it_loads_is_one_line(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import select
 import subprocess
 import sys
@@ -38,9 +37,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def learners(directory: Path) -> Iterator[list[Learner]]:
-    """Four who came one after the other; the first measures."""
+    """Five who came one after the other; the first measures."""
     people: list[Learner] = []
-    for number in range(4):
+    for number in range(5):
         learner = subprocess.Popen(
             [sys.executable, "-c", LEARNER],
             stdin=subprocess.PIPE,
@@ -84,29 +83,26 @@ def kill(learner: Learner) -> None:
 def waits(learner: Learner) -> bool:
     """Whether nothing is heard of it for a while."""
     assert learner.stdout is not None
-    return select.select([learner.stdout], [], [], 0.3) == ([], [], [])
+    return blocked(learner) and select.select([learner.stdout], [], [], 0.1) == ([], [], [])
 
 
-def test_one_measures_at_a_time_in_the_order_of_coming(learners: list[Learner]) -> None:
-    for learner, following in itertools.pairwise(learners):
-        assert waits(following)
-        finish(learner)
-        assert said(following) == "measures"
-
-
-def test_killed_waiter_does_not_block_the_others(learners: list[Learner]) -> None:
-    first, second, third, _fourth = learners
-    kill(second)
-    assert waits(third)
+def test_one_measures_at_a_time_in_the_order_of_coming_whoever_is_killed(
+    learners: list[Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third, fourth, fifth = learners
+    kill(second)  # one who waits
+    assert all(map(waits, (third, fourth, fifth)))
     finish(first)
     assert said(third) == "measures"
-
-
-def test_killed_holder_does_not_block_the_others(learners: list[Learner]) -> None:
-    first, second, third, _fourth = learners
-    kill(first)
-    assert said(second) == "measures"
-    assert waits(third)
+    assert waits(fourth)
+    kill(third)  # one who measures
+    assert said(fourth) == "measures"
+    assert waits(fifth)
+    monkeypatch.delenv("TCPLAB_INSTRUMENT")
+    with exclusive(lambda: pytest.fail("waits without a directory to lock")):
+        assert waits(fifth)
+    finish(fourth)
+    assert said(fifth) == "measures"
 
 
 @pytest.mark.usefixtures("directory")
@@ -116,16 +112,6 @@ def test_an_experiment_within_another_does_not_wait() -> None:
         pass
     with exclusive(lambda: told.append("next")):
         pass
-    assert told == []
-
-
-def test_without_a_directory_nothing_is_locked(
-    learners: list[Learner], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TCPLAB_INSTRUMENT")
-    told: list[str] = []
-    with exclusive(lambda: told.append("waits")):
-        assert waits(learners[1])
     assert told == []
 
 

@@ -1,151 +1,42 @@
-"""An experiment runs live, on plain loopback, or is shown from a recording, and says which."""
+"""Experiments and a lesson's own lines: run live, and shown again as they were recorded."""
 
 from __future__ import annotations
 
-import enum
-import gzip
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tcplab import Lab, LabError
-from tcplab.experiments import buffers, recordings, small_writes, table
-from tcplab.experiments import mode as modes
-from tcplab.experiments.declaration import experiment
-from tcplab.experiments.mode import open_network
-from tcplab.models import Reason
-from tcplab.programs import Event
-from tcplab.tables import Column
+from tcplab.errors import LabError
+from tcplab.experiments import on_lab, recordings, small_writes
+from tcplab.lab import has_net_raw
+from tcplab.programs import small_writes as write_small
+
+Seen = list[tuple[str, int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A result that measures nothing."""
-
-    columns: ClassVar[Sequence[Column]] = (Column("variant", "variant"),)
-
-    events: Sequence[Event]
-    provenance: Mapping[str, Any]
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [{"variant": event.name} for event in self.events]
+def three_messages(lab: Any) -> Any:
+    with lab.client.capture() as recorded, lab.client.sniff() as live:
+        write_small(lab, messages=3)
+    return live, len(recorded)
 
 
-# A recording may hold classes of the package only; this one poses as such.
-Made.__module__ = "tcplab.experiments.test_mode"
-
-calls: list[Any] = []
+def of(packets: Any) -> Seen:
+    return [(str(p["TCP"].flags), len(p["TCP"].payload), str(p.time)) for p in packets]
 
 
-@experiment("made", on_loopback=lambda size, **_: size < 10)
-def measure(size: int = 1, names: Sequence[str] = ("a", "b"), network: Any = None) -> Made:
-    """Measure nothing.
-
-    Args:
-        size: of each event.
-        names: of the events.
-    """
-    calls.append(size if network is None else network)
-    origin = {"measured_at": "2026-01-02T03:04:05+00:00", "kernel": "6.18"}
-    return Made([Event(size, name, 0) for name in names], origin)
-
-
-@pytest.fixture(autouse=True)
-def recorded_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import sys
-
-    monkeypatch.setitem(sys.modules, Made.__module__, sys.modules[__name__])
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory into which calls record themselves, and from which they are shown."""
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    monkeypatch.setenv("TCPLAB_RECORD", str(tmp_path))
     monkeypatch.setattr(recordings, "DIRECTORY", tmp_path)
-    monkeypatch.delenv("TCPLAB_MODE", raising=False)
-    monkeypatch.delenv("TCPLAB_RECORD", raising=False)
-    calls.clear()
     return tmp_path
 
 
-def record(monkeypatch: pytest.MonkeyPatch, directory: Path, **arguments: Any) -> Made:
-    monkeypatch.setenv("TCPLAB_MODE", "live")
-    monkeypatch.setenv("TCPLAB_RECORD", str(directory))
-    result = measure(**arguments)
-    monkeypatch.delenv("TCPLAB_RECORD")
-    calls.clear()
-    return result
-
-
-def test_the_same_call_is_found_again(monkeypatch: pytest.MonkeyPatch, recorded_here: Path) -> None:
-    made = record(monkeypatch, recorded_here, names=["x"])
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    shown = measure(1, ("x",))  # another way to write the same
-    assert calls == []
-    assert shown.events == made.events
-    assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"
-    assert "Recorded on 2026-01-02, Linux 6.18, not measured now" in str(table(shown))
-    assert str(table(made)).startswith("variant")
-
-
-def test_another_call_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
-) -> None:
-    record(monkeypatch, recorded_here)
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    with pytest.raises(LabError, match=r"no recording of made with size=2, .*with: size=1, names"):
-        measure(2)
-
-
-def test_loopback_runs_what_it_can_and_shows_the_rest(
-    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
-) -> None:
-    record(monkeypatch, recorded_here, size=10)
-    monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    assert "recorded" not in measure(9).provenance
-    assert calls == [9]
-    assert measure(10).provenance["recorded"]["why"] == "plain loopback cannot do this"
-    assert calls == [9]
-
-
-def test_call_with_a_network_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    measure(3, network="a lab")
-    assert calls == ["a lab"]
-
-
-def test_an_unknown_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "fast")
-    with pytest.raises(
-        ValueError, match="TCPLAB_MODE='fast' is not known; use one of live, loopback"
-    ):
-        measure()
-
-
-def test_without_namespaces_the_mode_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes, "_why_no_lab", lambda: "blocked")
-    assert modes.mode() == "loopback"
-    monkeypatch.setattr(modes, "_why_no_lab", lambda: None)
-    assert modes.mode() == "live"
-
-
-def test_network_of_each_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    with open_network() as network:
-        assert not isinstance(network, Lab)
-    for refused in ({"rtt_ms": 10}, {"rate_mbit": 5}, {"clients": 2}, {"loss": 0.1}):
-        name, value = next(iter(refused.items()))
-        with pytest.raises(LabError, match=f"cannot do {name}={value}"):
-            open_network(**refused)
-    monkeypatch.setenv("TCPLAB_MODE", "live")
-    with open_network(rtt_ms=2) as network:
-        assert isinstance(network, Lab)
-
-
-def test_a_real_result_comes_back_whole(
-    monkeypatch: pytest.MonkeyPatch, recorded_here: Path
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "live")
-    monkeypatch.setenv("TCPLAB_RECORD", str(recorded_here))
+@pytest.mark.needs_lab
+def test_a_real_result_comes_back_whole(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:
     live = small_writes.measure(messages=3, variants=["no_delay", "default"])
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     shown = small_writes.measure(messages=3, variants=["no_delay", "default"])
@@ -155,90 +46,53 @@ def test_a_real_result_comes_back_whole(
         assert np.array_equal(before, after)
         assert before.connections == after.connections
         assert now.timeline().sentences() == then.timeline().sentences()
-    (file,) = recorded_here.rglob("*.gz")
+    (file,) = kept.rglob("*.gz")
     assert file.stat().st_size < 50_000
 
 
-# ---- the code ----
-
-
-class Colour(enum.Enum):
-    RED = "red"
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        3,
-        2.5,
-        float("inf"),
-        "text",
-        (1, (2, [3])),
-        {"a": {"b": (1,)}},
-        {1: "one", (2, 3): "two"},
-        {"$": "not ours"},
-        Reason.HELD_BY_NAGLE,
-        [Event(1, "write", 2)],
-    ],
-)
-def test_there_and_back(value: Any) -> None:
-    coded = json.loads(json.dumps(recordings.encode(value)))
-    assert recordings.decode(coded) == value
-
-
-@pytest.mark.parametrize(
-    "array", [np.arange(6.0).reshape(2, 3), np.zeros(0, "i4"), np.array([(1, 2)], "u1,i8")]
-)
-def test_arrays_there_and_back(array: Any) -> None:
-    back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
-    assert back.dtype == array.dtype
-    assert np.array_equal(back, array)
-
-
-def test_a_class_is_named_by_the_package_that_shows_it() -> None:
-    """So that a package can be divided anew, and what was recorded before is still found."""
-    sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
-    assert type(sample).__module__ == "tcplab.experiments.buffers.common"
-    assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"
-    assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
-
-
-@pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])
-def test_what_no_recording_can_hold(value: Any) -> None:
-    with pytest.raises(TypeError, match="cannot hold"):
-        recordings.encode(value)
-
-
-@pytest.mark.parametrize(
-    "coded",
-    [
-        {"$": "subprocess:Popen", "args": "true"},
-        {"$": "urllib.parse:DefragResult", "url": "", "fragment": ""},
-        {"$": "tcplab.lab:Lab"},
-        {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
-        {"$": "tcplab.programs:read_log", "path": "x"},
-        {"$": "tcplab.experiments:no such"},
-        {"$": "code"},
-    ],
-)
-def test_a_recording_can_name_nothing_but_data(coded: Any) -> None:
-    with pytest.raises(ValueError, match=r"class|kind"):
-        recordings.decode(coded)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]")],
-    ids=["empty", "no gzip", "cut", "a list"],
-)
-def test_a_damaged_recording_says_so(
-    damage: bytes, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
-) -> None:
-    record(monkeypatch, recorded_here)
-    (file,) = recorded_here.rglob("*.gz")
-    file.write_bytes(damage)
+@pytest.mark.needs_lab
+@pytest.mark.usefixtures("kept")
+def test_recorded_packets_are_the_ones_that_were_sniffed(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, recorded = on_lab(three_messages, rtt_ms=1)
+    assert len(live.packets) == recorded
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    with pytest.raises(ValueError, match="of made is damaged"):
-        measure()
+    shown, count = on_lab(three_messages, rtt_ms=1)
+    assert count == recorded
+    assert shown.drops == 0
+    assert of(shown.packets) == of(live.packets)
+    assert [p.wirelen for p in shown.packets] == [p.wirelen for p in live.packets]
+    assert shown.packets[0].layers() == live.packets[0].layers()
+
+
+@pytest.mark.needs_lab
+@pytest.mark.usefixtures("kept")
+def test_other_lines_than_the_recorded_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine(lab: Any) -> int:
+        return len(lab.client.address)
+
+    assert on_lab(mine) == len("10.0.0.1")
+
+    def mine(lab: Any) -> int:  # type: ignore[no-redef]
+        return len(lab.server.name)
+
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(LabError, match=r"no recording of mine\(\) with these lines"):
+        on_lab(mine)
+    with pytest.raises(LabError, match=r"no recording of three_messages\(\)"):
+        on_lab(three_messages)
+
+
+def test_plain_loopback_runs_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    def writes(lab: Any) -> Any:
+        with lab.client.sniff() as live:
+            write_small(lab, messages=1)
+        return live
+
+    monkeypatch.setenv("TCPLAB_MODE", "loopback")
+    if has_net_raw():
+        assert sum(size for _, size, _ in of(on_lab(writes, on_loopback=True).packets)) == 32
+    else:
+        with pytest.raises(LabError, match="CAP_NET_RAW"):
+            on_lab(writes, on_loopback=True)
+    with pytest.raises(LabError, match="plain loopback cannot do this"):
+        on_lab(writes)

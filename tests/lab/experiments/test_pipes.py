@@ -122,6 +122,13 @@ def test_file_goes_into_the_page_cache_step_by_step() -> None:
     assert again.mb_per_s
 
 
+def test_without_a_disk_its_recording_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tcplab.experiments.files._ELSEWHERE", ())
+    monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
+    assert page_cache.measure().provenance["recorded"]["why"] == NO_DISK
+    assert not list(Path("/dev/shm").glob("tcplab-*"))
+
+
 def test_file_is_removed_at_the_end_and_with_a_killed_owner() -> None:
     with file_of(2_500_000) as path:
         assert path.stat().st_size == 2_500_000

@@ -1,109 +1,77 @@
-"""Facts of lesson 05b: Microsoft's two cases, and what the model says of their receivers."""
+"""The experiments behind Microsoft's two cases, measured once at a small size.
+
+The rates and stalls that lesson 05b states are in the file of the same name in tests/fast.
+"""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tcplab.experiments import quotes, records
-from tcplab.models import Peer, message_cost
-
-# ---- case 1: records ----
+from tcplab import Loopback
+from tcplab.experiments import as_json, quotes, recordings, records
 
 
-@pytest.fixture(scope="module")
-def sent() -> records.Records:
-    return records.measure(unbuffered_count=40, segments=True)
+@pytest.mark.needs_lab
+def test_records_are_counted_and_unbuffered_ones_kept() -> None:
+    result = records.measure(500, unbuffered_count=6, batch=50, variants=["unbuffered", "batch"])
+    rows = result.rows()
+    assert [(row["variant"], row["receiver"], row["records"]) for row in rows] == [
+        ("unbuffered", "linux", 6),
+        ("batch 50", "linux", 500),
+        ("unbuffered", "delaying", 6),
+        ("batch 50", "delaying", 500),
+    ]
+    assert [row["published_records_per_s"] for row in rows] == [None, None, 5, None]
+    assert result["batch", "linux"].result.sends == 10
+    assert result.provenance["capture_drops"] == 0
+    assert result.provenance["runs"] == 4
+    variant = result["unbuffered", "delaying"]
+    assert variant.data_segments == len(variant.send_ms()) == len(variant.timeline().segments) == 6
+    with pytest.raises(ValueError, match="the segments of 'batch 50' were only counted"):
+        result["batch", "linux"].timeline()
+    with pytest.raises(KeyError, match=r"'nodelay', 'linux'\) was not measured"):
+        result["nodelay", "linux"]
+    coded = recordings.encode(result)
+    assert recordings.decode(coded).rows() == rows
+    assert set(json.loads(as_json(result))) == {"experiment", "rows", "provenance"}
+    assert len(json.dumps(coded)) < 200_000
 
 
-def test_unbuffered_stalls_only_on_delayed_acks(sent: records.Records) -> None:
-    # Every second one of 40 on a quiet machine. Before the receiver has read for the first time, up
-    # to 16 records are acknowledged at once (TCP_MAX_QUICKACKS); a busy machine uses them up.
-    late = sent["unbuffered", "delaying"].send_ms()
-    assert sum(each > 25 for each in late) >= 5
-    prompt = sent["unbuffered", "linux"].send_ms()
-    assert sum(each > 25 for each in prompt) <= len(prompt) / 4
+@pytest.mark.needs_lab
+def test_each_quote_and_request_is_in_the_capture() -> None:
+    result = quotes.measure(count=12, batch=4, variants=["two", "single, batch"])
+    rows = result.rows()
+    assert [(row["variant"], row["server"], row["exchanges"]) for row in rows] == [
+        ("two", "linux", 12),
+        ("single, batch 4", "linux", 3),
+        ("two", "delaying", 12),
+        ("single, batch 4", "delaying", 3),
+    ]
+    assert [row["published_quotes_per_s"] for row in rows] == [None, None, 5, None]
+    assert result.provenance["capture_drops"] == 0
+    two = result["two", "linux"]
+    segments = two.exchange.captured
+    assert int(segments.data(retransmissions=False)["payload_bytes"].sum()) == 12 * (8 + 32)
+    assert len(set(segments["connection"])) == 2
+    assert (two.segments_per_quote or 0) >= 2
+    assert len(two.exchange_ms()) == len(two.timeline().writes) == 12
+    assert recordings.decode(recordings.encode(result)).rows() == rows
 
 
-def test_nodelay_does_not_help_an_application_that_waits(sent: records.Records) -> None:
-    late = sent["unbuffered+nodelay", "delaying"].send_ms()
-    assert sum(each > 25 for each in late) >= 5
-
-
-def test_nothing_stalls_with_the_default_buffer(sent: records.Records) -> None:
-    slow = sent["unbuffered", "delaying"].result.records_per_s
-    for way in ("default", "nodelay", "batch"):
-        assert sent[way, "delaying"].result.records_per_s > 10 * slow
-
-
-def test_kernel_sends_few_segments_for_many_records(sent: records.Records) -> None:
-    plain, alone = sent["default", "linux"], sent["unbuffered", "linux"]
-    assert plain.result.sends == 10_000
-    assert plain.segments_per_record < 0.5
-    assert alone.segments_per_record == 1
-
-
-def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
-    batch, plain = sent["batch", "linux"].result, sent["default", "linux"].result
-    assert batch.sends == 125
-    assert batch.bytes == 10_000 * 100 + 125 * 4
-    assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K would be 100 each
-    assert round(10_000 * 100 / 1024) == 977
-
-
-def test_a_read_of_200_bytes_is_not_a_record(sent: records.Records) -> None:
-    plain = sent["default", "linux"].result
-    assert plain.one_record_reads < plain.reads / 2
-
-
-def test_five_records_per_second_is_windows_200_ms_timer() -> None:
-    assert records.model_per_s("unbuffered", "windows") == pytest.approx(5, rel=0.01)
-    assert records.model_per_s("unbuffered", "delaying") == pytest.approx(45, rel=0.1)
-    assert records.model_per_s("unbuffered", "linux") is None
-
-
-# ---- case 2: quotes ----
-
-
-@pytest.fixture(scope="module")
-def asked() -> quotes.Quotes:
-    return quotes.measure(count=40, segments=True)
-
-
-def test_two_connections_stall_only_on_delayed_acks(asked: quotes.Quotes) -> None:
-    assert asked["two", "delaying"].stalled_share >= 0.15  # half, on a quiet machine
-    assert asked["two", "linux"].stalled_share <= 0.25
-
-
-def test_one_connection_and_nodelay_are_cures(asked: quotes.Quotes) -> None:
-    for way in ("single", "two+nodelay"):
-        assert asked[way, "delaying"].stalled_share <= 0.25
-    single = asked["single", "delaying"].result.quotes_per_s
-    assert single > 5 * asked["two", "delaying"].result.quotes_per_s
-
-
-def test_over_one_connection_the_quote_carries_the_ack(asked: quotes.Quotes) -> None:
-    single, two = asked["single", "linux"], asked["two", "linux"]
-    assert single.pure_acks_per_quote is not None
-    assert two.pure_acks_per_quote is not None
-    assert single.pure_acks_per_quote < two.pure_acks_per_quote / 2
-
-
-def test_five_quotes_per_second_and_the_cures_on_windows() -> None:
-    assert quotes.model_per_s("two", "windows") == pytest.approx(5, rel=0.01)
-    assert quotes.model_per_s("two, batch", "windows", 20) == pytest.approx(100, rel=0.01)
-    assert quotes.model_per_s("two+nodelay", "windows") is None
-    assert quotes.model_per_s("single", "windows") is None
-
-
-# ---- the challenge: an ACK for every second, or every third, record ----
-
-
-def test_nodelay_matters_once_two_records_are_written_before_the_wait() -> None:
-    def cost_ms(records: int, option: str) -> float:
-        classic = Peer(acks="classic")
-        return message_cost([60] * records, option, reply_bytes=0, peer=classic).ms_per_message
-
-    assert cost_ms(2, "no_delay") < 1
-    assert cost_ms(2, "default") == pytest.approx(400, rel=0.01)
-    assert cost_ms(3, "no_delay") == pytest.approx(200, rel=0.01)
-    assert cost_ms(3, "default") == pytest.approx(400, rel=0.01)
+def test_on_plain_loopback_the_kernel_counts_and_nothing_is_recorded() -> None:
+    with Loopback() as loop:
+        sent = records.measure(count=200, variants=["default"], receivers=["linux"], network=loop)
+        asked = quotes.measure(count=5, variants=["single"], servers=["linux"], network=loop)
+        for measure in (records.measure, quotes.measure):
+            with pytest.raises(ValueError, match="segments=True: loopback records none"):
+                measure(segments=True, network=loop)
+    (variant,) = sent.variants
+    assert variant.data_segments >= 1
+    assert variant.exchange.segments is None
+    assert sent.provenance["capture_drops"] is None
+    (single,) = asked.variants
+    assert single.segments_per_quote is None
+    with pytest.raises(ValueError, match="no segments were recorded"):
+        single.timeline()

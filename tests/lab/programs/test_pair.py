@@ -14,6 +14,7 @@ from tcplab.programs import (
     Running,
     RunOptions,
     await_listener,
+    held_port,
     run_pair,
     tcp_source,
     tcp_transfer,
@@ -95,6 +96,19 @@ def test_a_listener_is_awaited_until_it_ends(loopback: Loopback) -> None:
         assert not await_listener(loopback.server, port, lambda: False, within_s=0.05)
         listener.listen()
         assert await_listener(loopback.server, port, lambda: False, within_s=60)
+
+
+@pytest.mark.needs_lab
+def test_a_held_port_goes_to_the_listener_that_names_it_alone() -> None:
+    with Lab() as lab:
+        lab.server.sysctl("net.ipv4.ip_local_port_range", "40000 40001")
+        with held_port(lab.server) as port, lab.server.socket() as another:
+            another.bind((lab.server.address, 0))
+            assert {port, another.getsockname()[1]} == {40_000, 40_001}
+            with lab.server.socket() as late, pytest.raises(OSError, match="in use"):
+                late.bind((lab.server.address, 0))
+            with Running(lab.server, ["tcpsink", "-p", str(port), "--json"]) as sink:
+                assert sink.port() == port
 
 
 @pytest.mark.needs_lab

@@ -1,0 +1,117 @@
+"""Statements of lesson 11 on its recordings, and commands that are refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab import machine
+from tcplab.errors import ParameterError
+from tcplab.experiments import any_command, real_programs
+
+NAGLE = "Nagle × delayed ACK"
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+def test_httpserver_waits_in_each_answer_and_one_line_mends_it() -> None:
+    http = real_programs.measure_http_server()
+    slow, mended, undelayed = http.variants
+    assert [run.verdict == NAGLE for run in http.variants] == [True, False, False]
+    assert sum(mended.answer()[0]) == sum(slow.answer()[0])
+    assert slow.held_ms > 10 * max(mended.held_ms, undelayed.held_ms)
+    for run in each(http.variants):
+        assert run.messages == 12
+        assert ("nodelay", 1) in run.options("client")  # of http.client, which cannot help
+    assert any_command.measure().variants[0].verdict == NAGLE
+
+
+def test_nginx_directives_decide_on_writes_and_segments() -> None:
+    nginx = real_programs.measure_nginx()
+    shapes = {run.case: tuple(len(part) for part in run.answer()) for run in nginx.variants}
+    assert shapes == {
+        "none": (1, 1),
+        "nopush": (1, 1),
+        "sendfile": (2, 2),
+        "sendfile+nodelay": (2, 2),
+        "sendfile+nopush": (2, 1),
+        "sendfile+nopush+nodelay": (2, 1),
+    }
+    assert [run.case for run in nginx.variants if run.verdict == NAGLE] == ["sendfile"]
+    # A cork takes the place of TCP_NODELAY, which is then never set.
+    corked = {run.case: (run.nodelay_set, run.corked) for run in nginx.variants}
+    assert corked["sendfile+nodelay"] == (1, 0)
+    assert corked["sendfile+nopush+nodelay"] == (0, 6)
+    assert corked["nopush"] == (0, 0)
+
+
+def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
+    far = real_programs.measure_nginx(file_bytes=10_000, rtt_ms=20)
+    plain, undelayed, corked = (
+        far[case] for case in ("sendfile", "sendfile+nodelay", "sendfile+nopush")
+    )
+    assert plain.held_ms > 6 * 0.9 * 20
+    assert max(undelayed.held_ms, corked.held_ms) < plain.held_ms / 4
+    assert plain.answer()[1][0] == plain.answer()[0][0]  # the header, alone
+    assert [run.answer()[1].count(1448) for run in (plain, corked)] == [6, 7]
+
+
+def test_redis_is_asked_once_per_round_trip_or_once_in_all() -> None:
+    redis = real_programs.measure_redis()
+    assert [(run.server_reads, run.server_writes) for run in redis.variants] == [
+        (101, 100),
+        (11, 10),
+        (2, 1),
+    ]
+    for run in each(redis.variants):
+        assert run.commands_per_s == pytest.approx(run.model_per_s, rel=0.05)
+        assert run.explanation.verdict is not None
+        assert run.explanation.verdict.kind != "fault"
+
+
+def test_a_broker_sends_more_segments_sooner_with_nodelay() -> None:
+    mqtt = real_programs.measure_mosquitto()
+    delayed, undelayed = mqtt[False], mqtt[True]
+    assert delayed.broker_writes == undelayed.broker_writes == undelayed.broker_segments
+    assert delayed.broker_segments < undelayed.broker_segments / 2
+    assert delayed.delay_ms > 1.5 * undelayed.delay_ms
+
+
+def test_go_makes_the_same_two_writes_and_waits_only_without_nodelay() -> None:
+    go = real_programs.measure_go()
+    plain, delayed, buffered = go.variants
+    assert plain.answer() == delayed.answer()
+    assert [len(part) for part in plain.answer()] == [2, 2]
+    assert [len(part) for part in buffered.answer()] == [1, 1]
+    assert [run.case for run in go.variants if run.verdict == NAGLE] == ["SetNoDelay(false)"]
+
+
+@pytest.mark.parametrize(
+    ("client", "message"),
+    [
+        ("", "no client: give a command such as curl http://server:8000/"),
+        ("curl 'x", "curl 'x: no closing quotation"),
+    ],
+)
+def test_a_bad_command_is_one_line(
+    client: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    with pytest.raises(ParameterError) as raised:
+        any_command.measure(client=client)
+    assert str(raised.value) == message
+
+
+def test_what_is_not_installed_is_shown_from_its_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    monkeypatch.setattr(machine, "find", lambda _name: None)
+    nginx = real_programs.measure_nginx()
+    why = nginx.provenance["recorded"]["why"]
+    assert why == "nginx is not installed: apt install nginx-light"
+    assert nginx["sendfile"].verdict == NAGLE

@@ -1,0 +1,159 @@
+"""Statements of lesson 05b on its recordings: Microsoft's two cases, and what the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tcplab import figures
+from tcplab.cli import main
+from tcplab.experiments import quotes, records, table
+from tcplab.models import Peer, message_cost
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def sent() -> records.Records:
+    return records.measure(unbuffered_count=60, segments=True)
+
+
+@pytest.fixture
+def asked() -> quotes.Quotes:
+    return quotes.measure(count=60, segments=True)
+
+
+# ---- case 1: records -----------------------------------------------------------------------------
+
+
+def test_unbuffered_stalls_on_delayed_acks_with_nodelay_or_without(sent: records.Records) -> None:
+    for way in ("unbuffered", "unbuffered+nodelay"):
+        late, prompt = sent[way, "delaying"].send_ms(), sent[way, "linux"].send_ms()
+        assert len(late) == len(prompt) == 60
+        assert sum(each > 25 for each in late) >= 25  # every second one
+        assert max(prompt) < 25
+        assert sent[way, "linux"].segments_per_record == 1
+
+
+def test_nothing_stalls_with_the_default_buffer(sent: records.Records) -> None:
+    slow = sent["unbuffered", "delaying"].result.records_per_s
+    for way in ("default", "nodelay", "batch"):
+        assert sent[way, "delaying"].result.records_per_s > 1000 * slow
+
+
+def test_kernel_joins_records_and_a_read_is_not_a_record(sent: records.Records) -> None:
+    plain = sent["default", "linux"]
+    assert plain.result.sends == 10_000
+    assert plain.segments_per_record < 0.1
+    assert plain.result.one_record_reads < plain.result.reads / 2
+
+
+def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
+    batch, plain = sent["batch", "linux"].result, sent["default", "linux"].result
+    assert batch.sends == 125
+    assert batch.bytes == 10_000 * 100 + 125 * 4
+    assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K would be 100 each
+    assert round(10_000 * 100 / 1024) == 977
+
+
+def test_five_records_per_second_is_windows_200_ms_timer(sent: records.Records) -> None:
+    assert records.model_per_s("unbuffered", "windows") == pytest.approx(5, rel=0.01)
+    assert records.model_per_s("unbuffered", "linux") is None
+    model = records.model_per_s("unbuffered", "delaying")
+    assert model == pytest.approx(45, rel=0.1)
+    assert sent["unbuffered", "delaying"].result.records_per_s == pytest.approx(model, rel=0.2)
+
+
+# ---- case 2: quotes ------------------------------------------------------------------------------
+
+
+def test_two_connections_stall_on_delayed_acks_and_two_cures_help(asked: quotes.Quotes) -> None:
+    two = asked["two", "delaying"]
+    assert two.stalled_share == pytest.approx(0.5, abs=0.1)
+    for way, server in (("two", "linux"), ("single", "delaying"), ("two+nodelay", "delaying")):
+        assert asked[way, server].stalled_share == 0
+        assert asked[way, server].result.quotes_per_s > 20 * two.result.quotes_per_s
+
+
+def test_over_one_connection_the_quote_carries_the_ack(asked: quotes.Quotes) -> None:
+    single, two = asked["single", "linux"], asked["two", "linux"]
+    assert (single.pure_acks_per_quote or 9) < 0.1 < 2 <= (two.pure_acks_per_quote or 0)
+    assert (single.segments_per_quote or 9) < (two.segments_per_quote or 0) - 1.5
+
+
+def test_a_batch_of_five_stalls_as_often_and_carries_five_times_as_much() -> None:
+    ways: list[quotes.QuoteMode] = ["two", "two, batch", "single", "single, batch"]
+    mine = quotes.measure(60, batch=5, rtt_ms=0, variants=ways, servers=["delaying"])
+    per_s = {way: mine[way, "delaying"].result.quotes_per_s for way in ways}
+    assert per_s["two, batch"] == pytest.approx(5 * per_s["two"], rel=0.3)
+    assert per_s["single, batch"] > 3 * per_s["single"]
+
+
+def test_five_quotes_per_second_and_the_cures_on_windows() -> None:
+    assert quotes.model_per_s("two", "windows") == pytest.approx(5, rel=0.01)
+    assert quotes.model_per_s("two, batch", "windows", 20) == pytest.approx(100, rel=0.01)
+    assert quotes.model_per_s("two+nodelay", "windows") is None
+    assert quotes.model_per_s("single", "windows") is None
+
+
+# ---- the challenge: an ACK for every second, or every third, record ------------------------------
+
+
+def test_nodelay_matters_once_two_records_are_written_before_the_wait() -> None:
+    def cost_ms(records: int, option: str) -> float:
+        classic = Peer(acks="classic")
+        return message_cost([60] * records, option, reply_bytes=0, peer=classic).ms_per_message
+
+    assert cost_ms(2, "no_delay") < 1
+    assert cost_ms(2, "default") == pytest.approx(400, rel=0.01)
+    assert cost_ms(3, "no_delay") == pytest.approx(200, rel=0.01)
+    assert cost_ms(3, "default") == pytest.approx(400, rel=0.01)
+
+
+# ---- pictures, and what is refused ---------------------------------------------------------------
+
+
+def test_the_pictures_say_what_they_show(sent: records.Records, asked: quotes.Quotes) -> None:
+    picture = figures.records(sent)
+    assert "with a receiver" in picture.title
+    assert "The published rate, 5, is marked" in picture.alt
+    assert picture.table.text() == table(sent).text()
+    assert "quotes per second" in figures.quotes(asked).title
+    assert figures.quotes(asked).table.text() == table(asked).text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("records --count 0", "count=0 must be a whole number from 1 to 10000000"),
+        ("records --unbuffered-count 1", "unbuffered_count=1 must be a whole number from 2 to"),
+        ("records --batch 1001", "batch=1001 must be a whole number from 1 to 1000"),
+        ("records --rtt-ms -1", "rtt_ms=-1.0 must be a number"),
+        ("quotes --count 1", "count=1 must be a whole number from 2 to 10000"),
+        ("quotes --batch 0", "batch=0 must be a whole number from 1 to 1000"),
+    ],
+)
+def test_a_mistake_costs_one_line(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words.split()]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: records.measure(variants=["x"]), "variants='x' is not known; use one of default"),  # type: ignore[list-item]
+        (lambda: records.measure(receivers=[]), "receivers is empty; give at least one of linux"),
+        (lambda: quotes.measure(variants=["x"]), "variants='x' is not known; use one of two, two"),  # type: ignore[list-item]
+        (lambda: quotes.measure(servers=[]), "servers is empty"),
+    ],
+)
+def test_no_such_way(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
