@@ -1,11 +1,23 @@
 """What the tests of this tier need: Chromium, the tiny course, the C programs, other programs."""
 
 import pytest
+from tests.lab.widgets.conftest import mark
+from tests.support.browser.fixtures import browser, chromium
+from tests.support.grading.fixtures import tiny
+from tests.support.programs.fixtures import installed, sanitized_directory
 from tests.support.programs.harness import Programs
+from tests.support.tcptrace import tcptrace
+from tests.support.wireshark import tshark
 
 __all__ = [
-    *("browser", "chromium", "installed", "mark", "sanitized_directory"),
-    *("tcptrace", "tiny", "tshark"),
+    "browser",
+    "chromium",
+    "installed",
+    "mark",
+    "sanitized_directory",
+    "tcptrace",
+    "tiny",
+    "tshark",
 ]
 
 
