@@ -279,7 +279,8 @@ def test_clients_with_round_trip_times_of_their_own_share_a_managed_queue() -> N
             cable_ms = sum(rtts_ms.get(end, 0) / 2 for end in ends)
             transmission_ns = (max(left.length, 60) + 24) * 8 * 100
             took_ns = left.value("due_ns") - came[left.id].time_ns
-            assert took_ns == (1 + cable_ms) * 1e6 + transmission_ns
+            # Of three frames in a direction at most two are before this one.
+            assert 1 <= (took_ns - (1 + cable_ms) * 1e6) / transmission_ns <= 3
         # A transfer fills the queue: CoDel marks, and nothing is dropped.
         sent = tcp_bulk(dumbbell, duration_s=1, sndbuf_bytes=None, rcvbuf_bytes=None).source
         counted = dumbbell.link.counters()["client->server"]
