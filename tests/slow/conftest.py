@@ -6,19 +6,8 @@ from tests.support.browser.fixtures import browser, chromium
 from tests.support.grading.fixtures import tiny
 from tests.support.programs.fixtures import installed, sanitized_directory
 from tests.support.programs.harness import Programs
-from tests.support.tcptrace import tcptrace
-from tests.support.wireshark import tshark
 
-__all__ = [
-    "browser",
-    "chromium",
-    "installed",
-    "mark",
-    "sanitized_directory",
-    "tcptrace",
-    "tiny",
-    "tshark",
-]
+__all__ = ["browser", "chromium", "installed", "mark", "sanitized_directory", "tiny"]
 
 
 @pytest.fixture(scope="session")

@@ -200,8 +200,10 @@ def test_a_raw_socket_opens_inside_the_host(lab: Lab) -> None:
 
 
 def test_offloads_are_off_unless_asked() -> None:
+    from pyroute2.ethtool.ioctl import IoctlEthtool
+
     def is_on(lab: Lab, feature: str) -> bool:
-        ethtool = pytest.importorskip("pyroute2.ethtool.ioctl").IoctlEthtool()
+        ethtool = IoctlEthtool()
         ethtool.close()
         ethtool.sock = lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM)
         ethtool.change_ifname("eth0")
