@@ -1,6 +1,16 @@
-"""Chromium and the tiny course, for the tests that need them."""
+"""What the tests of this tier need: Chromium, the tiny course, the C programs, other programs."""
 
+import pytest
+from tests.lab.widgets.conftest import mark
 from tests.support.browser.fixtures import browser, chromium
 from tests.support.grading.fixtures import tiny
+from tests.support.programs.fixtures import installed, sanitized_directory
+from tests.support.programs.harness import Programs
 
-__all__ = ["browser", "chromium", "tiny"]
+__all__ = ["browser", "chromium", "installed", "mark", "sanitized_directory", "tiny"]
+
+
+@pytest.fixture(scope="session")
+def programs(installed: Programs) -> Programs:
+    """The tests of tests/lab/programs run with sanitizers, and in this tier as installed."""
+    return installed

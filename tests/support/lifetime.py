@@ -70,15 +70,10 @@ print(json.dumps({"before": before, "after": settled(before), "first": first[0],
 
 
 def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """Makes and closes laboratories in one process.
+    """Makes and closes laboratories in one process, behind a prefix of its command line.
 
-    Args:
-        count: how many.
-        prefix: the command that runs the process, which gets its command line as arguments.
-
-    Returns:
-        Descriptors, children and threads of the process "before", after the "first" five and
-        "after" all; and "grown_mib", its memory since the first five.
+    Returns its descriptors, children and threads "before", after the "first" five and "after" all,
+    and "grown_mib": its memory since the first five.
     """
     done = subprocess.run(
         [*prefix, sys.executable, "-c", _SEQUENCE, str(count)],
@@ -106,11 +101,7 @@ sys.stdin.read()
 def kill_owner(kind: str, count: int, mark: str, *, processes: int) -> None:
     """Ends a process that owns laboratories, or Loopbacks, by SIGKILL.
 
-    Args:
-        kind: "Lab" or "Loopback".
-        count: how many it makes, each with commands that would run for five minutes.
-        mark: what all its processes have in their environment, NAME=VALUE.
-        processes: how many there are to be at least, itself among them.
+    All its processes, at least so many, have the mark, and would run for five minutes.
     """
     name, value = mark.split("=")
     escape = "setsid " if kind == "Lab" else ""

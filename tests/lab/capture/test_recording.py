@@ -107,7 +107,7 @@ def test_each_packet_knows_which_way_it_went(lab: Lab) -> None:
 
 
 def test_the_snaplen_cuts_the_packet_and_keeps_its_length(lab: Lab) -> None:
-    with record(lab.client, snaplen=60) as capture:
+    with lab.client.capture(snaplen=60) as capture:
         send(lab.client, 1, size=1000)
     (row,) = capture.segments[capture.segments["dst_port"] == 9]
     assert row["wire_bytes"] == 1042
@@ -425,13 +425,6 @@ def test_the_recorder_dies_with_its_owner() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_host_capture_is_the_same(lab: Lab) -> None:
-    with lab.client.capture(snaplen=96) as capture:
-        send(lab.client, 2)
-    assert len(capture.segments) == 2
-    assert capture.interfaces[0].snaplen_bytes == 96
-
-
 def test_a_closed_laboratory_cannot_record() -> None:
     lab = Lab()
     lab.close()
@@ -455,7 +448,3 @@ def test_recordings_from_threads(lab: Lab) -> None:
         thread.join()
     assert len(captures) == 3
     assert all(len(capture.segments) >= 5 for capture in each(captures))
-
-
-def test_the_recorder_is_built() -> None:
-    assert os.access(program_path("capture"), os.X_OK)

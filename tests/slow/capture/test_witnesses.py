@@ -1,4 +1,4 @@
-"""Other programs read what the recorder writes."""
+"""Other programs read what the recorder and the wire write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.lab.capture.test_recording import opened, send
+from tests.support.wire.bench import Bench
+from tests.support.wire.frames import numbered
 
 from tcplab import Lab
 from tcplab.capture import record
@@ -70,3 +72,32 @@ def test_capinfos_sees_the_counts(lab: Lab, tool: Callable[[str], str], tmp_path
     assert "Strict time order:   True" in done.stdout
     assert "Name = eth0" in done.stdout
     assert f"Number of packets = {len(capture)}" in done.stdout
+
+
+def test_tshark_reads_the_wires_recording(
+    lab: Lab, tmp_path: Path, tool: Callable[[str], str]
+) -> None:
+    tshark = tool("tshark")
+    path = tmp_path / "read me.pcapng"
+    with Bench(lab) as bench:
+        bench.set(loss=0.5)
+
+        def work() -> int:
+            bench.ends[0].send(*[numbered(100, number) for number in range(20)])
+            return 20
+
+        recorded = bench.record(path, work)
+    fields = ["frame.interface_id", "frame.time_epoch", "frame.packet_id", "frame.comment"]
+    shown = subprocess.run(
+        [tshark, "-n", "-r", path, "-T", "fields", *(w for f in fields for w in ("-e", f))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    complaints = [line for line in shown.stderr.splitlines() if "Running as user" not in line]
+    assert complaints == []
+    lines = [line.split("\t") for line in shown.stdout.splitlines()]
+    # Versions disagree about how they show the packet id.
+    assert [(side, time, comment) for side, time, _, comment in lines] == [
+        (str(p.side), f"{p.time_ns // 10**9}.{p.time_ns % 10**9:09}", p.comment) for p in recorded
+    ]

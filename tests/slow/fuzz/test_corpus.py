@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.lab.wire.test_faults import parse
 from tests.support.paths import ROOT
 
 
@@ -25,3 +26,8 @@ def test_corpus(sanitized_directory: Path, target: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> None:
+    parse(sanitized_directory, rounds=1_000_000)

@@ -7,10 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs
 
@@ -18,11 +18,9 @@ from tcplab.lab import program_path
 
 
 @pytest.fixture(scope="session")
-def sanitized_directory(
-    tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]
-) -> Path:
+def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where all C code is, built with the sanitizers; kept from run to run where it may be."""
-    tool("cc")
+    need("cc")
     build = ROOT / "build/sanitized"
     if not os.access(ROOT, os.W_OK):
         build = tmp_path_factory.getbasetemp().parent / "sanitized"
@@ -42,7 +40,9 @@ def _build(build: Path) -> None:
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     # Once configured, a build looks for what has changed by itself.
-    steps = [] if cache.exists() else [["-S", str(ROOT), "-B", str(build), *options]]
+    steps = (
+        [] if (build / "build.ninja").exists() else [["-S", str(ROOT), "-B", str(build), *options]]
+    )
     for arguments in [*steps, ["--build", str(build)]]:
         done = subprocess.run(
             [tools / "cmake", *arguments],
@@ -53,7 +53,7 @@ def _build(build: Path) -> None:
         )
         output = done.stdout + done.stderr
         if "cannot find" in output and "asan" in output:
-            pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+            pytest.skip(SANITIZERS)
         assert done.returncode == 0, output
 
 

@@ -11,7 +11,7 @@ A, B = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
-def checksum(data: bytes) -> int:
+def checksum(data: bytes | bytearray) -> int:
     """RFC 1071."""
     if len(data) % 2:
         data += b"\0"

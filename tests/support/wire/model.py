@@ -101,7 +101,7 @@ class _Link:
         if not self.has_place(arrival):
             return []
         start_ns = max(arrival.time_ns, self.idle_at_ns())
-        finish_ns = start_ns + transmission_ns(self.settings, arrival.length)
+        finish_ns = start_ns + transmission_ns(self.settings.rate_bps, arrival.length)
         self.transmissions.append(_Transmission(arrival.length, start_ns, finish_ns))
         departure_ns = finish_ns + self.settings.delay_ns
         if held:
@@ -138,9 +138,9 @@ def forward(settings: Settings, direction: str, arrivals: Iterable[Arrival]) -> 
     return outcomes
 
 
-def transmission_ns(settings: Settings, length: int) -> int:
+def transmission_ns(rate_bps: int, length: int) -> int:
     """The time that a frame takes to transmit, to the nearest nanosecond."""
-    if settings.rate_bps == 0:
+    if rate_bps == 0:
         return 0
     length = max(length, 60) + FRAMING_BYTES
-    return (8_000_000_000 * length + settings.rate_bps // 2) // settings.rate_bps
+    return (8_000_000_000 * length + rate_bps // 2) // rate_bps

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.support.wire.model import FRAMING_BYTES, MASK, chance
+from tests.support.wire.frames import checksum
+from tests.support.wire.model import MASK, chance, transmission_ns
 
 MS = 1_000_000
 FLOWS = 1024
@@ -322,11 +323,6 @@ KINDS: dict[str, type[TailDrop | FairQueue]] = {
 }
 
 
-def transmission_ns(settings: Settings, length: int) -> int:
-    bits = 8 * (max(length, 60) + FRAMING_BYTES)
-    return (bits * 1_000_000_000 + settings.rate_bps // 2) // settings.rate_bps
-
-
 def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> None:
     """Tells the packets, in the order of their times, their fates."""
     queue = KINDS[settings.aqm](settings)
@@ -339,7 +335,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
             sending.departure_ns = free_ns
             sending = queue.deque(free_ns)
             if sending is not None:
-                free_ns += transmission_ns(settings, sending.length)
+                free_ns += transmission_ns(settings.rate_bps, sending.length)
 
     for number, packet in enumerate(packets, 1):
         send_until(packet.time_ns)
@@ -347,7 +343,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
         if sending is None and packet.dropped is None:
             sending = queue.deque(packet.time_ns)
             if sending is not None:
-                free_ns = packet.time_ns + transmission_ns(settings, sending.length)
+                free_ns = packet.time_ns + transmission_ns(settings.rate_bps, sending.length)
     send_until(1 << 62)
 
 
@@ -356,8 +352,5 @@ def with_ecn(frame: bytes, codepoint: int) -> bytes:
     header = bytearray(frame[14:34])
     header[1] |= codepoint
     header[10:12] = b"\0\0"
-    total = sum(struct.unpack(">10H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    header[10:12] = struct.pack(">H", total ^ 0xFFFF)
+    header[10:12] = struct.pack(">H", checksum(header))
     return frame[:14] + bytes(header) + frame[34:]

@@ -71,17 +71,8 @@ def packets(path: Path) -> list[Packet]:
         extra = options(body[20 + -(-kept // 4) * 4 :])
         (flags,) = struct.unpack("<I", extra[2])
         (number,) = struct.unpack("<Q", extra[5])
-        found.append(
-            Packet(
-                side,
-                flags == 1,
-                high << 32 | low,
-                body[20 : 20 + kept],
-                length,
-                extra[1].decode(),
-                number,
-            )
-        )
+        data, time_ns = body[20 : 20 + kept], high << 32 | low
+        found.append(Packet(side, flags == 1, time_ns, data, length, extra[1].decode(), number))
     return found
 
 

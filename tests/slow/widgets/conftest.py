@@ -1,5 +1,0 @@
-"""The mark of a panel's processes."""
-
-from tests.lab.widgets.conftest import mark
-
-__all__ = ["mark"]
