@@ -207,6 +207,9 @@ class Submission:
             ) as started,
         ):
             yield started
+            if started.dropped_bytes:
+                more = f"{limits.output_bytes} bytes and {started.dropped_bytes} more"
+                self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
         """A laboratory with these parameters, made once for all checks of this submission.
@@ -326,11 +329,17 @@ def _as_server(
     start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
 ) -> _Ends:
     with start(_with_port(arguments, str(port)), host=network.server) as started:
-        ended = started.process.poll
-        if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
+
+        def ended() -> bool:
+            started.read(0.0)  # else it waits for us as soon as a pipe is full
+            return started.process.poll() is not None
+
+        if not await_listener(network.server, port, ended, within_s=10.0):
             return started.finish(_GRACE_S), None, NOBODY_LISTENED
         with Running(network.client, _with_port(peer, str(port))) as connector:
-            report = _report(connector, timeout_s=float(started.limits.wall_s))
+            end_s = time.monotonic() + started.limits.wall_s
+            started.read(float(started.limits.wall_s), until=connector.ended)
+            report = _report(connector, timeout_s=max(_GRACE_S, end_s - time.monotonic()))
         return started.finish(_GRACE_S), *report
 
 
