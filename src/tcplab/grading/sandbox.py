@@ -399,14 +399,23 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 
 
 def why_no_sandbox() -> str | None:
-    """None when submissions can be sandboxed here; otherwise the reason and the cure, in one line.
+    """None when submissions can be judged here; otherwise the reason and the cure, in one line.
 
-    A trial, not a guess: it makes one, and a laboratory.
+    A trial, not a guess: it makes a sandbox, compiles a C program in it, and makes a laboratory.
     """
     from tcplab.lab import why_no_lab
 
     try:
-        outcome = run(["/bin/true"], limits=Limits(wall_s=20))
-    except LabError as error:
-        return why_no_lab() or str(error)
-    return None if outcome.ok else f"no sandbox: /bin/true {outcome.how_it_ended()}"
+        return why_no_lab() or why_no_compiler()
+    except (LabError, SandboxError) as error:
+        return str(error)
+
+
+def why_no_compiler() -> str | None:
+    """None when C programs can be compiled and run in the sandbox, else why not and the cure."""
+    script = "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"
+    outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
+    if outcome.ok:
+        return None
+    words = (outcome.errors.decode(errors="replace").splitlines() or [outcome.how_it_ended()])[0]
+    return f"no C program can be built in the sandbox ({words}): apt install gcc libc6-dev"

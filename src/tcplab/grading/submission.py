@@ -50,10 +50,9 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
             given=folder,
             limits=_COMPILE_LIMITS,
         )
-    messages = outcome.errors.decode(errors="replace")
-    if outcome.stopped_by or outcome.signal:
-        messages = f"the compiler {outcome.how_it_ended()}\n{messages}"
-    return (outcome.output if outcome.ok else b""), messages
+    if outcome.stopped_by or outcome.signal or outcome.dropped_bytes:
+        raise LabError(f"the compiler {outcome.how_it_ended()}")
+    return (outcome.output if outcome.ok else b""), outcome.errors.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class Submission:
         self.flags: list[str] = []
         self._stack = ExitStack()
         self._labs: dict[str, Lab] = {}
-        self._built: dict[tuple[str, ...], Built] = {}
+        self._built: dict[tuple[str, ...], Built | LabError] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +168,20 @@ class Submission:
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
         if (name, *flags) not in self._built:
-            compiler = compile_here if self.unsafe else _compile_in_sandbox
-            source = self.files[name]
-            built = compile_program(name, source, flags=flags, compiler=compiler)
-            self._built[(name, *flags)] = built
-        return self._built[(name, *flags)]
+            self._built[(name, *flags)] = self._compile(name, flags)
+        if isinstance(built := self._built[(name, *flags)], LabError):
+            raise built
+        return built
+
+    def _compile(self, name: str, flags: Sequence[str]) -> Built | LabError:
+        compiler = compile_here if self.unsafe else _compile_in_sandbox
+        try:
+            built = compile_program(name, self.files[name], flags=flags, compiler=compiler)
+        except LabError as error:
+            return error
+        if built.binary is None and not self.unsafe and (reason := sandbox.why_no_compiler()):
+            return LabError(reason)
+        return built
 
     # -- running --
 
