@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError
+from tcplab.grading.apart import reason
 from tcplab.grading.assignment import Task, load_module, normal_id
 from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
@@ -158,11 +159,9 @@ class Judge:
                 time.sleep(0.5)
                 verdict = ask(submission)
         except Exception as error:
-            if isinstance(error, LabError) and not isinstance(error, ParameterError):
-                reason = f"could not be judged here ({error})"
-            else:
-                reason = f"the judge failed ({type(error).__name__}: {error})"
-            return Verdict(None, f"{reason}; a person decides.")
+            why = reason(error)
+            submission.flags.append(f"not-judged: {question}: {why}")
+            return Verdict(None, f"could not be judged here ({why}); a person decides.")
         return Verdict(verdict.share, verdict.message[:MAX_MESSAGE])
 
 

@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -32,7 +32,8 @@ from tcplab.listings import source_folder
 from tcplab.programs.pair import long_options
 
 MIB: Final = 1 << 20
-
+#: A program whose output is dropped may go on, but not for ever.
+MOST_DROPPED_BYTES: Final = 64 * MIB
 
 #: Limits that the reader of the streams keeps; the others are sandbox_run's.
 _KEPT_HERE: Final = ("output_bytes", "result_bytes")
@@ -50,7 +51,8 @@ class Limits:
     processes: int = 64  #: how many at a time, and each thread is one
     folder_bytes: int = 256 * MIB  #: what it writes to its folder, /tmp and /dev/shm together
     file_bytes: int = 64 * MIB  #: the largest file
-    output_bytes: int = 1 * MIB  #: on standard output, and as many on standard error
+    #: on standard output, and as many on standard error; what is more is dropped
+    output_bytes: int = 1 * MIB
     result_bytes: int = 8 * MIB  #: on the result channel
     #: a call that brings bytes of a file into memory ends it by SIGSYS, so link it statically
     no_file_reads: bool = False
@@ -80,6 +82,7 @@ class Outcome:
     errors: bytes  #: standard error, likewise
     result: bytes  #: what was written to the result channel, likewise
     sandboxed: bool = True  #: False for a run without a sandbox
+    dropped_bytes: int = 0  #: of standard output and error, beyond what was allowed
 
     @property
     def ok(self) -> bool:
@@ -88,6 +91,10 @@ class Outcome:
 
     def how_it_ended(self) -> str:
         """Says how it ended, for a message to a learner."""
+        dropped = f" ({self.dropped_bytes} bytes that it printed were dropped)"
+        return self._end() + dropped * bool(self.dropped_bytes)
+
+    def _end(self) -> str:
         words = {
             "wall": "did not end in the time it has",
             "cpu": "used up the processor time it has",
@@ -175,6 +182,15 @@ class Started:
     result: IO[bytes] | None
     owned: ExitStack
     started_s: float = field(default_factory=time.monotonic)
+    dropped_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        streams = {"output": self.process.stdout, "errors": self.process.stderr}
+        self._taken: dict[str, bytearray] = {name: bytearray() for name in (*streams, "result")}
+        self._selector = self.owned.enter_context(selectors.DefaultSelector())
+        for name, stream in {**streams, "result": self.result}.items():
+            if stream is not None:
+                self._selector.register(stream, selectors.EVENT_READ, name)
 
     def __enter__(self) -> Self:
         return self
@@ -211,53 +227,54 @@ class Started:
             SandboxError: the sandbox could not be made; the message says why.
         """
         try:
-            taken, stopped = self._read(within_s)
-            streams = {name: bytes(data) for name, data in taken.items()}
-            sandboxed = self.control is not None
+            stopped = self.read(
+                self._deadline_s() - time.monotonic() if within_s is None else within_s
+            )
+            more: dict[str, Any] = {name: bytes(data) for name, data in self._taken.items()}
+            more |= {"sandboxed": self.control is not None, "dropped_bytes": self.dropped_bytes}
             if stopped is not None:
-                return Outcome(None, None, stopped, 0, **streams, sandboxed=sandboxed)
-            report = self._report(streams["errors"])
+                return Outcome(None, None, stopped, 0, **more)
+            report = self._report(more["errors"])
             return Outcome(
                 report["exit_status"] if report["exit_status"] >= 0 else None,
                 signal.Signals(report["signal"]).name if report["signal"] else None,
                 report["stopped_by"] or None,
                 report["left_behind"],
-                **streams,
-                sandboxed=sandboxed,
+                **more,
             )
         finally:
             self.stop()
 
-    def _read(self, within_s: float | None) -> tuple[dict[str, bytearray], str | None]:
-        """Reads until every stream has ended, or one has passed its limit."""
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        most = {
-            "output": self.limits.output_bytes,
-            "errors": self.limits.output_bytes,
-            "result": self.limits.result_bytes,
-        }
-        taken: dict[str, bytearray] = {name: bytearray() for name in most}
-        deadline_s = self._deadline_s() if within_s is None else time.monotonic() + within_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ, "output")
-            selector.register(self.process.stderr, selectors.EVENT_READ, "errors")
-            if self.result is not None:
-                selector.register(self.result, selectors.EVENT_READ, "result")
-            while selector.get_map():
-                left_s = deadline_s - time.monotonic()
-                if left_s <= 0:
-                    return taken, "wall"
-                for key, _ in selector.select(timeout=min(left_s, 1.0)):
-                    data = os.read(key.fd, 1 << 16)
-                    if not data:
-                        selector.unregister(key.fileobj)
-                        continue
-                    space = most[key.data] - len(taken[key.data])
-                    taken[key.data] += data[:space]
-                    if len(data) > space:
-                        return taken, "output"
-        return taken, None
+    def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
+        """Takes what it prints, so that it never waits for a reader; more than its limit is lost.
+
+        Args:
+            within_s: at most so long; 0 takes what is there.
+            until: stops when this holds.
+
+        Returns:
+            The limit that was passed ("wall", "output"); None when it held, or all streams ended.
+        """
+        end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
+        while self._selector.get_map() and not (until and until()):
+            left_s = end_s - time.monotonic()
+            for key, _ in self._selector.select(timeout=max(0.0, min(left_s, longest_s))):
+                if not (data := os.read(key.fd, 1 << 16)):
+                    self._selector.unregister(key.fileobj)
+                elif (lost := len(data) - self._keep(key.data, data)) > 0:
+                    self.dropped_bytes += lost
+                    if key.data == "result" or self.dropped_bytes > MOST_DROPPED_BYTES:
+                        return "output"
+            if left_s <= 0:
+                return "wall"
+        return None
+
+    def _keep(self, stream: str, data: bytes) -> int:
+        """Keeps as much of it as is allowed; returns how much that is."""
+        most = self.limits.result_bytes if stream == "result" else self.limits.output_bytes
+        kept = data[: most - len(self._taken[stream])]
+        self._taken[stream] += kept
+        return len(kept)
 
     def _deadline_s(self) -> float:
         """A little later than the sandbox's own watch ends it, which is the one that says why."""
@@ -382,14 +399,23 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 
 
 def why_no_sandbox() -> str | None:
-    """None when submissions can be sandboxed here; otherwise the reason and the cure, in one line.
+    """None when submissions can be judged here; otherwise the reason and the cure, in one line.
 
-    A trial, not a guess: it makes one, and a laboratory.
+    A trial, not a guess: it makes a sandbox, compiles a C program in it, and makes a laboratory.
     """
     from tcplab.lab import why_no_lab
 
     try:
-        outcome = run(["/bin/true"], limits=Limits(wall_s=20))
-    except LabError as error:
-        return why_no_lab() or str(error)
-    return None if outcome.ok else f"no sandbox: /bin/true {outcome.how_it_ended()}"
+        return why_no_lab() or why_no_compiler()
+    except (LabError, SandboxError) as error:
+        return str(error)
+
+
+def why_no_compiler() -> str | None:
+    """None when C programs can be compiled and run in the sandbox, else why not and the cure."""
+    script = "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"
+    outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
+    if outcome.ok:
+        return None
+    words = (outcome.errors.decode(errors="replace").splitlines() or [outcome.how_it_ended()])[0]
+    return f"no C program can be built in the sandbox ({words}): apt install gcc libc6-dev"

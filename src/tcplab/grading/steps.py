@@ -184,6 +184,8 @@ class _Grader:
         found["repairs"] = [*self._repairs, *staged["repairs"], *found["repairs"]]
         found["flags"] = [*self._flags, *staged["flags"], *found["flags"]]
         report.write_text(json.dumps(found, indent=1))
+        if failed := [flag for flag in found["flags"] if flag.startswith("not-judged")]:
+            raise StepError("; ".join(failed))  # and the next run tries again
 
     def _convert(self, staging: str) -> None:
         from nbgrader.converters import Autograde

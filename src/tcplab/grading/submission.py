@@ -50,10 +50,9 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
             given=folder,
             limits=_COMPILE_LIMITS,
         )
-    messages = outcome.errors.decode(errors="replace")
-    if outcome.stopped_by or outcome.signal:
-        messages = f"the compiler {outcome.how_it_ended()}\n{messages}"
-    return (outcome.output if outcome.ok else b""), messages
+    if outcome.stopped_by or outcome.signal or outcome.dropped_bytes:
+        raise LabError(f"the compiler {outcome.how_it_ended()}")
+    return (outcome.output if outcome.ok else b""), outcome.errors.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class Submission:
         self.flags: list[str] = []
         self._stack = ExitStack()
         self._labs: dict[str, Lab] = {}
-        self._built: dict[tuple[str, ...], Built] = {}
+        self._built: dict[tuple[str, ...], Built | LabError] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +168,20 @@ class Submission:
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
         if (name, *flags) not in self._built:
-            compiler = compile_here if self.unsafe else _compile_in_sandbox
-            source = self.files[name]
-            built = compile_program(name, source, flags=flags, compiler=compiler)
-            self._built[(name, *flags)] = built
-        return self._built[(name, *flags)]
+            self._built[(name, *flags)] = self._compile(name, flags)
+        if isinstance(built := self._built[(name, *flags)], LabError):
+            raise built
+        return built
+
+    def _compile(self, name: str, flags: Sequence[str]) -> Built | LabError:
+        compiler = compile_here if self.unsafe else _compile_in_sandbox
+        try:
+            built = compile_program(name, self.files[name], flags=flags, compiler=compiler)
+        except LabError as error:
+            return error
+        if built.binary is None and not self.unsafe and (reason := sandbox.why_no_compiler()):
+            return LabError(reason)
+        return built
 
     # -- running --
 
@@ -207,6 +215,9 @@ class Submission:
             ) as started,
         ):
             yield started
+            if started.dropped_bytes:
+                more = f"{limits.output_bytes} bytes and {started.dropped_bytes} more"
+                self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
         """A laboratory with these parameters, made once for all checks of this submission.
@@ -326,11 +337,17 @@ def _as_server(
     start: _Start, network: Lab, arguments: Sequence[str], peer: Sequence[str], port: int
 ) -> _Ends:
     with start(_with_port(arguments, str(port)), host=network.server) as started:
-        ended = started.process.poll
-        if not await_listener(network.server, port, lambda: ended() is not None, within_s=10.0):
+
+        def ended() -> bool:
+            started.read(0.0)  # else it waits for us as soon as a pipe is full
+            return started.process.poll() is not None
+
+        if not await_listener(network.server, port, ended, within_s=10.0):
             return started.finish(_GRACE_S), None, NOBODY_LISTENED
         with Running(network.client, _with_port(peer, str(port))) as connector:
-            report = _report(connector, timeout_s=float(started.limits.wall_s))
+            end_s = time.monotonic() + started.limits.wall_s
+            started.read(float(started.limits.wall_s), until=connector.ended)
+            report = _report(connector, timeout_s=max(_GRACE_S, end_s - time.monotonic()))
         return started.finish(_GRACE_S), *report
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
 
+from tcplab.errors import LabError
 from tcplab.grading import judging
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import Submission
 
 
 def test_program_has_no_more_time_than_its_submission(
@@ -23,3 +27,40 @@ def test_program_has_no_more_time_than_its_submission(
     assert set(report.scores.values()) == {None}
     assert report.messages["q3"] == "not judged in the 0.5 s there are; a person decides."
     assert "time-used-up: more than 0.5 s" in report.flags
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "reason"),
+    [
+        ("sandbox._environment", lambda _extra: {"PATH": "/nowhere"}, "no C program can be built"),
+        (
+            "submission._COMPILE_LIMITS",
+            Limits(memory_bytes=1 << 20),
+            "the compiler took more memory than it may",
+        ),
+    ],
+)
+def test_program_that_this_machine_cannot_build_is_not_judged(
+    what: str, value: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"tcplab.grading.{what}", value)
+    with Submission("ada", {}, {}, {"total.c": b"int main(void) { return 0; }"}) as work:
+        for _ in range(2):
+            with pytest.raises(LabError, match=reason):
+                work.compile("total.c")
+    monkeypatch.undo()
+    with Submission("ada", {}, {}, {"total.c": b"int main(void) { return 0 }"}) as work:
+        assert work.compile("total.c").binary is None
+
+
+def test_question_that_fails_is_flagged_and_has_no_score(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object, **_more: object) -> None:
+        raise LabError("the recorders lost 3 packets; grade again")
+
+    monkeypatch.setattr("tcplab.grading.submission.compile_program", lose)
+    report = judge_submission(tiny.judge, tiny.exercise, tiny.hand_in(tmp_path), "ada")
+    assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": None}
+    assert report.messages["q3"].startswith("could not be judged here (the recorders lost")
+    assert report.flags == ["not-judged: q3: the recorders lost 3 packets; grade again"]

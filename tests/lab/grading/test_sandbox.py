@@ -123,6 +123,15 @@ def test_limits() -> None:
     assert b"No space left" in run_python(write, folder_bytes=4 << 20).errors
 
 
+def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
+    talk = "import sys; sys.stderr.write('x' * 3_000_000); print('y' * 50_000)"
+    outcome = run_python(talk, output_bytes=100_000)
+    assert outcome.ok, outcome.how_it_ended()
+    assert (len(outcome.errors), outcome.output) == (100_000, b"y" * 50_000 + b"\n")
+    assert outcome.dropped_bytes == 2_900_000
+    assert outcome.how_it_ended().endswith("(2900000 bytes that it printed were dropped)")
+
+
 def test_processes_left_behind_are_killed_and_counted() -> None:
     # A name that nobody else's process has.
     outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
@@ -281,6 +290,33 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
+
+
+@pytest.mark.parametrize("talk", ["", "talk(20000);", "talk(200);"])
+def test_server_may_print_what_it_likes(talk: str) -> None:
+    """Before it listens and while it reads: past 64 KiB, which a pipe holds, and past a limit."""
+    spoken = "while (read(fd, data, sizeof data) > 0)\n        " + talk
+    source = SERVER.decode().replace("while (read(fd, data, sizeof data) > 0)", spoken)
+    source = source.replace("struct sockaddr_in here", f"{talk}\n    struct sockaddr_in here")
+    source = source.replace(
+        "int main",
+        "static void talk(int lines) {\n    char line[100] = {0};\n    while (lines-- > 0)\n"
+        "        if (write(2, line, 100) != 100)\n            exit(3);\n}\n"
+        "int main",
+    )
+    with Submission("ada", {}, {}, {"server.c": source.encode()}) as work:
+        run = work.run_in_lab(
+            work.compile("server.c"),
+            ["{port}"],
+            role="server",
+            peer=["tcpsource", "--json", "-s1000", "-c20", "--port", "{port}", "10.0.0.2"],
+        )
+        assert run.answered
+        assert run.outcome.ok, run.outcome.how_it_ended()
+        assert run.peer is not None, run.peer_error
+    cut = [flag for flag in work.flags if flag.startswith("output-cut: server.c printed")]
+    assert work.flags == cut
+    assert bool(cut) == (talk == "talk(20000);")
 
 
 def test_learners_program_as_the_server() -> None:

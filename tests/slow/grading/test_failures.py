@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.grading.fixtures import Tiny, quiet
 
+from tcplab.cli import main
 from tcplab.grading.batch import grade
 
 KILLS_THE_GRADER_OF_BOB = """
@@ -75,3 +76,34 @@ def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> 
     assert batch.failed["ada"].startswith("NameError: name 'false' is not defined")
     log = (course / "reports" / "tiny" / "logs" / "ada.log").read_text()
     assert "Traceback" in log
+
+
+LOSES_THE_COMPILER = """
+def hook(assignment, student, notebooks):
+    from tcplab.grading import sandbox
+    sandbox._environment = lambda extra: {**(extra or {}), "PATH": "/nowhere"}
+
+get_config().Autograde.pre_convert_hook = hook
+"""
+
+
+def test_program_that_cannot_be_built_has_no_grade_until_it_can(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(tiny.course, course)
+    tiny.hand_in(course / "submitted" / "ada")
+    config = course / "nbgrader_config.py"
+    working = config.read_text()
+    config.write_text(working + LOSES_THE_COMPILER)
+    reason = "not-judged: q3: no C program can be built in the sandbox"
+    for _ in range(2):
+        with quiet():
+            assert main(["grade", "tiny", "--course", str(course)]) == 1
+        assert f"tcplab: ada: no grade: {reason}" in capsys.readouterr().err
+    assert reason in (course / "reports" / "tiny" / "index.html").read_text()
+    assert "ada" not in (course / "reports" / "tiny" / "moodle.csv").read_text()
+    config.write_text(working)
+    with quiet():
+        assert main(["grade", "tiny", "--course", str(course)]) == 0
+    assert "ada,5" in (course / "reports" / "tiny" / "moodle.csv").read_text()
