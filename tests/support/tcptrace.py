@@ -9,16 +9,8 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
-import pytest
 
 from tcplab.segments import PSH, SegmentArray, Sender
-
-
-@pytest.fixture(scope="session")
-def tcptrace(tool: Callable[[str], str]) -> None:
-    """Skips the test where there is no tcptrace."""
-    tool("tcptrace")
-
 
 #: tcptrace's column, less the direction -> the same of one direction's segments.
 COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from tcplab.segments import FIN, SYN, SegmentArray
 
@@ -39,12 +37,6 @@ FIELDS = {
 #: present or absent
 _FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
-
-
-@pytest.fixture(scope="session")
-def tshark(tool: Callable[[str], str]) -> None:
-    """Skips the test where there is no tshark."""
-    tool("tshark")
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from tests.support import tcptrace, wireshark
 from tests.support.forge import Talk
+from tests.support.needs import needs
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from tests.support.segments.captures import FOREIGN, WIRES, WRITTEN, losses, transfer
 
 from tcplab.segments import from_file
 
-pytestmark = pytest.mark.usefixtures("tcptrace")
+pytestmark = needs("tcptrace")
 PAGE = ROOT / "docs/accuracy.md"
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.fast.segments.test_foreign import WRAPPED, refused_first, relinked, two_answers
 from tests.support import forge, wireshark
 from tests.support.forge import Frame, Talk
+from tests.support.needs import needs
 from tests.support.nonempty import each
 from tests.support.segments.captures import (
     FOREIGN,
@@ -23,7 +24,7 @@ from tests.support.wireshark import unexplained, without_reason
 
 from tcplab.segments import from_file
 
-pytestmark = pytest.mark.usefixtures("tshark")
+pytestmark = needs("tshark")
 
 
 # ---- foreign captures ----
