@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.needs import SANITIZERS
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs
 
@@ -53,7 +54,7 @@ def _build(build: Path) -> None:
         )
         output = done.stdout + done.stderr
         if "cannot find" in output and "asan" in output:
-            pytest.skip("the compiler has no sanitizers: dnf install libasan libubsan")
+            pytest.skip(SANITIZERS)
         assert done.returncode == 0, output
 
 
