@@ -38,7 +38,7 @@ class Conversation:
         self._reader: threading.Thread | None = None
 
     def recorded(self) -> dict[str, Any]:
-        """What is kept of it: see Conversation.of."""
+        """Return the parts that Conversation.of reads."""
         return {name: getattr(self, name) for name in RECORDED}
 
     @classmethod
