@@ -46,7 +46,6 @@ NEEDS: Final = {
     # Only the tests use these: other tools that must see what we see, other programs to explain.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
-    "cmake": Need("cmake", ""),
     "dumpcap": Need("wireshark-common", ""),
     "editcap": Need("wireshark-common", ""),
     "git": Need("git", ""),

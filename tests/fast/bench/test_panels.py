@@ -1,10 +1,12 @@
-"""Benchmarks of panels and of grading: our part of the time to the picture, the goals."""
+"""Benchmarks of panels, grading and feedback: our part of the time, the goals, the waits."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from bench import grading, panels, report
+from bench.feedback import PAUSE_S, simulated
 
 
 def row(which: str, ours_ms: float, **more: Any) -> dict[str, Any]:
@@ -61,3 +63,10 @@ def test_the_rates_of_grading_are_shown_with_their_range() -> None:
     text = graded(20.0, 25.0, 40.0).tables[0].text("github")
     assert "| nbgrader autograde" in text
     assert "39.0–41.0" in text
+
+
+def test_mean_wait_at_half_of_the_load_is_that_of_theory() -> None:
+    # Two places, constant times: half of the wait of M/M/2, which is S rho^2 / (1 - rho^2).
+    times = simulated([PAUSE_S], hours=100)
+    wait_s = sum(times) / len(times) - PAUSE_S
+    assert wait_s == pytest.approx(PAUSE_S * 0.25 / 0.75 / 2, rel=0.25)

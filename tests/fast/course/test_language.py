@@ -30,9 +30,6 @@ UNWANTED = {
     r"lines?|points?|one|times|sentences?|CPU) an? (segment|message|row|packet|datagram|block|"
     r"student|byte|call|second|write|line|file|processor|variant|run|connection|request|record|"
     r"quote|round trip)\b": "per",
-    r"\bun-ACKed\b": "unacknowledged",
-    r"\bon the ladder\b|\brungs?\b": "mode",
-    r"\bbefore (a|the|every|each) (Linux |delaying )?receivers?\b": "with a receiver",
     r'^ *"""(What|Who|How|Which)\b': "the thing, or a verb, in a docstring",
 }
 

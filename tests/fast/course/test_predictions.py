@@ -4,10 +4,9 @@ import json
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
+from tests.support.lessons import BY_NUMBER, cells
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
 
 from tcplab.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
 
@@ -112,9 +111,8 @@ def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None
 
 def test_each_question_of_each_lesson_has_words() -> None:
     asked: dict[str, set[str]] = {}
-    for path in each(sorted((ROOT / "lessons").glob("[0-9]*-*.ipynb"))):
-        for cell in nbformat.read(path, as_version=4).cells:
-            for call in re.findall(r"\.predict\((.*)\)", cell.source, re.DOTALL):
-                names = re.findall(r"(\w+)=None", call)
-                asked.setdefault(path.stem.partition("-")[0], set()).update(names)
+    for lesson, path in each(BY_NUMBER.items()):
+        for source in cells(path, "code"):
+            for call in re.findall(r"\.predict\((.*)\)", source, re.DOTALL):
+                asked.setdefault(lesson, set()).update(re.findall(r"(\w+)=None", call))
     assert asked == {lesson: set(words) for lesson, words in questions().items()}

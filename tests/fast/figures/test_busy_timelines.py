@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import random
-from itertools import combinations
 from typing import Any
 
 from matplotlib.text import Annotation, Text
-from matplotlib.transforms import Bbox
 from tests.fast.figures.test_figures import OPTIONS
+from tests.support.figures.readable import assert_apart
 from tests.support.nonempty import each
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns
@@ -70,11 +69,7 @@ def assert_nothing_covers(picture: figures.Picture) -> None:
         if one.get_text().strip() and not isinstance(one, Annotation) and one.axes is not None
     ]
     assert len(found) > 8
-    for (one, a), (other, b) in combinations(found, 2):
-        overlap = Bbox.intersection(a, b)
-        area = 0 if overlap is None else overlap.width * overlap.height
-        words = f"{one.get_text()!r} on {other.get_text()!r}"
-        assert area < 0.05 * min(a.width * a.height, b.width * b.height), words
+    assert_apart([(one.get_text(), box) for one, box in found], 0.05)
     [axes] = figure.axes
     # Invisible labels of the axes, which are off, have no extent.
     found = [(one, box) for one, box in found if box.width]

@@ -45,22 +45,23 @@ def test_strips_of_one_router_show_the_bystander_and_the_marks(
     for router in ("tail_drop", "codel+ecn"):
         run = routers[1000, "cubic", router].run
         picture = figures.bottleneck(routers, (1000, "cubic", router))
-        assert_readable(picture)
         (legend,) = picture.figure.legends
         words = {text.get_text() for text in legend.get_texts()}
         assert ("packet dropped" in words) == bool(run.drops_s)
         assert ("packet marked" in words) == bool(run.marks_s) == (router == "codel+ecn")
         assert {"the transfer", "a bystander's ping"} < words
+    assert_readable(picture)
 
 
 def test_strips_of_other_courses_measurements_can_be_read() -> None:
     crowds = bottleneck.measure_fairness()
-    for result in (bottleneck.measure_bufferbloat(), crowds, bottleneck.measure_rtt_fairness()):
-        picture = figures.bottleneck(result)
+    others = bottleneck.measure_bufferbloat(), bottleneck.measure_rtt_fairness()
+    pictures = [figures.bottleneck(result) for result in (crowds, *others)]
+    for picture in pictures:
         assert "Four strips" in picture.alt
         assert picture.title in picture.alt
-    assert_readable(figures.bottleneck(crowds))  # the one with most curves
-    assert figures.bottleneck(crowds, 1).title != figures.bottleneck(crowds).title
+    assert_readable(pictures[0])  # the one with most curves
+    assert figures.bottleneck(crowds, 1).title != pictures[0].title
     with pytest.raises(KeyError, match="7 was not measured"):
         figures.bottleneck(crowds, 7)
     with pytest.raises(ValueError, match="nothing to draw"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
 from tests.support.grading.damaged import deep_path
+from tests.support.needs import needs_ordinary_user
 
 from tcplab.grading import staging
 from tcplab.grading.batch import scratch_folder
@@ -40,7 +40,7 @@ def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None
     assert content_key(submission) != ""
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+@needs_ordinary_user
 def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
     (submission / "secret.txt").write_text("")
     (submission / "secret.txt").chmod(0)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
-import pytest
 from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.needs import needs_ordinary_user
 
 from tcplab.cli import main
 from tcplab.grading.batch import grade
@@ -47,7 +46,7 @@ def test_killed_grading_process_costs_one_student_and_is_reported(
     assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+@needs_ordinary_user
 def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
     course = tmp_path / "course"
     shutil.copytree(tiny.course, course)

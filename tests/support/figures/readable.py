@@ -24,14 +24,18 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
             assert min(box.x0, box.y0) >= -1, text
             assert box.x1 <= whole.x1 + 1, text
             assert box.y1 <= whole.y1 + 1, text
-        for (one, a), (other, b) in combinations(found, 2):
-            overlap = Bbox.intersection(a, b)
-            area = 0 if overlap is None else overlap.width * overlap.height
-            smaller = min(a.width * a.height, b.width * b.height)
-            assert area < 0.12 * smaller, f"{one!r} on {other!r}"
+        assert_apart(found, 0.12)
         for letters in each(shown):
             is_note = drawn is picture and letters.get_position()[1] < 0.01
             assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
+
+
+def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:
+    """No text covers more than this share of another."""
+    for (one, a), (other, b) in combinations(found, 2):
+        width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        smaller = min(a.width * a.height, b.width * b.height)
+        assert min(width, height) < 0 or width * height < share * smaller, f"{one!r} on {other!r}"
 
 
 def texts(picture: figures.Picture) -> list[Text]:
@@ -52,8 +56,3 @@ def texts(picture: figures.Picture) -> list[Text]:
         and each.get_text().strip()
         and each not in outside
     ]
-
-
-def written(picture: figures.Picture) -> list[tuple[str, Bbox]]:
-    """Each text of a picture, and its box."""
-    return [(each.get_text(), each.get_window_extent()) for each in texts(picture)]
