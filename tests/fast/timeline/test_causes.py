@@ -45,8 +45,9 @@ def variants() -> dict[str, Timeline]:
     """Twenty messages of each variant, from the shipped recordings."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TCPLAB_MODE", "recorded")
-        results = [*small_writes.measure(segments=True).variants, cork.measure()["msg_more"]]
-    return {result.mode: result.timeline() for result in results}
+        shown = small_writes.measure(segments=True)
+        timelines: dict[str, Timeline] = {each.mode: each.timeline() for each in shown.variants}
+        return timelines | {"msg_more": cork.measure()["msg_more"].timeline()}
 
 
 def test_default_holds_all_but_the_first_write(variants: dict[str, Timeline]) -> None:

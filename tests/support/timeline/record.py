@@ -134,7 +134,7 @@ class Scenario:
     """What is said, and over which link."""
 
     play: Callable[[Conversation], None]
-    link: dict[str, float] = field(default_factory=lambda: {"rtt_ms": 4.0})
+    link: dict[str, Any] = field(default_factory=lambda: {"rtt_ms": 4.0})
     nodelay: bool = False
     sndbuf_bytes: int | None = None
     rcvbuf_bytes: int | None = None
