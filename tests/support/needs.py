@@ -6,11 +6,14 @@ The summary of a run counts the skipped tests by these words, so equal causes ne
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
 from tcplab import machine
+from tcplab.errors import LabError
 
 IPV6: Final = "no IPv6 on this machine"
 NET_RAW: Final = "packets of the real machine need CAP_NET_RAW"
@@ -39,3 +42,14 @@ def needs(*names: str) -> pytest.MarkDecorator:
     """Mark tests that need these programs."""
     why = machine.lacking(*names)
     return pytest.mark.skipif(bool(why), reason=why)
+
+
+@contextmanager
+def need_token_bucket() -> Iterator[None]:
+    """Skip the test if the kernel has no queue of a given rate."""
+    try:
+        yield
+    except LabError as error:
+        if "sch_tbf" not in str(error):
+            raise
+        pytest.skip(str(error))

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from tests.support.models.costs import COSTS, measure_costs, predicted_cost
 from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
+from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 from tests.support.undisturbed import undisturbed
 
@@ -437,7 +438,8 @@ def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking:
     """
     with Lab(rtt_ms=100, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
         # The second full segment waits for 24 ms.
-        put_token_bucket(lab.client, rate="500kbit", burst=1600, latency="1s")
+        with need_token_bucket():
+            put_token_bucket(lab.client, rate="500kbit", burst=1600, latency="1s")
         played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("more", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1448, 100)
     assert predicted.data[2].reason == Reason.RELEASED_BY_ACK
