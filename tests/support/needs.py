@@ -63,3 +63,14 @@ def skipped_without_lab() -> Iterator[None]:
         if refused and (why := no_lab()):
             pytest.skip(why)
         raise
+
+
+@contextmanager
+def need_token_bucket() -> Iterator[None]:
+    """Skip the test if the kernel has no queue of a given rate."""
+    try:
+        yield
+    except LabError as error:
+        if "sch_tbf" not in str(error):
+            raise
+        pytest.skip(str(error))

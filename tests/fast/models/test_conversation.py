@@ -7,7 +7,9 @@ import doctest
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.models.costs import predicted_cost, recorded_ms
 from tests.support.models.outcomes import outcomes
+from tests.support.nonempty import each
 
 import tcplab.models.messages
 import tcplab.models.nagle
@@ -187,6 +189,14 @@ def test_minshall_in_the_cost_of_a_message() -> None:
     assert (
         message_cost([1448, 100], path=NetworkPath(nagle="rfc896")).ms_per_message > 50 * not_held
     )
+
+
+def test_recorded_messages_took_the_time_that_the_model_expects() -> None:
+    """Within 15 % or 5 ms, of the median message that costs.py recorded on a quiet machine."""
+    clock, recorded = recorded_ms()
+    for (cost, rtt_ms), ms in each(recorded.items()):
+        model = predicted_cost(cost, rtt_ms, clock).ms_per_message
+        assert abs(ms - model) <= max(5, 0.15 * ms), (cost, rtt_ms)
 
 
 def test_a_rate_makes_segments_wait_for_each_other() -> None:

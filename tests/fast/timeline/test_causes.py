@@ -1,26 +1,21 @@
-"""Each cause was provoked in the laboratory, and the timeline must name it, and no other.
+"""Each cause on a recorded conversation: the timeline must name it, and no other.
 
-The conversations are in tests/data/conversations; the scenario of each stands in its test.
-tests/support/timeline/recorded.py says how to record them again.
+The conversations of tests/data/conversations were recorded on a real kernel, one per cause, by
+tests/support/timeline/record.py. The programs of lessons 05 and 06 are those of their recordings.
 """
 
 from __future__ import annotations
 
 import re
-import socket
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from tests.support.nonempty import each
-from tests.support.timeline.conversation import Conversation
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.recorded import Recorder, recorded, variant
+from tests.support.timeline.recorded import counters, load
 
-from tcplab.programs import SmallWritesMode
+from tcplab.experiments import cork, small_writes
 from tcplab.timeline import Reason, Segment, Timeline
-
-__all__ = ["recorded"]
 
 MSS = 1448
 
@@ -42,21 +37,22 @@ def last_message(timeline: Timeline) -> Sequence[Segment]:
     return timeline.only([timeline.messages]).segments
 
 
-# ---- the programs of lesson 05 -------------------------------------------------------------------
-
-
-MODES: Sequence[SmallWritesMode] = ("default", "no_delay", "cork", "msg_more", "writev")
+# ---- the programs of lessons 05 and 06 -----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def variants() -> dict[str, Timeline]:
-    """Six messages of each variant, as the client's log and capture show them."""
-    return {mode: variant(mode) for mode in MODES}
+    """Twenty messages of each variant, from the shipped recordings."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TCPLAB_MODE", "recorded")
+        shown = small_writes.measure(segments=True)
+        timelines: dict[str, Timeline] = {each.mode: each.timeline() for each in shown.variants}
+        return timelines | {"msg_more": cork.measure()["msg_more"].timeline()}
 
 
 def test_default_holds_all_but_the_first_write(variants: dict[str, Timeline]) -> None:
     timeline = variants["default"]
-    assert sizes(timeline) == [2, 28] * 6
+    assert sizes(timeline) == [2, 28] * 20
     for first, rest in zip(timeline.segments[::2], timeline.segments[1::2], strict=True):
         assert first.reason is Reason.SENT_AT_ONCE
         assert first.holds == ()
@@ -71,17 +67,14 @@ def test_default_is_released_by_a_delayed_ack_from_the_second_message_on(
     variants: dict[str, Timeline],
 ) -> None:
     timeline = variants["default"]
-    late = 0
     for rest, words in zip(timeline.segments[3::2], timeline.sentences()[3::2], strict=True):
         assert words.startswith(f"message {rest.message}: 28 bytes of writes 2–15 held ")
         assert rest.released_by is not None
         ack = timeline.acks[rest.released_by]
         assert ack.newly_acked_bytes == 2
-        if ack.reason is Reason.ACK_DELAYED_BY_PEER:
-            assert rest.holds[0].duration_ms > 20
-            assert "28 < MSS 1448; released by the peer's delayed ACK (" in words
-            late += 1
-    assert late == 5
+        assert ack.reason is Reason.ACK_DELAYED_BY_PEER
+        assert rest.holds[0].duration_ms > 20
+        assert "28 < MSS 1448; released by the peer's delayed ACK (" in words
 
 
 def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
@@ -89,7 +82,7 @@ def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
 ) -> None:
     timeline = variants["no_delay"]
     assert sizes(timeline)[:10] == [2] * 10
-    assert sizes(timeline)[-75:] == [2] * 75
+    assert sizes(timeline)[-270:] == [2] * 270
     assert {each.reason for each in timeline.segments[:10]} == {Reason.SENT_AT_ONCE}
     # RFC 6928: ten segments; a write that comes too early waits for an ACK.
     for segment in timeline.segments:
@@ -101,7 +94,7 @@ def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
 
 def test_cork_waits_for_the_cork_to_be_pulled(variants: dict[str, Timeline]) -> None:
     timeline = variants["cork"]
-    assert sizes(timeline) == [30] * 6
+    assert sizes(timeline) == [30] * 20
     for segment in timeline.segments:
         assert segment.reason is Reason.UNCORKED
         assert held(segment) == [Reason.CORKED]
@@ -110,14 +103,14 @@ def test_cork_waits_for_the_cork_to_be_pulled(variants: dict[str, Timeline]) -> 
 
 def test_writev_goes_at_once(variants: dict[str, Timeline]) -> None:
     timeline = variants["writev"]
-    assert sizes(timeline) == [30] * 6
+    assert sizes(timeline) == [30] * 20
     assert {each.reason for each in timeline.segments} == {Reason.SENT_AT_ONCE}
-    assert seen(timeline) <= {Reason.APPLICATION_IDLE}
+    assert seen(timeline) == {Reason.APPLICATION_IDLE}
 
 
 def test_msg_more_waits_for_the_last_write(variants: dict[str, Timeline]) -> None:
     timeline = variants["msg_more"]
-    assert sizes(timeline) == [30] * 6
+    assert sizes(timeline) == [30] * 20
     for segment in timeline.segments:
         assert segment.reason is Reason.SENT_AT_ONCE
         assert held(segment) == [Reason.MSG_MORE]
@@ -133,46 +126,22 @@ def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> No
 # ---- cork, MSG_MORE, TCP_NODELAY -----------------------------------------------------------------
 
 
-def test_a_forgotten_cork_is_ended_by_the_timer(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.cork()
-        talk.write(10, 20)
-        talk.read_all(30)
-        talk.uncork()
-        talk.answer()
-
-    talk = recorded(scenario)
-    [segment] = talk.timeline().segments
+def test_a_forgotten_cork_is_ended_by_the_timer() -> None:
+    [segment] = load("forgotten-cork").timeline().segments
     assert segment.payload_bytes == 30
     assert segment.reason is Reason.CORK_TIMEOUT
     assert held(segment) == [Reason.CORKED]
 
 
-def test_a_full_segment_does_not_wait_for_the_cork(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.cork()
-        talk.write(1000, 1000)
-        talk.read_all(MSS)
-        talk.uncork()
-        talk.read_all(2000 - MSS)
-        talk.answer()
-
-    talk = recorded(scenario)
-    full, rest = talk.timeline().segments
+def test_a_full_segment_does_not_wait_for_the_cork() -> None:
+    full, rest = load("full-segment-in-a-cork").timeline().segments
     assert (full.payload_bytes, full.reason) == (MSS, Reason.FULL_SIZED)
     assert (rest.payload_bytes, rest.reason) == (2000 - MSS, Reason.UNCORKED)
     assert held(rest) == [Reason.CORKED]
 
 
-def test_msg_more_waits_for_a_write_without_it(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.write(10, 20, more=True)
-        talk.write(5)
-        talk.read_all(35)
-        talk.answer()
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_msg_more_waits_for_a_write_without_it() -> None:
+    timeline = load("msg-more").timeline()
     [segment] = timeline.segments
     assert segment.payload_bytes == 35
     assert segment.reason is Reason.SENT_AT_ONCE
@@ -180,43 +149,23 @@ def test_msg_more_waits_for_a_write_without_it(recorded: Recorder) -> None:
     assert "the last write came without MSG_MORE" in timeline.sentences()[0]
 
 
-def test_a_forgotten_msg_more_is_ended_by_the_timer(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.write(10, 20, more=True)
-        talk.read_all(30)
-        talk.answer()
-
-    talk = recorded(scenario)
-    [segment] = talk.timeline().segments
+def test_a_forgotten_msg_more_is_ended_by_the_timer() -> None:
+    [segment] = load("forgotten-msg-more").timeline().segments
     assert segment.reason is Reason.CORK_TIMEOUT
     assert held(segment) == [Reason.MSG_MORE]
 
 
-def test_msg_more_that_is_not_in_the_log_is_not_guessed(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.write(10, 20, more=True)
-        talk.write(5)
-        talk.read_all(35)
-        talk.answer()
-
-    talk = recorded(scenario)
-    talk.log = [each._replace(name=each.name.replace("more", "write")) for each in talk.log]
-    [segment] = talk.timeline().segments
+def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
+    recorded = load("msg-more")
+    log = [each._replace(name=each.name.replace("more", "write")) for each in recorded.log or ()]
+    [segment] = replace(recorded, log=log).timeline().segments
     assert segment.reason is Reason.UNKNOWN
     assert held(segment) == [Reason.UNKNOWN]
     assert "MSG_MORE" in segment.missing
 
 
-def test_setting_nodelay_sends_what_nagle_held(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.become_interactive()
-        talk.write(10, 11)
-        talk.option(socket.TCP_NODELAY, 1, "nodelay")
-        talk.read_all(21)
-        talk.answer()
-
-    talk = recorded(scenario)
-    first, second = last_message(talk.timeline())
+def test_setting_nodelay_sends_what_nagle_held() -> None:
+    first, second = last_message(load("nodelay-set").timeline())
     assert first.reason is Reason.SENT_AT_ONCE
     assert (second.payload_bytes, second.reason) == (11, Reason.NODELAY_SET)
     assert held(second) == [Reason.HELD_BY_NAGLE]
@@ -228,22 +177,15 @@ def test_setting_nodelay_sends_what_nagle_held(recorded: Recorder) -> None:
 @pytest.mark.parametrize(
     ("writes", "expected", "waits"),
     [
-        ((4, 100), [4, 100], True),
-        ((MSS, 100), [MSS, 100], False),
-        ((2 * MSS, 100), [MSS, MSS, 100], False),
-        ((MSS + 1, 100), [MSS, 1, 100], True),
-        ((MSS + 100,), [MSS, 100], False),
+        ("4+100", [4, 100], True),
+        ("1448+100", [MSS, 100], False),
+        ("2896+100", [MSS, MSS, 100], False),
+        ("1449+100", [MSS, 1, 100], True),
+        ("1548", [MSS, 100], False),
     ],
 )
-def test_minshall(
-    recorded: Recorder, writes: tuple[int, ...], expected: list[int], waits: bool
-) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.become_interactive()
-        talk.exchange(*writes)
-
-    talk = recorded(scenario)
-    segments = last_message(talk.timeline())
+def test_minshall(writes: str, expected: list[int], waits: bool) -> None:
+    segments = last_message(load(writes).timeline())
     assert [each.payload_bytes for each in segments] == expected
     tail = segments[-1]
     assert held(tail) == ([Reason.HELD_BY_NAGLE] if waits else [])
@@ -253,13 +195,8 @@ def test_minshall(
             assert (segment.reason, segment.holds) == (Reason.FULL_SIZED, ())
 
 
-def test_the_delay_of_an_ack_is_measured_where_it_is_made(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.become_interactive()
-        talk.exchange(4, 100)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_the_delay_of_an_ack_is_measured_where_it_is_made() -> None:
+    timeline = load("4+100").timeline()
     tail = timeline.segments[-1]
     assert tail.released_by is not None
     ack = timeline.acks[tail.released_by]
@@ -274,37 +211,23 @@ def test_the_delay_of_an_ack_is_measured_where_it_is_made(recorded: Recorder) ->
 # ---- windows, buffers, the application -----------------------------------------------------------
 
 
-def test_a_full_receive_window_holds_full_segments(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.write(10_000)
-        time.sleep(0.1)
-        talk.read_all(10_000)
-        talk.answer()
-
-    talk = recorded(scenario, rcvbuf_bytes=4096)
-    timeline = talk.timeline()
-    assert sum(sizes(timeline)) >= 10_000
-    assert Reason.WINDOW_LIMITED in seen(timeline)
-    assert not seen(timeline) & {Reason.HELD_BY_NAGLE, Reason.CWND_LIMITED, Reason.CORKED}
-    waited = [each for each in timeline.segments if Reason.WINDOW_LIMITED in held(each)]
-    assert {segment.reason for segment in each(waited)} <= {
-        Reason.RELEASED_BY_ACK,
+def test_a_full_receive_window_holds_full_segments() -> None:
+    timeline = load("receive-window").timeline()
+    # A segment that the full buffer had no room for is sent again, and the answer is awaited.
+    assert seen(timeline) == {
         Reason.WINDOW_LIMITED,
         Reason.RETRANSMISSION,
+        Reason.APPLICATION_IDLE,
     }
+    waited = [each for each in timeline.segments if Reason.WINDOW_LIMITED in held(each)]
+    assert {segment.reason for segment in each(waited)} == {Reason.RELEASED_BY_ACK}
     longest = max(timeline.holds, key=lambda hold: hold.duration_ms)
     assert longest.reason is Reason.WINDOW_LIMITED
     assert longest.duration_ms > 50
 
 
-def test_the_initial_congestion_window_holds_the_eleventh_segment(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.reader()
-        talk.write(14 * MSS)
-        time.sleep(0.05)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_the_initial_congestion_window_holds_the_eleventh_segment() -> None:
+    timeline = load("initial-window").timeline()
     assert sizes(timeline) == [MSS] * 14
     for segment in timeline.segments[:10]:
         assert (segment.reason, segment.holds) == (Reason.FULL_SIZED, ())
@@ -315,14 +238,8 @@ def test_the_initial_congestion_window_holds_the_eleventh_segment(recorded: Reco
     assert seen(timeline) == {Reason.CWND_LIMITED}
 
 
-def test_a_small_send_buffer_blocks_the_application(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.reader()
-        talk.write(400_000)
-        time.sleep(0.05)
-
-    talk = recorded(scenario, {"rtt_ms": 20}, sndbuf_bytes=16_384, sample_ms=2)
-    timeline = talk.timeline()
+def test_a_small_send_buffer_blocks_the_application() -> None:
+    timeline = load("send-buffer").timeline()
     waited = timeline.waited_ms()
     assert waited.get(Reason.SNDBUF_LIMITED, 0) > 15
     assert not seen(timeline) & {Reason.WINDOW_LIMITED, Reason.HELD_BY_NAGLE, Reason.CORKED}
@@ -330,29 +247,16 @@ def test_a_small_send_buffer_blocks_the_application(recorded: Recorder) -> None:
     assert "blocked in its write" in sentence
 
 
-def test_an_application_that_pauses_is_idle(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.reader()
-        talk.write(100)
-        time.sleep(0.06)
-        talk.write(100)
-        time.sleep(0.02)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_an_application_that_pauses_is_idle() -> None:
+    timeline = load("pause").timeline()
     assert {each.reason for each in timeline.segments} == {Reason.SENT_AT_ONCE}
     [idle] = timeline.holds
     assert idle.reason is Reason.APPLICATION_IDLE
     assert idle.duration_ms >= 55
 
 
-def test_an_application_that_awaits_an_answer_is_idle(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(10)
-        talk.exchange(10)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_an_application_that_awaits_an_answer_is_idle() -> None:
+    timeline = load("two-exchanges").timeline()
     assert seen(timeline) == {Reason.APPLICATION_IDLE}
     assert "waited for 2 bytes from the peer" in timeline.holds[0].evidence
 
@@ -360,17 +264,9 @@ def test_an_application_that_awaits_an_answer_is_idle(recorded: Recorder) -> Non
 # ---- the wire ------------------------------------------------------------------------------------
 
 
-def ten_segments(talk: Conversation) -> None:
-    """As many as the initial window allows, at once."""
-    talk.reader()
-    talk.write(10 * MSS)
-    time.sleep(0.1)
-
-
-def test_a_slow_wire_queues(recorded: Recorder) -> None:
-    talk = recorded(ten_segments, {"rate_mbit": 5})
+def test_a_slow_link_queues() -> None:
     for known in (None, 5.0):
-        timeline = talk.timeline(rate_mbit=known)
+        timeline = replace(load("slow-link"), rate_mbit=known).timeline()
         assert seen(timeline) == {Reason.RATE_LIMITED}
         [hold] = timeline.holds
         # A rate that was not told is read off the segments' arrivals.
@@ -382,32 +278,16 @@ def test_a_slow_wire_queues(recorded: Recorder) -> None:
         assert "in the queue of the wire" in timeline.sentences()[-1]
 
 
-def test_without_a_capture_at_the_peer_a_queue_is_not_guessed(recorded: Recorder) -> None:
-    talk = recorded(ten_segments, {"rate_mbit": 5})
-    timeline = talk.timeline("peer_segments", "peer_log")
-    assert seen(timeline) <= {Reason.RETRANSMISSION}  # a loss probe, if the queue looks like a loss
+def test_without_a_capture_at_the_peer_a_queue_is_not_guessed() -> None:
+    timeline = replace(load("slow-link"), peer_segments=None, peer_log=None).timeline()
+    assert not timeline.holds
     late = [each for each in timeline.acks if each.reason is Reason.UNKNOWN]
     assert late, "ACKs that came late, for the data or the ACK waited somewhere"
     assert "a capture at the peer" in late[0].missing
 
 
-def lose(talk: Conversation, *sizes: int) -> None:
-    """The wire drops what these writes send."""
-    talk.lab.link.update("client->server", loss=1.0)
-    talk.write(*sizes)
-    time.sleep(0.02)
-    talk.lab.link.update("client->server", loss=0.0)
-
-
-def test_a_lost_segment_is_sent_again_when_nothing_is_acknowledged(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(10)
-        lose(talk, 50)
-        talk.read_all(50)
-        talk.answer()
-
-    talk = recorded(scenario)
-    lost, again = last_message(talk.timeline())
+def test_a_lost_segment_is_sent_again_when_nothing_is_acknowledged() -> None:
+    lost, again = last_message(load("lost").timeline())
     assert lost.reason is Reason.SENT_AT_ONCE
     assert lost.arrived_ns is None
     assert (again.payload_bytes, again.reason) == (50, Reason.RETRANSMISSION)
@@ -416,16 +296,8 @@ def test_a_lost_segment_is_sent_again_when_nothing_is_acknowledged(recorded: Rec
     assert again.evidence.startswith("no ACK of it for ")
 
 
-def test_duplicate_acks_bring_a_lost_segment_back_sooner(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(10)
-        lose(talk, 50)
-        talk.write(60, 70, 80, 90)
-        talk.read_all(350)
-        talk.answer()
-
-    talk = recorded(scenario, nodelay=True)
-    timeline = talk.timeline()
+def test_duplicate_acks_bring_a_lost_segment_back_sooner() -> None:
+    timeline = load("lost-and-more").timeline()
     [again] = [each for each in timeline.segments if each.reason is Reason.RETRANSMISSION]
     assert again.payload_bytes == 50
     assert "duplicate ACK" in again.evidence
@@ -433,30 +305,19 @@ def test_duplicate_acks_bring_a_lost_segment_back_sooner(recorded: Recorder) -> 
     assert {each.reason for each in others[:-1]} == {Reason.SENT_AT_ONCE}
 
 
-def test_nagle_holds_behind_a_lost_segment_until_it_has_arrived(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(10)
-        lose(talk, 50, 60)
-        talk.read_all(110)
-        talk.answer()
-
-    talk = recorded(scenario)
-    timeline = talk.timeline()
+def test_nagle_holds_behind_a_lost_segment_until_it_has_arrived() -> None:
+    timeline = load("lost-two").timeline()
     sixty = next(each for each in last_message(timeline) if each.payload_bytes == 60)
     assert held(sixty) == [Reason.HELD_BY_NAGLE]
-    assert sixty.reason in (Reason.RELEASED_BY_ACK, Reason.TAIL_LOSS_PROBE)
+    assert sixty.reason is Reason.TAIL_LOSS_PROBE
     assert Reason.RETRANSMISSION in {each.reason for each in timeline.segments}
 
 
 # ---- missing evidence ----------------------------------------------------------------------------
 
 
-def test_without_a_log_only_full_segments_are_explained(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(MSS + 10)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline("log")
+def test_without_a_log_only_full_segments_are_explained() -> None:
+    timeline = replace(load("one-exchange"), log=None).timeline()
     full, tail = timeline.segments
     assert full.reason is Reason.FULL_SIZED
     assert tail.reason is Reason.UNKNOWN
@@ -465,62 +326,37 @@ def test_without_a_log_only_full_segments_are_explained(recorded: Recorder) -> N
     assert not timeline.holds
 
 
-def test_without_the_options_nagle_is_not_assumed(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.become_interactive()
-        talk.exchange(4, 100)
-
-    talk = recorded(scenario)
-    timeline = talk.timeline("options")
+def test_without_the_options_nagle_is_not_assumed() -> None:
+    timeline = replace(load("4+100"), options=None).timeline()
     tail = timeline.segments[-1]
     assert held(tail) == [Reason.UNKNOWN]
     assert "TCP_NODELAY" in tail.holds[0].missing
     assert any("TCP_NODELAY" in each for each in timeline.missing)
 
 
-def test_a_log_of_another_run_is_refused(recorded: Recorder) -> None:
-    def scenario(talk: Conversation) -> None:
-        talk.exchange(10)
-
-    first, second = (recorded(scenario) for _ in range(2))
+def test_a_log_of_another_run_is_refused() -> None:
+    first, second = load("forgotten-cork"), load("forgotten-msg-more")
     with pytest.raises(ValueError, match="the log does not belong to the capture: it is from"):
-        explain_evidence(first.log, second.segments, second.options)
+        replace(second, log=first.log).timeline()
     with pytest.raises(ValueError, match="no connection between ports"):
-        explain_evidence(first.log, second.segments, first.options)
+        replace(second, options=first.options).timeline()
     with pytest.raises(ValueError, match="peer_segments do not belong"):
-        second.timeline(peer_segments=first.peer_segments)
+        replace(second, peer_segments=first.peer_segments).timeline()
 
 
-def test_autocorking_is_recognised_by_its_counter(recorded: Recorder) -> None:
-    """The second full segment waits for the interface, and with it what is small behind it."""
-
-    def scenario(talk: Conversation) -> None:
-        talk.write(2 * MSS, 100, 100, 100, 100)
-        talk.read_all(2 * MSS + 400)
-        talk.answer()
-
-    talk = recorded(scenario, slow_interface=True, nodelay=True)
-    assert talk.evidence["counters"]["TCPAutoCorking"] > 0
-    timeline = talk.timeline()
-    [small] = [each for each in timeline.segments if each.payload_bytes < MSS]
-    assert small.payload_bytes == 400
-    assert Reason.AUTOCORKED in held(small)
+def test_autocorking_is_recognised_by_its_counter() -> None:
+    recorded, grown = load("autocorking"), counters("autocorking")
+    assert grown["TCPAutoCorking"] > 0
+    timeline = replace(recorded, counters=grown).timeline()
+    assert sizes(timeline) == [MSS, MSS, 400]
+    assert Reason.AUTOCORKED in held(timeline.segments[-1])
     assert not seen(timeline) & {Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE}
-    assert Reason.AUTOCORKED not in seen(talk.timeline("counters"))
+    assert Reason.AUTOCORKED not in seen(recorded.timeline())
 
 
-def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due(recorded: Recorder) -> None:
+def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
     """Of 10 segments that the window allows one is out, its ACK delayed: 8 go, and 2 wait."""
-
-    def scenario(talk: Conversation) -> None:
-        talk.become_interactive()
-        talk.write(115)
-        time.sleep(0.018)
-        talk.write(10 * MSS)
-        talk.read_all(115 + 10 * MSS)
-        talk.answer()
-
-    timeline = recorded(scenario, link={"rtt_ms": 10}, nodelay=True).timeline()
+    timeline = load("deferred-burst").timeline()
     waited = [each for each in timeline.segments if Reason.DEFERRED in held(each)]
     assert [each.payload_bytes for each in waited] == [MSS, MSS]
     assert {each.reason for each in waited} == {Reason.RELEASED_BY_ACK}, timeline.sentences()

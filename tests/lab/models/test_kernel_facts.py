@@ -1,11 +1,17 @@
-"""Single facts, each on the kernel and in the model: what books say, and what this kernel does."""
+"""Facts of this kernel's TCP, each on the kernel and in the model: the one place that tests them.
+
+A time is compared with another event of the same record. The order of events is safe as long as a
+call, a packet and a timer are each less than LATE_MS late, which is much less than what separates
+them; a run whose own record says that one was later is made again (undisturbed).
+"""
 
 from __future__ import annotations
 
 import socket
+import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +19,13 @@ from typing import Final
 
 import numpy as np
 import pytest
-from tests.support.models.playground import SYSCTLS, Played, kernel_clock, play
+from tests.support.models.costs import COSTS, measure_costs, predicted_cost
+from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
+from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
+from tests.support.undisturbed import undisturbed
 
+from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.lab import Lab
 from tcplab.models import (
     Call,
@@ -23,8 +33,6 @@ from tcplab.models import (
     Peer,
     Reason,
     Simulation,
-    message_calls,
-    message_cost,
     receive_buffer_grant,
     receive_window,
     send_buffer_grant,
@@ -37,23 +45,48 @@ pytestmark = [
 ]
 
 CLOCK: Final = kernel_clock()
+RTT_MS: Final = 50.0
+LATE_MS: Final = 10.0
 SETTLE_MS: Final = 60.0
 END: Final = Call("quickack", 1, 700.0)
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    with Lab(rtt_ms=10, sysctls=SYSCTLS) as made:
+    with Lab(rtt_ms=RTT_MS, sysctls=SYSCTLS) as made:
         yield made
 
 
-def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Simulation]:
+@pytest.fixture(scope="module")
+def short_lab() -> Iterator[Lab]:
+    """An RTT so short that a loss probe (2 RTT + 2 ms) comes long before a delayed ACK (40 ms)."""
+    with Lab(rtt_ms=12, sysctls=SYSCTLS) as made:
+        yield made
+
+
+def all_of(lab: Lab, peer: Peer, *schedules: Sequence[Call]) -> list[tuple[Played, Simulation]]:
     """The same calls on the kernel and in the model, once both ends have come to rest."""
-    first, *rest = calls
-    schedule = (replace(first, delay_ms=first.delay_ms + SETTLE_MS), *rest, END)
     # The first connection of a laboratory meets cold caches, and its handshake is slow.
-    played = play(lab, [(END,), schedule], peer, stagger_ms=50)[1]
-    return played, simulate(played.since_connect, NetworkPath(rtt_ms=lab.rtt_ms, clock=CLOCK), peer)
+    settled: list[tuple[Call, ...]] = [(END,)]
+    for first, *rest in schedules:
+        settled.append((replace(first, delay_ms=first.delay_ms + SETTLE_MS), *rest, END))
+    played = undisturbed(lambda: play(lab, settled, peer, stagger_ms=50)[1:], disturbance)
+    path = NetworkPath(rtt_ms=lab.rtt_ms, clock=CLOCK)
+    return [(one, simulate(one.since_connect, path, peer)) for one in played]
+
+
+def disturbance(played: list[Played]) -> str:
+    if max(one.link_late_ms for one in played) > LATE_MS:
+        return LINK_LATE
+    if max(one.calls_late_ms for one in played) > LATE_MS:
+        return "a program was late with a call"
+    return ""
+
+
+def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Simulation]:
+    """Play one schedule: see all_of()."""
+    (result,) = all_of(lab, peer, calls)
+    return result
 
 
 def reasons(predicted: Simulation) -> list[Reason]:
@@ -63,33 +96,41 @@ def reasons(predicted: Simulation) -> list[Reason]:
 # ---- when a cork comes out -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hold", [Call("cork", 1), Call("nodelay", 0)])
-def test_a_forgotten_cork_comes_out_after_the_retransmission_timeout(hold: Call) -> None:
+def test_a_forgotten_cork_comes_out_after_the_retransmission_timeout() -> None:
     """tcp(7) speaks of a ceiling of 200 ms: it is RTT + 200 ms, and at first at least 3 RTT."""
-    waited = {}
+    waited: dict[int, list[float]] = {}
     for rtt_ms in (10, 150):
         with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab:
-            piece = Call("write", 100) if hold.kind == "cork" else Call("more", 100)
-            played, predicted = both(lab, Peer(), hold, piece)
-        assert played.boundaries == predicted.boundaries == (100,)
-        assert reasons(predicted) == [Reason.CORK_TIMEOUT]
-        waited[rtt_ms] = played.data[0].time_ms
-        model_ms = predicted.data[0].waited_ms
-        assert abs(waited[rtt_ms] - model_ms) <= 0.15 * model_ms
-        assert waited[rtt_ms] >= 200 + rtt_ms - CLOCK.tick_ms
-    assert waited[150] > 1.5 * waited[10]
+            corked = all_of(
+                lab, Peer(), (Call("cork", 1), Call("write", 100)), (Call("more", 100),)
+            )
+        for played, predicted in each(corked):
+            assert played.boundaries == predicted.boundaries == (100,)
+            assert reasons(predicted) == [Reason.CORK_TIMEOUT]
+            *_, end_ms, _shutdown_ms = played.starts_ms
+            assert played.data[0].time_ms < end_ms
+        waited[rtt_ms] = [played.data[0].time_ms for played, _predicted in corked]
+        # A timer may expire less than a tick early, and never earlier.
+        assert min(waited[rtt_ms]) >= max(rtt_ms + 200, 3 * rtt_ms) - CLOCK.tick_ms
+    assert min(waited[150]) > 1.5 * max(waited[10])
 
 
 def test_an_ack_releases_what_msg_more_held_but_not_a_cork(lab: Lab) -> None:
-    more, as_predicted = both(lab, Peer(), Call("write", 10), Call("more", 20))
-    assert more.boundaries == as_predicted.boundaries == (10, 20)
-    assert reasons(as_predicted)[1] == Reason.RELEASED_BY_ACK
-    assert more.data[1].time_ms < 100 < 200
-
-    cork, as_predicted = both(lab, Peer(), Call("write", 10), Call("cork", 1), Call("write", 20))
-    assert cork.boundaries == as_predicted.boundaries == (10, 20)
-    assert reasons(as_predicted)[1] == Reason.CORK_TIMEOUT
-    assert cork.data[1].time_ms > 200
+    write = Call("write", 10)
+    more, corked = all_of(
+        lab, Peer(), (write, Call("more", 20)), (write, Call("cork", 1), Call("write", 20))
+    )
+    after_ack_ms = []
+    for (played, predicted), reason in (
+        (more, Reason.RELEASED_BY_ACK),
+        (corked, Reason.CORK_TIMEOUT),
+    ):
+        assert played.boundaries == predicted.boundaries == (10, 20)
+        assert reasons(predicted)[1] == reason
+        after_ack_ms.append(played.data[1].time_ms - played.acked_ms(10))
+    assert after_ack_ms[0] > 0
+    assert after_ack_ms[1] > 4 * after_ack_ms[0]
+    assert corked[0].data[1].time_ms > 200
 
 
 def test_setting_nodelay_sends_what_is_corked_and_leaves_the_cork(lab: Lab) -> None:
@@ -98,8 +139,8 @@ def test_setting_nodelay_sends_what_is_corked_and_leaves_the_cork(lab: Lab) -> N
         Peer(),
         Call("cork", 1),
         Call("write", 100),
-        Call("nodelay", 1, 50),
-        Call("write", 200, 50),
+        Call("nodelay", 1, 80),
+        Call("write", 200, 80),
     )
     assert played.boundaries == predicted.boundaries == (100, 200)
     assert reasons(predicted) == [Reason.NODELAY_SET, Reason.CORK_TIMEOUT]
@@ -109,25 +150,33 @@ def test_setting_nodelay_sends_what_is_corked_and_leaves_the_cork(lab: Lab) -> N
     assert alone - write_ms > 200
 
 
-def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
-    played, predicted = both(
+def test_a_cork_holds_what_nodelay_would_send_but_no_full_segment(lab: Lab) -> None:
+    cork, uncork = Call("cork", 1), Call("cork", 0, 80)
+    (small, small_model), (large, large_model) = all_of(
         lab,
-        Peer(quickack="off", reads=False),
-        Call("write", 10),
-        Call("cork", 1),
-        Call("write", 20),
-        Call("cork", 0),
+        Peer(),
+        (Call("nodelay", 1), cork, Call("write", 100), Call("write", 200, 80), uncork),
+        (cork, Call("write", 1000), Call("write", 1000, 80), uncork),
     )
-    assert played.boundaries == predicted.boundaries == (10, 20)
-    assert predicted.data[1].reason == Reason.RELEASED_BY_ACK
-    assert played.data[1].time_ms > 40
+    assert small.boundaries == small_model.boundaries == (300,)
+    assert large.boundaries == large_model.boundaries == (1448, 552)
+    assert reasons(small_model) == [Reason.UNCORKED]
+    assert reasons(large_model) == [Reason.FULL_SIZED, Reason.UNCORKED]
+    assert small.data[0].time_ms > small.starts_ms[4]
+    assert large.starts_ms[2] < large.data[0].time_ms < large.starts_ms[3] < large.data[1].time_ms
 
 
-@pytest.fixture(scope="module")
-def short_lab() -> Iterator[Lab]:
-    """An RTT so short that a loss probe comes long before a delayed ACK."""
-    with Lab(rtt_ms=2, sysctls=SYSCTLS) as made:
-        yield made
+def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
+    calls = (Call("write", 10), Call("cork", 1), Call("write", 20), Call("cork", 0))
+    (nagle, nagle_model), (nodelay, nodelay_model) = all_of(
+        lab, Peer(quickack="off", reads=False), calls, (Call("nodelay", 1), *calls)
+    )
+    assert nagle.boundaries == nagle_model.boundaries == (10, 20)
+    assert nodelay.boundaries == nodelay_model.boundaries == (10, 20)
+    assert reasons(nagle_model)[1] == Reason.RELEASED_BY_ACK
+    assert reasons(nodelay_model)[1] == Reason.UNCORKED
+    assert nagle.starts_ms[3] < nagle.acked_ms(10) < nagle.data[1].time_ms
+    assert nodelay.starts_ms[4] < nodelay.data[1].time_ms < nodelay.acked_ms(10)
 
 
 def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
@@ -143,8 +192,7 @@ def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
     )
     assert played.boundaries == predicted.boundaries == (10, 11, 12)
     assert reasons(predicted)[2] == Reason.TAIL_LOSS_PROBE
-    first_ack_ms = min(when for when, upto, _window in played.acks if upto > 0)
-    assert played.data[2].time_ms < first_ack_ms
+    assert played.starts_ms[4] < played.data[2].time_ms < played.acked_ms(1)
 
 
 def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
@@ -167,9 +215,9 @@ def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
 def test_a_small_tail_after_full_segments_is_not_held(lab: Lab) -> None:
     played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("write", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1448, 100)
-    assert played.data[2].time_ms < 5
+    assert played.data[2].time_ms < played.acked_ms(1)
     by_the_letter = simulate(
-        played.since_connect, NetworkPath(rtt_ms=10, nagle="rfc896", clock=CLOCK)
+        played.since_connect, NetworkPath(rtt_ms=RTT_MS, nagle="rfc896", clock=CLOCK)
     )
     assert by_the_letter.data[2].reason == Reason.RELEASED_BY_ACK
 
@@ -178,25 +226,26 @@ def test_the_rest_of_a_write_counts_as_small(lab: Lab) -> None:
     played, predicted = both(lab, Peer(), Call("write", 1448 + 1), Call("write", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1, 100)
     assert predicted.data[2].waited_for == Reason.HELD_BY_NAGLE
-    assert played.data[2].time_ms > 9
+    assert played.data[2].time_ms > played.acked_ms(1449)
 
 
 # ---- who acknowledges when -----------------------------------------------------------------------
 
 
-def own_acks(played: Played) -> list[int]:
-    """ACKs between the first segment's and the shutdown's."""
-    return [upto for when, upto, _window in played.acks if 0 < when < 600 and upto > 0]
+def acked_at_once(played: Played, size: int) -> int:
+    """How many of the first segments had an ACK of their own."""
+    acked = {upto for _when, upto, _window in played.acks}
+    return next(count for count in range(len(played.data) + 1) if size * (count + 1) not in acked)
 
 
 def test_sixteen_small_segments_are_acknowledged_at_once(lab: Lab) -> None:
+    """The later ones wait for the timer, and for company."""
     writes = [Call("write", 10, 15.0) for _ in range(24)]
     played, predicted = both(lab, Peer(reads=False), Call("nodelay", 1), *writes)
-    assert own_acks(played)[:16] == [10 * (i + 1) for i in range(16)]
-    # From the seventeenth on they wait for the timer, and for company.
-    assert len(own_acks(played)) <= 21
-    model = [packet for packet in predicted.packets if packet.why.startswith("quick-ACK")]
-    assert len(model) == 16
+    assert played.boundaries == (10,) * 24
+    assert 16 <= acked_at_once(played, 10) < 24
+    quick = [packet for packet in predicted.packets if packet.why.startswith("quick-ACK")]
+    assert len(quick) == 16
 
 
 def test_full_segments_get_more_quick_acks_while_the_window_grows(lab: Lab) -> None:
@@ -204,12 +253,7 @@ def test_full_segments_get_more_quick_acks_while_the_window_grows(lab: Lab) -> N
     played, predicted = both(lab, Peer(reads=False), Call("nodelay", 1), *writes)
     quick = [packet for packet in predicted.packets if packet.why.startswith("quick-ACK")]
     assert 16 < len(quick) < 32
-    at_once = 0
-    for upto in own_acks(played):
-        if upto != 1448 * (at_once + 1):
-            break
-        at_once += 1
-    assert 16 < at_once < 32
+    assert 16 < acked_at_once(played, 1448) < 32
 
 
 # ---- what the model leaves out, and says so ------------------------------------------------------
@@ -222,9 +266,13 @@ def test_a_thread_that_writes_to_two_sockets_by_turns_leaks_from_a_cork(lab: Lab
         with lab.client.capture(snaplen=128) as capture:
             port = _write_by_turns(lab, sockets, writes=20)
         rows = capture.segments
-        mine = rows.at_port(port).data("client")
+        mine = rows.at_port(port).data("client", retransmissions=False)
         sizes[sockets] = mine["payload_bytes"].tolist()
-    assert sizes == {1: [200], 2: [170, 30]}
+    assert sizes[1] == [200]
+    full, rest = sizes[2]
+    assert full + rest == 200
+    # A write across the end of the thread's memory counts as two fragments.
+    assert full == 170 or 150 < full < 170
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
@@ -268,17 +316,17 @@ def _global_sysctl(name: str) -> str:
 
 
 @pytest.mark.parametrize("requested", [None, 4096, 16_384, 65_536, 131_072, 200_000, 1_000_000])
-def test_the_window_of_a_buffer(lab: Lab, requested: int | None) -> None:
+def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
     """The window in the SYN-ACK, its scale, and the largest one when full segments have come."""
     rmem_max = int(_global_sysctl("net.core.rmem_max"))
     buffer = 131_072
-    with lab.client.capture(snaplen=128) as capture, lab.server.socket() as listener:
+    with short_lab.client.capture(snaplen=128) as capture, short_lab.server.socket() as listener:
         if requested is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, requested)
             buffer = receive_buffer_grant(requested, rmem_max)
-        listener.bind((lab.server.address, 0))
+        listener.bind((short_lab.server.address, 0))
         listener.listen()
-        _transfer(lab, listener, 400_000)
+        _transfer(short_lab, listener, 400_000)
     rows = capture.segments
     (syn_ack,) = rows[rows.is_syn & rows.has_ack]
     model = receive_window(
@@ -311,62 +359,24 @@ def _transfer(lab: Lab, listener: socket.socket, size: int) -> None:
 
 # ---- what a message costs ------------------------------------------------------------------------
 
-MESSAGES: Final = 24
-WARM_UP: Final = 10
-MEASURED: Final = MESSAGES - WARM_UP - 1
-COSTS: Final = [
-    ((2,) * 15, "default", "on"),
-    ((2,) * 15, "default", "off"),
-    ((2,) * 15, "default", "always"),
-    ((2,) * 15, "no_delay", "on"),
-    ((2,) * 15, "cork", "on"),
-    ((2,) * 15, "msg_more", "on"),
-    ((2,) * 15, "writev", "on"),
-    ((4, 100), "default", "on"),
-    ((100,), "default", "off"),
-    ((1448, 100), "default", "off"),
-    ((2896, 100), "default", "on"),
-    ((1000, 1000), "default", "on"),
-    ((600, 600, 600), "no_delay", "off"),
-    ((1447, 1, 1448), "cork", "on"),
-]
-
 
 @pytest.mark.parametrize("rtt_ms", [0, 40])
 def test_the_cost_of_a_message(rtt_ms: int) -> None:
-    """Segments a message exactly; its time within 15 % or 5 ms, of medians over the messages."""
-    # Waiting for a round trip takes no CPU, so many can wait together.
-    with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
-        measured = pool.map(lambda cost: _measure_messages(lab, *cost), COSTS)
-        for (writes, option, quickack), (ms, segments) in each(zip(COSTS, measured, strict=True)):
-            model = message_cost(
-                writes,
-                option,
-                path=NetworkPath(rtt_ms=rtt_ms, clock=CLOCK),
-                peer=Peer(quickack=quickack),
-                warm_up=WARM_UP,
-                messages=MEASURED,
-            )
-            name = f"{writes} {option}, ACKs {quickack}, RTT {rtt_ms} ms"
-            # Without a delay, ACKs that come at once race with the writes.
-            if rtt_ms or quickack != "always":
-                assert segments == model.data_segments_per_message, name
-            assert abs(ms - model.ms_per_message) <= max(5, 0.15 * ms), f"{name}: {ms} {model}"
-
-
-def _measure_messages(
-    lab: Lab, writes: tuple[int, ...], option: str, quickack: str
-) -> tuple[float, float]:
-    """Median time and data segments per message."""
-    body = (*message_calls(writes, option), Call("read", 2))
-    setup = Call("nodelay", int(option == "no_delay"), SETTLE_MS)
-    answering = Peer(quickack=quickack, reply_every_bytes=sum(writes), reply_bytes=2)
-    (played,) = play(lab, [(setup, *body * MESSAGES)], answering)
-    starts = played.starts_ms[1 :: len(body)]
-    begin, end = starts[WARM_UP], starts[WARM_UP + MEASURED]
-    times = sorted(starts[i + 1] - starts[i] for i in range(WARM_UP, WARM_UP + MEASURED))
-    count = sum(begin <= segment.time_ms < end for segment in played.data)
-    return times[MEASURED // 2], count / MEASURED
+    """Segments per message as predicted; times as far as a busy machine cannot change them."""
+    stalled_ms, prompt_ms = [], []
+    for cost, found in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
+        model = predicted_cost(cost, rtt_ms, CLOCK)
+        # Without a delay, ACKs that come at once race with the writes.
+        if rtt_ms or cost.quickack != "always":
+            assert found.segments == model.data_segments_per_message, (cost, found)
+        typical_ms = statistics.median(found.times_ms)
+        expected_ms = model.ms_per_message
+        assert typical_ms > min(expected_ms - 5, 0.85 * expected_ms), (cost, found)
+        if expected_ms > 25:
+            stalled_ms.append(typical_ms)
+        else:
+            prompt_ms.append(min(found.times_ms))
+    assert rtt_ms or min(stalled_ms) > 2 * max(prompt_ms)
 
 
 # ---- bursts --------------------------------------------------------------------------------------
@@ -386,56 +396,51 @@ def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
         Peer(quickack="off", reads=False),
         Call("nodelay", 1),
         Call("write", 115),
-        Call("write", 10 * 1448, 18),
+        Call("write", 10 * 1448, 60),
     )
     assert played.boundaries == predicted.boundaries == (115, *(1448,) * 10)
     new = [s for s in predicted.data if s.reason != Reason.RETRANSMISSION]
     waited = [s.waited_for for s in new]
     assert waited == [None] * 9 + [Reason.DEFERRED] * 2
-    assert played.data[8].time_ms - played.data[1].time_ms < 5
-    assert played.data[9].time_ms - played.data[1].time_ms > 9
+    assert played.data[8].time_ms < played.acked_ms(115) < played.data[9].time_ms
 
 
-def test_after_a_long_closed_window_ten_segments_go(lab: Lab) -> None:
-    with lab.client.capture() as capture, lab.server.socket() as listener:
-        listener.bind((lab.server.address, 0))
+def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
+    with short_lab.client.capture() as capture, short_lab.server.socket() as listener:
+        listener.bind((short_lab.server.address, 0))
         listener.listen(1)
-        with lab.client.socket() as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.congestion.encode())
+        with short_lab.client.socket() as client:
+            client.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_CONGESTION, short_lab.congestion.encode()
+            )
             client.connect(listener.getsockname())
             server, _address = listener.accept()
             with server, ThreadPoolExecutor(1) as pool:
                 sending = pool.submit(client.sendall, bytes(400_000))
-                time.sleep(1.0)  # the window closes, and the timeout (210 ms) passes many times
+                time.sleep(1.0)  # the window closes, and the timeout (212 ms) passes several times
                 rest = 400_000
                 while rest:
                     rest -= len(server.recv(1 << 20))
                 sending.result()
-            time.sleep(0.1)
     rows = capture.segments
-    closed = np.flatnonzero(rows["is_zero_window"])[-1]
-    opened = closed + 1 + int(np.flatnonzero(~rows["is_zero_window"][closed + 1 :])[0])
-    after = rows[opened:]
-    first = after.data("client")
-    before_acks = first[first["time_ns"] < first["time_ns"][0] + 8_000_000]  # RTT 10 ms
-    assert before_acks["gso_count"].sum() == 10
+    offers = np.flatnonzero(rows.from_server)
+    closed = int(np.flatnonzero(rows["is_zero_window"])[0])
+    opened = next(i for i in offers if i > closed and rows["window"][i])
+    acked = next(i for i in offers if rows["ack"][i] > rows["ack"][opened])
+    assert rows[opened:acked].data("client")["gso_count"].sum() == 10
 
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
-def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(
-    autocorking: str, tool: Callable[[str], str]
-) -> None:
+def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
     """Autocorking holds it until one of them has left, and then nobody remembers MSG_MORE.
 
-    Neither a call nor an ACK (50 ms) nor a timer (250 ms) is near. The model leaves this out.
+    Neither a call nor an ACK (100 ms) nor a timer (300 ms) is near. The model leaves this out.
     """
-    tc = tool("tc")
-    with Lab(rtt_ms=50, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
-        bucket = ["tbf", "rate", "2mbit", "burst", "1600", "latency", "1s"]
-        device = [tc, "qdisc", "add", "dev", lab.client.interface, "root"]
-        lab.client.run([*device, *bucket], privileged=True)
+    with Lab(rtt_ms=100, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
+        # The second full segment waits for 24 ms.
+        with need_token_bucket():
+            put_token_bucket(lab.client, rate="500kbit", burst=1600, latency="1s")
         played, predicted = both(lab, Peer(), Call("write", 2 * 1448), Call("more", 100))
     assert played.boundaries == predicted.boundaries == (1448, 1448, 100)
     assert predicted.data[2].reason == Reason.RELEASED_BY_ACK
-    first_ack_ms = min(when for when, upto, _window in played.acks if upto > 0)
-    assert (played.data[2].time_ms < first_ack_ms - 20) == (autocorking == "1")
+    assert (played.data[2].time_ms < played.acked_ms(1)) == (autocorking == "1")

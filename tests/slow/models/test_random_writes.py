@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
+from tests.support.models.playground import kernel_clock
 from tests.support.models.random_writes import (
+    MIXED_LATE_MS,
     OPTIONS,
     Trial,
     misses,
+    mixed,
     patterns,
     report,
     shares,
     trials,
 )
 
+from tcplab.models import Reason
+
 COUNT = 150
 
 
 def test_a_seed_makes_the_same_patterns_each_time() -> None:
-    made = patterns(50, 7)
-    assert made == patterns(50, 7)
-    assert made != patterns(50, 8)
-    assert {pattern.option for pattern in made} == set(OPTIONS)
+    for made, again, other in (
+        (patterns(50, 7), patterns(50, 7), patterns(50, 8)),
+        (mixed(50, 7), mixed(50, 7), mixed(50, 8)),
+    ):
+        assert made == again != other
+    assert {pattern.option for pattern in patterns(50, 7)} == set(OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +56,34 @@ def test_one_call_and_a_cork_leave_nothing_to_chance(found: list[Trial]) -> None
     for option in ("writev", "cork"):
         some = [trial for trial in found if trial.pattern.option == option]
         assert shares(some)["given_acks"] >= 96, report(found)
+
+
+@pytest.fixture(scope="module")
+def mixtures() -> list[Trial]:
+    return list(trials(mixed(400, 2), MIXED_LATE_MS))
+
+
+@pytest.mark.needs_lab
+@pytest.mark.timeout(300)
+def test_99_of_100_mixtures_of_writes_and_options_come_out_as_predicted(
+    mixtures: list[Trial],
+) -> None:
+    words = "\n".join(map(str, misses(mixtures)))
+    assert shares(mixtures)["outright"] >= 99, words
+    assert shares(mixtures)["given_acks"] >= 99, words
+
+
+@pytest.mark.needs_lab
+@pytest.mark.timeout(300)
+def test_times_come_out_as_predicted(mixtures: list[Trial]) -> None:
+    """Within 15 % of the time that a segment had waited, or 5 ms and a tick for the phase."""
+    misses = []
+    for trial in (trial for trial in mixtures if trial.is_settled and trial.outright):
+        late_ms = -trial.played.established_ms
+        new = [s for s in trial.stated[0].data if s.reason != Reason.RETRANSMISSION]
+        for real, model in zip(trial.played.data, new, strict=True):
+            allowed = max(5 + kernel_clock().tick_ms, 0.15 * model.waited_ms)
+            misses.append(abs(real.time_ms - (model.time_ms - late_ms)) / allowed)
+    # One disturbed moment of the machine delays many segments, so the share is what counts.
+    assert sum(miss <= 1 for miss in misses) >= 0.9 * len(misses)
+    assert statistics.median(misses) < 0.3

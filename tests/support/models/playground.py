@@ -19,6 +19,9 @@ CLOCK_MONOTONIC_COARSE: Final = 6
 #: What a test pins beside what Lab does: autocorking is not modelled, and must not interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
+#: A reason to play again.
+LINK_LATE: Final = "the link was late with a packet"
+
 
 def kernel_clock() -> Clock:
     """The tick of the kernel that we run on."""
@@ -52,6 +55,8 @@ class Played:
         acks: (time_ms, sequence number, window) of the packets that came back.
         handshake_ms: from the SYN to the SYN-ACK.
         established_ms: when connect() was done.
+        link_late_ms: the greatest lateness of a packet on the link while all schedules were played.
+        calls_late_ms: the greatest distance of a call from its time in the schedule.
     """
 
     calls: tuple[Call, ...]
@@ -62,6 +67,12 @@ class Played:
     acks: tuple[tuple[float, int, int], ...]
     handshake_ms: float
     established_ms: float
+    link_late_ms: float
+    calls_late_ms: float
+
+    def acked_ms(self, upto: int) -> float:
+        """Return when the first ACK of so many bytes came."""
+        return min(when for when, acked, _window in self.acks if acked >= upto)
 
     @property
     def boundaries(self) -> tuple[int, ...]:
@@ -81,7 +92,8 @@ class Played:
 def play(
     lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
 ) -> list[Played]:
-    """Plays all schedules at once, each on a connection of its own, under one capture."""
+    """Play all schedules at once, each on a connection of its own, under one capture."""
+    lab.link.command("reset")
     reply = (peer.reply_every_bytes, peer.reply_bytes) if peer.reply_every_bytes else None
     with (
         writepattern_peer(
@@ -94,10 +106,16 @@ def play(
         time.sleep(0.1)  # the last packets of the last connection
     assert capture.drops == 0
     rows = capture.segments
-    return [_played(calls, result, rows) for calls, result in zip(schedules, results, strict=True)]
+    late_ms = max(way["late_ns"]["max"] for way in lab.link.counters().values()) / 1e6
+    return [
+        _played(calls, result, rows, late_ms)
+        for calls, result in zip(schedules, results, strict=True)
+    ]
 
 
-def _played(calls: Sequence[Call], result: PatternResult, rows: SegmentArray) -> Played:
+def _played(
+    calls: Sequence[Call], result: PatternResult, rows: SegmentArray, link_late_ms: float
+) -> Played:
     mine = rows.at_port(result.port)
     zero = result.calls[0]["start_ns"]
     starts = [(call["start_ns"] - zero) / 1e6 for call in result.calls]
@@ -129,7 +147,18 @@ def _played(calls: Sequence[Call], result: PatternResult, rows: SegmentArray) ->
         ),
         handshake_ms=float(syn_ack - syn),
         established_ms=float(syn_ack),
+        link_late_ms=link_late_ms,
+        calls_late_ms=_calls_late_ms(calls, starts),
     )
+
+
+def _calls_late_ms(calls: Sequence[Call], starts_ms: Sequence[float]) -> float:
+    """Distance of a call from its time; a wait for the peer has none, and begins the count anew."""
+    late_ms, due_ms = 0.0, 0.0
+    for before, call, start_ms in zip(calls, calls[1:], starts_ms[1:], strict=False):
+        due_ms = start_ms if before.kind == "read" else due_ms + call.delay_ms
+        late_ms = max(late_ms, abs(start_ms - due_ms))
+    return late_ms
 
 
 # ---- the sender alone ----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import Final
 
 from tests.support.models.outcomes import outcomes
 from tests.support.models.playground import (
+    LINK_LATE,
     Played,
     Replay,
     kernel_clock,
@@ -32,9 +33,11 @@ from tests.support.models.playground import (
     replay,
     to_text,
 )
+from tests.support.undisturbed import undisturbed
 
 from tcplab.lab import Lab
-from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation
+from tcplab.models import Call, NetworkPath, Peer, Simulation
+from tcplab.models.conversation import Kind
 
 OPTIONS: Final = ("default", "nodelay", "cork", "more", "writev")
 RTTS_MS: Final = (1.0, 10.0, 40.0)
@@ -44,6 +47,8 @@ PEERS: Final = {
     "ACKs at once": Peer(quickack="always"),
     "answers": Peer(reply_every_bytes=1000, reply_bytes=100),
 }
+#: Of mixed(), too.
+ALL_PEERS: Final = {**PEERS, "reads at the end": Peer(reads=False)}
 MSS: Final = 1448
 CORNERS: Final = (1, 2, MSS - 1, MSS, MSS + 1, 2 * MSS, 2 * MSS + 1, 10 * MSS)
 #: How long after the handshake the first call comes, so that both ends have come to rest.
@@ -89,6 +94,34 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
     return Pattern(option, chance.choice(rtts_ms), chance.choice(list(PEERS)), tuple(calls))
 
 
+#: What mixed() calls how often.
+_KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
+#: Where exactly a full buffer closes the window, the model does not claim to know.
+_MOST_UNREAD_BYTES: Final = 60_000
+MIXED_RTT_MS: Final = 50.0
+#: No lateness below this changes what the models expect of mixed(): see outcomes().
+MIXED_LATE_MS: Final = 20.0
+#: Longer than a round trip, a delayed ACK and a cork's timer together.
+_LONG_MS: Final = 450.0
+
+
+def mixed(count: int, seed: int) -> list[Pattern]:
+    """Writes, corks and options in any order, back to back or a long time apart."""
+    chance = random.Random(seed)
+    return [_mixed(chance, list(ALL_PEERS)[number % len(ALL_PEERS)]) for number in range(count)]
+
+
+def _mixed(chance: random.Random, peer: str) -> Pattern:
+    calls: list[Call] = []
+    for number in range(chance.randint(2, 8)):
+        gap_ms = _LONG_MS if chance.random() < 0.35 else 0.0
+        kind = chance.choice(_KINDS) if number else "write"
+        value = chance.randint(0, 1) if kind in ("cork", "nodelay") else _size(chance)
+        value = min(value, _MOST_UNREAD_BYTES // 8)
+        calls.append(Call(kind, value, gap_ms if number else SETTLE_MS + MIXED_RTT_MS))
+    return Pattern("mixed", MIXED_RTT_MS, peer, (*calls, Call("quickack", 1, _LONG_MS)))
+
+
 def _size(chance: random.Random) -> int:
     kind = chance.random()
     if kind < 0.25:
@@ -111,6 +144,11 @@ class Trial:
     played: Played
     stated: tuple[Simulation, ...]
     replayed: Replay
+
+    @property
+    def is_settled(self) -> bool:
+        """No lateness of the kind that outcomes() tries changes the prediction."""
+        return len(self.stated) == 1
 
     @property
     def outright(self) -> bool:
@@ -141,28 +179,33 @@ class Trial:
         )
 
 
-def trials(wanted: Sequence[Pattern]) -> Iterator[Trial]:
-    """Plays the patterns, those with one path and peer together."""
-    clock = kernel_clock()
+def trials(wanted: Sequence[Pattern], late_ms: float = 2.0) -> Iterator[Trial]:
+    """Play the patterns, those with one path and peer together.
+
+    Args:
+        late_ms: of outcomes().
+    """
     for rtt_ms in sorted({pattern.rtt_ms for pattern in wanted}):
         with Lab(rtt_ms=rtt_ms) as lab:
-            for peer in PEERS:
+            for peer in ALL_PEERS:
                 same = [p for p in wanted if (p.rtt_ms, p.peer) == (rtt_ms, peer)]
                 for start in range(0, len(same), AT_A_TIME):
                     some = same[start : start + AT_A_TIME]
-                    yield from _played(lab, some, clock)
+                    yield from _played(lab, some, late_ms)
 
 
-def _played(lab: Lab, some: Sequence[Pattern], clock: Clock) -> Iterator[Trial]:
-    peer = PEERS[some[0].peer]
+def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial]:
+    peer, clock = ALL_PEERS[some[0].peer], kernel_clock()
     # The first connection of a laboratory meets cold caches, and its handshake is slow.
     schedules = [(Call("quickack", 1, 700.0),), *(pattern.calls for pattern in some)]
-    for pattern, played in zip(
-        some, play(lab, schedules, peer, stagger_ms=STAGGER_MS)[1:], strict=True
-    ):
+    played_patterns = undisturbed(
+        lambda: play(lab, schedules, peer, stagger_ms=STAGGER_MS)[1:],
+        lambda found: LINK_LATE if found[0].link_late_ms > MIXED_LATE_MS else "",
+    )
+    for pattern, played in zip(some, played_patterns, strict=True):
         # The handshake told both ends, and tells us, how long the path is.
         path = NetworkPath(rtt_ms=played.handshake_ms, clock=clock)
-        stated = outcomes(played.since_connect, path, peer)
+        stated = outcomes(played.since_connect, path, peer, late_ms=late_ms)
         yield Trial(pattern, played, stated, replay(played, clock))
 
 

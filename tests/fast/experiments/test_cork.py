@@ -1,0 +1,191 @@
+"""Statements of lesson 06 on its recordings, and values that its experiments refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.experiments import cork
+from tcplab.models import Reason
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+def sizes(result: cork.Cork) -> dict[str, tuple[int, ...]]:
+    return {message.mode: message.usual_sizes() for message in result.variants}
+
+
+def ms(result: cork.Cork) -> dict[str, float]:
+    return {row["variant"]: row["ms_per_message"] for row in result.rows()}
+
+
+def reasons(scripts: cork.Scenarios, name: str) -> list[Reason]:
+    return [segment.reason for segment in scripts[name].segments()]
+
+
+# ---- the means of sending ------------------------------------------------------------------------
+
+
+def test_four_means_make_one_segment_and_only_default_waits() -> None:
+    small = cork.measure()
+    one = (30,)
+    assert sizes(small) == {
+        "default": (2, 28),
+        "no_delay": (2,) * 15,
+        "cork": one,
+        "msg_more": one,
+        "writev": one,
+        "cork+no_delay": one,
+    }
+    times = ms(small)
+    assert times.pop("default") > 30 > 100 * max(times.values())
+    calls = {row["variant"]: row["calls_per_message"] for row in small.rows()}
+    assert calls == {
+        "default": 16,
+        "no_delay": 16,
+        "cork": 18,
+        "msg_more": 16,
+        "writev": 2,
+        "cork+no_delay": 18,
+    }
+
+
+def test_small_header_costs_default_a_round_trip() -> None:
+    web = cork.measure([200, 3000, 20], messages=10, rtt_ms=20)
+    joined = (1448, 1448, 324)
+    assert sizes(web) == {
+        "default": (200, 1448, 1448, 124),
+        "no_delay": (200, 1448, 1448, 104, 20),
+        "cork": joined,
+        "msg_more": joined,
+        "writev": joined,
+        "cork+no_delay": joined,
+    }
+    times = ms(web)
+    assert times.pop("default") > 1.9 * max(times.values())
+    holds = {
+        mode: {hold.reason for hold in web[mode].timeline().holds}
+        for mode in ("default", "cork", "msg_more")
+    }
+    assert Reason.HELD_BY_NAGLE in holds["default"] - holds["cork"]
+    assert Reason.CORKED in holds["cork"] - holds["default"]
+    assert Reason.MSG_MORE in holds["msg_more"]
+
+
+def test_published_times_are_shown_only_for_the_published_message() -> None:
+    for result, published in (
+        (cork.measure(), pytest.approx(0.0850796)),
+        (cork.measure([200, 3000, 20], messages=10, rtt_ms=20), None),
+    ):
+        (row,) = (row for row in result.rows() if row["variant"] == "cork")
+        assert row["published_ms_per_message"] == published
+
+
+# ---- scripts -------------------------------------------------------------------------------------
+
+
+def test_forgotten_cork_waits_for_the_rto() -> None:
+    near, *_, far = cork.measure_forgotten([0, 20, 60, 150]).rows()
+    for name in ("cork_ms", "more_ms"):
+        assert 200 < near[name] < 220
+        # Three round trips on a new connection, and not the 200 ms of the manual.
+        assert 450 < far[name] < 490
+    assert far["model_ms"] > 450
+    assert near["manual_ms"] == 200
+
+
+def test_segments_agree_with_the_model() -> None:
+    for scenario in each(cork.measure_scenarios().variants):
+        found = [segment.payload_bytes for segment in scenario.segments()]
+        assert found == [size for size, _reason in scenario.model], scenario.name
+
+
+def test_setting_nodelay_flushes_but_keeps_the_cork() -> None:
+    scripts = cork.measure_scenarios()
+    assert reasons(scripts, "cork, then TCP_NODELAY") == [Reason.NODELAY_SET, Reason.UNCORKED]
+    first, second = scripts["cork, then TCP_NODELAY"].played.left_ms
+    assert 35 < first < 75 < second
+    assert reasons(scripts, "TCP_NODELAY, then cork") == [Reason.UNCORKED]
+    assert scripts["TCP_NODELAY, then cork"].played.sizes == [300]
+    assert scripts["TCP_NODELAY, then cork"].played.left_ms[0] > 115
+
+
+def test_pulling_a_cork_does_not_override_nagle() -> None:
+    scripts = cork.measure_scenarios()
+    nagle = scripts["cork pulled, a small segment unacknowledged"]
+    nodelay = scripts["the same with TCP_NODELAY"]
+    assert nagle.played.sizes == nodelay.played.sizes == [10, 20]
+    assert Reason.HELD_BY_NAGLE in {hold.reason for hold in nagle.segments()[1].holds}
+    assert nodelay.played.left_ms[1] < 5 < 19 < nagle.played.left_ms[1]
+
+
+def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
+    scripts = cork.measure_scenarios()
+    more, corked = "MSG_MORE, and an ACK comes", "cork, and an ACK comes"
+    assert reasons(scripts, more)[1] is Reason.RELEASED_BY_ACK
+    assert reasons(scripts, corked)[1] is Reason.CORK_TIMEOUT
+    assert scripts[corked].played.left_ms[1] > 10 * scripts[more].played.left_ms[1]
+
+
+def test_a_cork_does_not_hold_a_full_segment() -> None:
+    played = cork.measure_scenarios()["a full segment in a cork"].played
+    assert played.sizes == [1448, 552]
+    assert 35 < played.left_ms[0] < 75 < played.left_ms[1]
+
+
+# ---- by itself -----------------------------------------------------------------------------------
+
+
+def test_autocorking_joins_queued_writes() -> None:
+    on, off = cork.measure_autocorking().variants
+    assert sum(on.sizes) == sum(off.sizes) == 40 * 100
+    assert on.counted > 0 == off.counted
+    assert len(on.sizes) < len(off.sizes)
+
+
+def test_the_header_is_alone_without_a_cork() -> None:
+    result = cork.measure_header_and_file()
+    assert result["default"].sizes == result["no_delay"].sizes == (200, 1448, 1448, 1448, 656)
+    for mode in ("cork", "msg_more", "read+send, cork"):
+        assert result[mode].sizes == (1448, 1448, 1448, 856)
+    assert result["msg_more"].system_calls == result["default"].system_calls
+    assert result["cork"].system_calls == result["default"].system_calls + 2
+
+
+def test_a_cork_leaks_after_seventeen_fragments() -> None:
+    one, two = cork.measure_two_sockets().variants
+    assert (one.sizes, two.sizes) == ((200,), (170, 30))
+
+
+# ---- refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
+        (lambda: cork.measure((1, 0)), "writes_bytes=0 must be a whole number from 1"),
+        (lambda: cork.measure(messages=0), "messages=0 must be a whole number from 1 to 60"),
+        (lambda: cork.measure(variants=["fast"]), "variants='fast' is not known"),  # type: ignore[list-item]
+        (lambda: cork.measure(variants=[]), "variants is empty"),
+        (lambda: cork.measure(rtt_ms=-1), "rtt_ms=-1 must be a number from 0 to 500 ms"),
+        (lambda: cork.measure_forgotten([]), "rtts_ms is empty"),
+        (lambda: cork.measure_scenarios(["magic"]), "variants='magic' is not known"),
+        (lambda: cork.measure_scenarios([]), "variants is empty"),
+        (lambda: cork.measure_autocorking(0), "writes=0 must be a whole number from 1 to 500"),
+        (lambda: cork.measure_header_and_file(0), "header_bytes=0 must be a whole number from 1"),
+        (lambda: cork.measure_two_sockets(0), "writes=0 must be a whole number from 1 to 100"),
+    ],
+)
+def test_bad_values_are_named(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")  # refused before anything is measured
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,125 @@
+"""Statements of lesson 05 on its recordings, and values that its experiments refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tcplab import figures
+from tcplab.experiments import small_writes, table, write_patterns
+from tcplab.models import message_cost
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call returns the result that is shipped."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+@pytest.fixture
+def shown() -> small_writes.SmallWrites:
+    return small_writes.measure(segments=True)
+
+
+def ms(result: small_writes.SmallWrites) -> dict[str, float]:
+    return {row["variant"]: row["ms_per_message"] for row in result.rows()}
+
+
+def test_segments_of_each_variant(shown: small_writes.SmallWrites) -> None:
+    per_message = {row["variant"]: row["data_segments_per_message"] for row in shown.rows()}
+    assert per_message == {"default": 2, "no_delay": 15, "cork": 1, "writev": 1}
+    # Nagle's algorithm sends one small write, and holds the rest.
+    assert shown["default"].data_segment_sizes == [2, 28] * 20
+    assert shown["cork"].data_segment_sizes == [30] * 20
+
+
+def test_the_initial_window_of_ten_segments_bounds_the_first_message(
+    shown: small_writes.SmallWrites,
+) -> None:
+    # RFC 6928. What cannot leave waits, and is sent together when an ACK opens the window.
+    (row,) = (row for row in shown.rows() if row["variant"] == "no_delay")
+    assert row["data_segments_first_message"] == 11
+    assert shown["no_delay"].data_segment_sizes == [2] * 10 + [10] + [2] * 15 * 19
+
+
+def test_only_default_waits_for_a_timer_and_not_in_the_first_exchange(
+    shown: small_writes.SmallWrites,
+) -> None:
+    times = ms(shown)
+    assert times.pop("default") > 30 > 100 * max(times.values())
+    first, *later = shown["default"].message_ms()
+    assert first < min(later) / 4
+
+
+def test_either_mechanism_alone_does_not_stall() -> None:
+    delayed = ms(small_writes.measure(10, quickack="off", variants=["default", "no_delay"]))
+    at_once = ms(small_writes.measure(10, quickack="always", variants=["default"]))
+    assert delayed["default"] > 10 * max(delayed["no_delay"], at_once["default"])
+
+
+def test_published_mean_is_shown_only_for_its_own_case(shown: small_writes.SmallWrites) -> None:
+    text = table(shown).text()
+    assert "Red Hat's mean" in text
+    assert "40.013" in text
+    assert len(text.splitlines()) == 2 + 4
+    for provenance in (
+        {"writes": 9},
+        {"quickack": "always"},
+        {"link": {"client->server": {"delay_ms": 10.0}}},
+    ):
+        other = small_writes.SmallWrites(shown.variants, {**shown.provenance, **provenance})
+        assert "Red Hat" not in table(other).text()
+
+
+# ---- write patterns ------------------------------------------------------------------------------
+
+
+def test_minshall_lets_a_small_tail_go_after_full_segments() -> None:
+    patterns = [(100,), (4, 100), (1448, 100), (2896, 100), (1449, 100)]
+    rows = {row["variant"]: row for row in write_patterns.measure(patterns).rows()}
+    assert rows["1448 + 100"]["segments"] == "1448 + 100"
+    assert rows["2896 + 100"]["segments"] == "1448 + 1448 + 100"
+    assert rows["1449 + 100"]["segments"] == "1448 + 1 + 100"
+    stalled_ms = rows.pop("4 + 100")["arrival_ms"]
+    assert stalled_ms > 100 * max(row["arrival_ms"] for row in rows.values())
+    assert message_cost([4, 100]).ms_per_message == pytest.approx(stalled_ms, abs=4)
+
+
+def test_two_cells_of_forty_wait_for_a_timer() -> None:
+    matrix = write_patterns.measure_matrix()
+    assert len(matrix.variants) == 40
+    stalled = {cell.key for cell in matrix.variants if cell.stalled}
+    assert stalled == {((4, 100), "default", "linux"), ((2,) * 15, "default", "linux")}
+    for receiver in ("linux", "at once"):
+        for option in ("cork", "msg_more", "writev"):
+            assert matrix[(4, 100), option, receiver].segments == (104,)
+            assert matrix[(2,) * 15, option, receiver].segments == (30,)
+        assert matrix[(4, 100), "default", receiver].segments == (4, 100)
+        assert matrix[(2,) * 15, "default", receiver].segments == (2, 28)
+        assert matrix[(2,) * 15, "no_delay", receiver].segments == (2,) * 15
+        assert matrix[(1448, 100), "default", receiver].segments == (1448, 100)
+        assert matrix[(100,), "no_delay", receiver].segments == (100,)
+    picture = figures.write_matrix(matrix)
+    assert "2 of 40 combinations wait for a timer" in picture.title
+    assert "4 + 100 with default, receiver linux" in picture.alt
+    assert len(picture.table.rows) == 40
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: small_writes.measure(messages=0), "messages=0 must be a whole number from 1 to"),
+        (lambda: small_writes.measure(variants=["fast"]), "'fast' is not known; use one of def"),  # type: ignore[list-item]
+        (lambda: small_writes.measure(writes=0), "writes=0 must be a whole number from 1 to 1024"),
+        (lambda: write_patterns.measure([(0,)]), r"pattern \(0,\)"),
+        (lambda: write_patterns.measure([()]), r"pattern \(\)"),
+        (lambda: write_patterns.measure(messages=0), "messages=0"),
+    ],
+)
+def test_bad_values_are_named(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")  # refused before anything is measured
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,86 @@
+"""The driver of the kernel tests: it makes the calls it was asked for, or says why not."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+from tests.support.nonempty import each
+
+from tcplab.lab import Loopback, program_path
+from tcplab.programs import write_patterns, writepattern_peer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "HOST"),
+        (["127.0.0.1", "write=1"], "'write=1' is not DELAY:CALL=VALUE"),
+        (["127.0.0.1", "0:jump=1"], "'jump' is none of write, more"),
+        (["127.0.0.1", "0:write=0"], "write: 0 is outside 1 to 1048576"),
+        (["127.0.0.1", "0:write=x"], "write: 'x' is not a whole number"),
+        (["127.0.0.1", "0:write=1,2"], "write: too many values"),
+        (["127.0.0.1", "0:writev=1048576,1"], "writev: 1048577 bytes are more than 1048576"),
+        (["127.0.0.1", "0:cork=2"], "cork: 2 is outside 0 to 1"),
+        (["127.0.0.1", "60000001:write=1"], "delay: 60000001 is outside"),
+        (["--stagger", "-1", "127.0.0.1", "0:write=1"], "-1 is outside"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_2(arguments: list[str], words: str) -> None:
+    ran = _run("writepattern", *arguments)
+    assert ran.returncode == 2
+    assert words in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert ran.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--reply-every", "0"], ["--quickack", "maybe"], ["somewhere"]]
+)
+def test_the_peer_rejects_mistakes_too(arguments: list[str]) -> None:
+    ran = _run("writepattern_peer", *arguments)
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+
+
+def test_no_schedule_at_all_is_a_mistake() -> None:
+    ran = _run("writepattern", "127.0.0.1")
+    assert ran.returncode == 2
+    assert "an argument is missing" in ran.stderr
+
+
+def test_nobody_listens() -> None:
+    ran = _run("writepattern", "--port", "1", "127.0.0.1", "0:write=1")
+    assert ran.returncode == 1
+    assert "ECONNREFUSED" in ran.stderr
+
+
+def test_every_call_is_made_and_logged_in_order() -> None:
+    schedules = ["0:cork=1 1000:write=10 0:writev=20,30 200000:cork=0 0:read=7", "", "0:more=5"]
+    before_ns = time.time_ns()
+    with Loopback() as network, writepattern_peer(network, reply=(60, 7)) as port:
+        first, empty, last = write_patterns(network, port, schedules)
+    assert [call["call"] for call in first.calls] == [
+        *("cork", "write", "writev", "cork", "read", "shutdown")
+    ]
+    assert [call.get("bytes") for call in first.calls][1:3] == [10, 50]
+    starts = [call["start_ns"] for call in first.calls]
+    assert starts == sorted(starts)
+    assert starts[3] >= before_ns + 201_000_000  # late at times, and never early
+    assert all(call["end_ns"] >= call["start_ns"] for call in each(first.calls))
+    assert [event.name for event in first.log] == ["cork", "write", "write", "uncork", "read"]
+    assert [call["call"] for call in empty.calls] == ["shutdown"]
+    assert [result.schedule for result in (first, empty, last)] == [0, 1, 2]
+    assert len({result.port for result in (first, empty, last)}) == 3
+
+
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program_path(program), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )

@@ -1,0 +1,121 @@
+"""Messages in several writes, each answered: measured on this kernel, and predicted.
+
+    python -m tests.support.models.costs
+
+writes what this kernel does to tests/data/message-costs.json, where the models' times are compared
+with it. Run it on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from tests.support.models.playground import SYSCTLS, kernel_clock, play
+from tests.support.paths import DATA
+
+from tcplab.lab import Lab
+from tcplab.models import Call, Clock, NetworkPath, Peer, message_calls, message_cost
+from tcplab.models.messages import MessageCost
+
+WARM_UP: Final = 10
+MEASURED: Final = 9
+SETTLE_MS: Final = 60.0
+
+
+class Cost(NamedTuple):
+    """How a message is sent, and how its receiver acknowledges."""
+
+    writes: tuple[int, ...]
+    option: str
+    quickack: str
+
+
+COSTS: Final = [
+    Cost((2,) * 15, "default", "on"),
+    Cost((2,) * 15, "default", "off"),
+    Cost((2,) * 15, "default", "always"),
+    Cost((2,) * 15, "no_delay", "on"),
+    Cost((2,) * 15, "cork", "on"),
+    Cost((2,) * 15, "msg_more", "on"),
+    Cost((2,) * 15, "writev", "on"),
+    Cost((4, 100), "default", "on"),
+    Cost((100,), "default", "off"),
+    Cost((1448, 100), "default", "off"),
+    Cost((2896, 100), "default", "on"),
+    Cost((1000, 1000), "default", "on"),
+    Cost((600, 600, 600), "no_delay", "off"),
+    Cost((1447, 1, 1448), "cork", "on"),
+]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Messages that were sent one after the other, those of the warm-up left out."""
+
+    times_ms: list[float]  # from the first call of a message to that of the next
+    segments: float  # data segments of the median message
+
+
+def measure_costs(rtt_ms: float) -> list[Measured]:
+    # Waiting for a round trip takes no CPU, so many can wait together.
+    with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
+        return list(pool.map(lambda cost: _measure(lab, cost), COSTS))
+
+
+def _measure(lab: Lab, cost: Cost) -> Measured:
+    body = (*message_calls(cost.writes, cost.option), Call("read", 2))
+    setup = Call("nodelay", int(cost.option == "no_delay"), SETTLE_MS)
+    size = sum(cost.writes)
+    answering = Peer(quickack=cost.quickack, reply_every_bytes=size, reply_bytes=2)
+    (played,) = play(lab, [(setup, *body * (WARM_UP + MEASURED + 1))], answering)
+    starts = played.starts_ms[1 :: len(body)][WARM_UP : WARM_UP + MEASURED + 1]
+    times = [later - earlier for earlier, later in pairwise(starts)]
+    counts = [0] * (WARM_UP + MEASURED + 1)
+    for segment in played.data:
+        counts[segment.seq // size] += 1
+    return Measured(times, statistics.median(counts[WARM_UP:-1]))
+
+
+def predicted_cost(cost: Cost, rtt_ms: float, clock: Clock) -> MessageCost:
+    return message_cost(
+        cost.writes,
+        cost.option,
+        path=NetworkPath(rtt_ms=rtt_ms, clock=clock),
+        peer=Peer(quickack=cost.quickack),
+        warm_up=WARM_UP,
+        messages=MEASURED,
+    )
+
+
+# ---- recorded ------------------------------------------------------------------------------------
+
+RECORDED: Final = DATA / "message-costs.json"
+RTTS_MS: Final = (0.0, 40.0)
+
+
+def recorded_ms() -> tuple[Clock, dict[tuple[Cost, float], float]]:
+    """Return the clock of the kernel, and the time of the median message by case and RTT."""
+    data = json.loads(RECORDED.read_text())
+    times = {
+        (cost, rtt_ms): ms
+        for rtt_ms in RTTS_MS
+        for cost, ms in zip(COSTS, data["ms"][str(rtt_ms)], strict=True)
+    }
+    return Clock(hz=data["hz"]), times
+
+
+def main() -> None:
+    ms = {
+        str(rtt_ms): [round(statistics.median(c.times_ms), 3) for c in measure_costs(rtt_ms)]
+        for rtt_ms in RTTS_MS
+    }
+    RECORDED.write_text(json.dumps({"hz": kernel_clock().hz, "ms": ms}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
