@@ -9,7 +9,7 @@ PYTHON ?=
 # More for pytest: make test ARGS='-k wire -x'
 ARGS ?=
 # The demo that `make demo` opens.
-NAME ?=
+NAME ?= small-writes
 # The repository at GitHub that `make address` writes into the pages: owner/name.
 REPOSITORY ?=
 # Seconds of `make fuzz` per target.
@@ -38,8 +38,8 @@ setup: ## make .venv: packages by their hashes, the C programs compiled
 setup-dev: ## the same, with what tests and checks need
 	@bash tools/setup --dev
 
-demo: setup ## run the flagship experiment in the terminal (15 s); NAME=small-writes opens that demo in the browser
-	@if [ -n "$(NAME)" ]; then bash tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
+demo: setup ## open a demonstration for a lecture in the browser; NAME=cork opens another (`tcplab demo` lists them)
+	@tcplab demo "$(NAME)"
 
 lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
