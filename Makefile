@@ -10,8 +10,6 @@ PYTHON ?=
 ARGS ?=
 # The demo that `make demo` opens.
 NAME ?= small-writes
-# The repository at GitHub that `make address` writes into the pages: owner/name.
-REPOSITORY ?=
 # Seconds of `make fuzz` per target.
 SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
@@ -26,7 +24,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -109,9 +107,6 @@ book: setup-dev ## build the book, all lessons with their outputs, in dist/book;
 
 pictures: setup-dev ## take the README's pictures of timeline, panel and demo anew (Chromium)
 	tools/make-pictures
-
-address: ## write the repository's address at GitHub into the pages: make address REPOSITORY=owner/name
-	@tools/set-address "$(REPOSITORY)"
 
 print: setup ## make the class's hand-out and a worksheet per lesson to print, in dist/print
 	tools/make-print

@@ -258,6 +258,15 @@ def test_container_runs_as_an_ordinary_user() -> None:
     assert steps[-1] == 'CMD ["make", "lab"]'
 
 
+def test_workflows_are_pinned_and_run_what_is_there() -> None:
+    texts = {path: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
+    for path, text in each(texts.items()):
+        for action in re.findall(r"uses: (\S+)", text):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), (path.name, action)
+        for script in re.findall(r"(?<!\S)((?:tools|deploy)/[\w./-]+)", text):
+            assert (ROOT / script).exists(), (path.name, script)
+
+
 def test_dev_container_allows_namespaces() -> None:
     text = (ROOT / ".devcontainer/devcontainer.json").read_text()
     settings = json.loads(re.sub(r"^//.*$", "", text, flags=re.MULTILINE))
