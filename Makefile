@@ -55,7 +55,7 @@ test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jup
 test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
 	pytest -m classroom tests/slow/grading/test_mutants.py $(ARGS)
 
-bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
+bench: setup-dev ## measure programs, wire, recorder and readers beside their peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
 	python -m bench $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/

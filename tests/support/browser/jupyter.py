@@ -1,6 +1,6 @@
 """A real JupyterLab on a free port, with a copy of the lessons and settings of its own.
 
-And how a page of it is opened and run, for the tests and for the benchmark of the panels.
+And how a page of it is opened and run, for the tests and for the pictures of the pages.
 """
 
 from __future__ import annotations
