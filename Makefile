@@ -82,7 +82,7 @@ lint-types: setup-dev
 	mypy
 
 lint-c: setup-dev
-	clang-format --dry-run -Werror $(C_FILES)
+	clang-format -style=file:src/.clang-format --dry-run -Werror $(C_FILES)
 	tools/compile-strictly
 
 lint-analysis: ## look for bugs in the C programs with clang-tidy and cppcheck
@@ -117,15 +117,15 @@ release: setup-dev ## build bundles, wheel, sdist and the book in dist/
 format: setup-dev ## put Python, C and notebooks into the course's format
 	ruff check --fix-only --quiet
 	ruff format
-	clang-format -i $(C_FILES)
+	clang-format -style=file:src/.clang-format -i $(C_FILES)
 	git ls-files -z --cached --others --exclude-standard '*.ipynb' | xargs -0r nbstripout --keep-id
 
 LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
-lock: setup ## pin what pyproject.toml asks for: requirements*.lock
-	$(LOCK) pyproject.toml --extra build -o requirements.lock >/dev/null
-	$(LOCK) pyproject.toml --all-extras --constraint requirements.lock -o requirements-dev.lock >/dev/null
-	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o requirements-uv.lock >/dev/null
+lock: setup ## pin what pyproject.toml asks for, in locks/
+	$(LOCK) pyproject.toml --extra build -o locks/requirements.lock >/dev/null
+	$(LOCK) pyproject.toml --all-extras --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
+	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o locks/requirements-uv.lock >/dev/null
 
 clean: ## remove all that make made, .venv too; your notebooks and predictions stay
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis

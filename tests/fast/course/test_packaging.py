@@ -41,7 +41,7 @@ LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock")
 @functools.cache
 def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
     """name -> (the pinned requirement, how many hashes it has) of a lock file."""
-    text = (ROOT / lock).read_text().replace("\\\n", " ")
+    text = (ROOT / "locks" / lock).read_text().replace("\\\n", " ")
     found = {}
     for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
@@ -128,7 +128,7 @@ def test_locks_pin_exact_versions_with_hashes(lock: str) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_locks_name_no_address(lock: str) -> None:
-    text = (ROOT / lock).read_text()
+    text = (ROOT / "locks" / lock).read_text()
     assert "://" not in text
     assert not re.search(r"^\s*--(?!hash=)", text, re.MULTILINE), (
         "an option of pip, such as an index"
