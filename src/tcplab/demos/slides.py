@@ -67,7 +67,6 @@ def _measured(panel: Panel, step: Step) -> dict[str, Any]:
 def _notes(
     demo: Demo, number: int, run: dict[str, Any], unit: str, files: Sequence[str]
 ) -> Iterator[str]:
-    """The paragraphs on a step."""
     step = demo.steps[number - 1]
     yield f"### {number} · {step.title}"
     yield "\n".join(f"- `{file}`" for file in files)
