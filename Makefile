@@ -9,9 +9,7 @@ PYTHON ?=
 # More for pytest: make test ARGS='-k wire -x'
 ARGS ?=
 # The demo that `make demo` opens.
-NAME ?=
-# The repository at GitHub that `make address` writes into the pages: owner/name.
-REPOSITORY ?=
+NAME ?= small-writes
 # Seconds of `make fuzz` per target.
 SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
@@ -26,7 +24,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -38,8 +36,8 @@ setup: ## make .venv: packages by their hashes, the C programs compiled
 setup-dev: ## the same, with what tests and checks need
 	@bash tools/setup --dev
 
-demo: setup ## run the flagship experiment in the terminal (15 s); NAME=small-writes opens that demo in the browser
-	@if [ -n "$(NAME)" ]; then bash tools/open-demo "$(NAME)"; else tcplab run small-writes; fi
+demo: setup ## open a demonstration for a lecture in the browser; NAME=cork opens another (`tcplab demo` lists them)
+	@tcplab demo "$(NAME)"
 
 lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
@@ -57,7 +55,7 @@ test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jup
 test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
 	pytest -m classroom tests/slow/grading/test_mutants.py $(ARGS)
 
-bench: setup-dev ## measure everything beside its peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
+bench: setup-dev ## measure programs, wire, recorder and readers beside their peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
 	python -m bench $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/
@@ -84,7 +82,7 @@ lint-types: setup-dev
 	mypy
 
 lint-c: setup-dev
-	clang-format --dry-run -Werror $(C_FILES)
+	clang-format -style=file:src/.clang-format --dry-run -Werror $(C_FILES)
 	tools/compile-strictly
 
 lint-analysis: ## look for bugs in the C programs with clang-tidy and cppcheck
@@ -110,9 +108,6 @@ book: setup-dev ## build the book, all lessons with their outputs, in dist/book;
 pictures: setup-dev ## take the README's pictures of timeline, panel and demo anew (Chromium)
 	tools/make-pictures
 
-address: ## write the repository's address at GitHub into the pages: make address REPOSITORY=owner/name
-	@tools/set-address "$(REPOSITORY)"
-
 print: setup ## make the class's hand-out and a worksheet per lesson to print, in dist/print
 	tools/make-print
 
@@ -122,15 +117,15 @@ release: setup-dev ## build bundles, wheel, sdist and the book in dist/
 format: setup-dev ## put Python, C and notebooks into the course's format
 	ruff check --fix-only --quiet
 	ruff format
-	clang-format -i $(C_FILES)
+	clang-format -style=file:src/.clang-format -i $(C_FILES)
 	git ls-files -z --cached --others --exclude-standard '*.ipynb' | xargs -0r nbstripout --keep-id
 
 LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
-lock: setup ## pin what pyproject.toml asks for: requirements*.lock
-	$(LOCK) pyproject.toml --extra build -o requirements.lock >/dev/null
-	$(LOCK) pyproject.toml --all-extras --constraint requirements.lock -o requirements-dev.lock >/dev/null
-	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o requirements-uv.lock >/dev/null
+lock: setup ## pin what pyproject.toml asks for, in locks/
+	$(LOCK) pyproject.toml --extra build -o locks/requirements.lock >/dev/null
+	$(LOCK) pyproject.toml --all-extras --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
+	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o locks/requirements-uv.lock >/dev/null
 
 clean: ## remove all that make made, .venv too; your notebooks and predictions stay
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis

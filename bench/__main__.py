@@ -19,19 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench import (
-    capture,
-    feedback,
-    grading,
-    hostile,
-    lab,
-    panels,
-    peers,
-    programs,
-    reading,
-    report,
-    wire,
-)
+from bench import capture, lab, peers, programs, reading, report, wire
 from bench.rounds import DISTURBED, Others, Rules, say
 
 from tcplab.errors import LabError
@@ -45,10 +33,6 @@ PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
     "wire": wire.measure,
     "capture": capture.measure,
     "reading": reading.measure,
-    "panels": panels.measure,
-    "grading": grading.measure,
-    "feedback": feedback.measure,
-    "hostile": hostile.measure,
 }
 
 

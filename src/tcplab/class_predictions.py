@@ -40,7 +40,6 @@ class Guesses:
 
     @property
     def question(self) -> str:
-        """The question in words."""
         return questions()[self.lesson][self.name]
 
     @property

@@ -156,10 +156,9 @@ def _progress(_arguments: argparse.Namespace) -> int:
 
 
 def _add_demo(commands: Any) -> None:
-    words = "go through a demonstration for a lecture; without a name, list them"
+    words = "open a demonstration for a lecture in the browser; without a name, list them"
     demo = commands.add_parser("demo", help=words, description=words)
     demo.add_argument("name", nargs="?", help="of the demo, or a file NAME.toml of your own")
-    demo.add_argument("--step", type=int, help="this step only, from 1")
     demo.add_argument(
         "--slides",
         type=Path,
@@ -171,7 +170,6 @@ def _add_demo(commands: Any) -> None:
 
 def _demo(arguments: argparse.Namespace) -> int:
     from tcplab import demos
-    from tcplab.demos.terminal import in_terminal
 
     if arguments.slides:
         from tcplab.demos.slides import write_slides
@@ -183,7 +181,9 @@ def _demo(arguments: argparse.Namespace) -> int:
         for demo in demos.every():
             print(f"{demo.name:18}lesson {demo.lesson}  {demo.title} ({len(demo.steps)} steps)")
         return 0
-    in_terminal(arguments.name, arguments.step)
+    from tcplab.demos.page import open_page
+
+    open_page(arguments.name)
     return 0
 
 

@@ -28,8 +28,6 @@ ByteArray = npt.NDArray[np.uint8]
 
 #: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
-PPP_ETHER, NFLOG = 51, 239
-RAW_BSD, RAW_OPENBSD = 12, 14  # what old libpcap wrote for RAW
 
 MAX_PACKET_BYTES: Final = 262144  # libpcap's and Wireshark's limit; more is a damaged file
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block

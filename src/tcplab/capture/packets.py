@@ -6,19 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tcplab.pcap import (
-    ETHERNET,
-    IPV4,
-    IPV6,
-    LOOP,
-    NULL,
-    RAW,
-    RAW_BSD,
-    RAW_OPENBSD,
-    SLL,
-    SLL2,
-    PacketTable,
-)
+from tcplab.pcap import ETHERNET, IPV4, IPV6, LOOP, NULL, RAW, SLL, SLL2, PacketTable
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -74,8 +62,6 @@ def load_layers() -> dict[int, Callable[[bytes], Packet]]:
         IPV4: IP,
         IPV6: IPv6,
         RAW: ip,
-        RAW_BSD: ip,
-        RAW_OPENBSD: ip,
         -1: Raw,
     }
 

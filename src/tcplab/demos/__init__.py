@@ -1,13 +1,13 @@
 """Demonstrations for a lecture: one panel, a few prepared steps, a question to the room for each.
 
-In a notebook, such as the one that ``make demo NAME=small-writes`` opens::
+``tcplab demo small-writes`` opens a page of its own in the browser, ``tcplab demo --slides slides``
+writes slides. In a notebook::
 
     from tcplab import demos
     demos.show("small-writes")
 
-In a terminal: ``tcplab demo small-writes``; as slides: ``tcplab demo --slides slides``. A step is
-at most five seconds from the click to the picture. The room votes before the lecturer presses Run;
-its votes stand beside the measurement.
+A step takes at most five seconds from the click to the picture. The room votes before the lecturer
+presses Run, and its votes appear next to the measurement.
 
 A demo is a file ``NAME.toml`` in this folder. A path in the place of a name, ``my-lecture.toml``,
 is a demo of one's own.
@@ -78,7 +78,7 @@ class Step:
 class Demo:
     """The steps of a lecture's demonstration, with one panel."""
 
-    name: str  #: of its file, and of its notebook in lessons/demos
+    name: str  #: of its file
     title: str
     lesson: str  #: two digits
     panel: str  #: name of the panel

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.demos import Demo, Step
-from tcplab.demos.terminal import measured
+from tcplab.errors import LabError
+from tcplab.experiments.mode import recorded_note
 from tcplab.figures.canvas import WIDE, drawing, new_figure
 from tcplab.figures.picture import PNG_WIDTH
 from tcplab.tables import digits
@@ -18,6 +19,7 @@ from tcplab.widgets.spec import load
 from tcplab.widgets.words import in_words
 
 NOTES: Final = "notes.md"
+STEP_S: Final = 120.0
 #: Of a question in a slide of 640 x 360 units.
 _CHARACTERS: Final = 40
 _LINE: Final = 0.085
@@ -42,7 +44,7 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
         try:
             for number, step in enumerate(demo.steps, 1):
                 stem = f"{demo.lesson}-{demo.name}-{number}"
-                run = measured(panel, step)
+                run = _measured(panel, step)
                 question, answer = f"{stem}-question.png", f"{stem}-answer.png"
                 (directory / question).write_bytes(_question(demo, step))
                 (directory / answer).write_bytes(panel.png())
@@ -54,10 +56,17 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
     print(directory / NOTES)
 
 
+def _measured(panel: Panel, step: Step) -> dict[str, Any]:
+    # Nobody is there to move sliders during a live run.
+    panel.set(**{**step.settings, **panel.spec.headless}).start().wait(timeout_s=STEP_S)
+    if panel.phase != "done":
+        raise LabError(panel.message)
+    return panel.runs[-1]
+
+
 def _notes(
     demo: Demo, number: int, run: dict[str, Any], unit: str, files: Sequence[str]
 ) -> Iterator[str]:
-    """The paragraphs on a step."""
     step = demo.steps[number - 1]
     yield f"### {number} · {step.title}"
     yield "\n".join(f"- `{file}`" for file in files)
@@ -68,6 +77,9 @@ def _notes(
     yield f"**Say:** {step.explain}"
     yield f"**The picture:** {run['alt']}"
     origin = run["provenance"]
+    for note in (recorded_note(origin), *(f"Note: {each}." for each in run["notes"])):
+        if note:
+            yield note
     where = (f"{name} {in_words(origin[name])}" for name in ("kernel", "cpu") if name in origin)
     yield "Measured here: " + ", ".join([*where, str(run["label"])])
 

@@ -46,7 +46,6 @@ class DemoView(PanelView):
 
     @property
     def step(self) -> Step:
-        """The chosen step."""
         return self.panel.steps[self._number]
 
     @property

@@ -35,7 +35,6 @@ class FullLink(Variant):
 
     @property
     def label(self) -> str:
-        """The rate."""
         return f"{self.rate_mbit:g} Mbit/s"
 
     def row(self) -> dict[str, Any]:

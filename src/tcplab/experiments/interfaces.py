@@ -40,7 +40,6 @@ class Interface(Variant):
 
     @property
     def label(self) -> str:
-        """Host and name."""
         return f"{self.host} {self.name}"
 
     @property

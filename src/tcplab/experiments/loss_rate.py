@@ -32,7 +32,6 @@ class Lossy(Variant):
 
     @property
     def label(self) -> str:
-        """Round-trip time and loss."""
         return f"{self.congestion}, {self.rtt_ms:g} ms, {100 * self.loss:g} %"
 
     def row(self) -> dict[str, Any]:

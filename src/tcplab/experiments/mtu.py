@@ -158,12 +158,10 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
 
     @property
     def loopback(self) -> list[LoopbackMtu]:
-        """The variants on loopback."""
         return [each for each in self.variants if isinstance(each, LoopbackMtu)]
 
     @property
     def wire(self) -> list[WireMtu]:
-        """The variants on the wire."""
         return [each for each in self.variants if isinstance(each, WireMtu)]
 
     def of(self, mtu_bytes: int, *, offload: bool) -> LoopbackMtu:

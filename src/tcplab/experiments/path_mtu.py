@@ -105,8 +105,6 @@ Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The settings of a variant."""
-
     icmp: bool = False
     probing: int = 0
     maxseg_bytes: int | None = None

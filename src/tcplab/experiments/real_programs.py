@@ -198,7 +198,6 @@ class Pipelined(Explained):
 
     @property
     def key(self) -> int:
-        """The pipeline's length."""
         return self.pipeline
 
 
@@ -297,7 +296,6 @@ class Delivered(Explained):
 
     @property
     def key(self) -> bool:
-        """Whether set_tcp_nodelay is true."""
         return self.nodelay
 
 

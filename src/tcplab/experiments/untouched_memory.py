@@ -32,7 +32,6 @@ class Block(Variant):
 
     @property
     def label(self) -> str:
-        """Size and state."""
         return f"{self.write_bytes:,}, {'untouched' if self.untouched else 'written'}"
 
     def row(self) -> dict[str, Any]:

@@ -92,7 +92,6 @@ class Cell(Pattern):
 
     @property
     def key(self) -> tuple[tuple[int, ...], Option, Receiver]:
-        """Writes, option and receiver."""
         return self.writes, self.option, self.receiver
 
     @property

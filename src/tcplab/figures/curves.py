@@ -163,7 +163,6 @@ class _Curves:
         return (time_ns - self.start_ns) / 1e6
 
     def start(self, ylabel: str) -> tuple[Figure, Axes]:
-        """A figure with empty axes."""
         figure, axes = canvas.new_axes(grid="both")
         length = self.to_ms - self.from_ms
         axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)

@@ -148,7 +148,6 @@ def some(items: S, missing: str = "there is nothing to draw") -> S:
 
 
 def _write_title(figure: Figure, text: str) -> None:
-    """The finding, above the figure."""
     text = page.unbroken(text)
     wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in _TITLES]
     size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])

@@ -138,7 +138,6 @@ class Work:
 
     @property
     def reports(self) -> Path:
-        """The assignment's folder for reports."""
         return self.course / "reports" / self.assignment
 
     def task(self, student: str, marks_key: str, **options: Any) -> Task:

@@ -161,7 +161,6 @@ class _Cluster(Generic[T]):
         return threads - len(self.running)
 
     def submit(self, task: T) -> None:
-        """Hands one task over."""
         future = self._client.submit(self._work, task, pure=False)
         self.running[future.key] = (task, future)
         future.add_done_callback(self._ended.put)

@@ -115,8 +115,6 @@ def put_in_place(fresh: Path, target: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Something in a submission."""
-
     path: Path
     name: Path  # below the submission's folder
     size: int

@@ -54,7 +54,6 @@ class Tried:
 
     @property
     def total(self) -> float:
-        """Points in all."""
         return round(sum(each or 0.0 for each in self.scores.values()), 2)
 
     @property

@@ -119,7 +119,6 @@ class NetworkPath:
 
     @property
     def mss(self) -> int:
-        """Full segments on this path."""
         return mss_bytes(self.mtu_bytes, self.around)
 
 

@@ -49,7 +49,6 @@ class CopyCount:
 
     @property
     def total(self) -> int:
-        """All copies of a byte."""
         return self.sender + self.transit + self.receiver
 
 

@@ -39,7 +39,6 @@ class Clock:
 
     @property
     def tick_ms(self) -> float:
-        """Length of a tick."""
         return 1000 / self.hz
 
     def jiffies(self, now_ms: float) -> int:

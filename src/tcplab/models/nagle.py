@@ -273,7 +273,6 @@ class NagleSender:
 
     @property
     def is_closed(self) -> bool:
-        """close() has been called."""
         return self._closed
 
     @property

@@ -208,7 +208,6 @@ class _Reader:
         self._seen = 0
 
     def take(self, words: list[str]) -> None:
-        """One line."""
         time_ns, name, cookie, pid = int(words[0]), words[1], int(words[2]), int(words[3])
         rest = words[4:]
         self._seen += 1
@@ -258,7 +257,6 @@ class _Reader:
         )
 
     def result(self) -> CallLog:
-        """All that was taken."""
         calls, logged, stopped_ns = self._end or (self._seen, self._seen, 0)
         return CallLog(
             tuple(self._sockets.values()),

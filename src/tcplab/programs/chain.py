@@ -138,7 +138,6 @@ class _Stage:
             pass  # it has ended, or this kernel does not count
 
     def used(self) -> ChainProcess:
-        """Its resource usage."""
         usage, io = self._usage, self._io
         return ChainProcess(
             self.shown,

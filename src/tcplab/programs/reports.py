@@ -76,7 +76,6 @@ class SocketOptions(Report):
 
     @property
     def local_port(self) -> int:
-        """The port of this end."""
         return int(self.local.rpartition(" ")[2])
 
     @property

@@ -42,11 +42,10 @@ The client is the sender of the SYN. In a TCP connection whose SYN is missing it
 larger port number (ephemeral ports are large); with equal ports, and for UDP, who is seen to send
 first.
 
-These packets make no row: those that are neither TCP nor UDP, fragments other than the first, those
-whose headers the snaplen cut, and those behind a link header that is not read. The array's
-`left_out` says how many there were of each. The link headers that are read: Ethernet (with VLAN
-tags, LLC/SNAP, PPPoE), Linux's cooked headers, loopback, raw IP, PPPoE alone, NFLOG; in all of them
-IP in IP is read too, and the row is that of the innermost IP packet.
+These link headers are read: Ethernet with or without VLAN tags, both cooked headers of Linux, BSD
+loopback, and raw IP. Packets behind any other link header or in a tunnel make no row. Neither do
+packets that are neither TCP nor UDP, fragments other than the first, and packets whose headers the
+snaplen cut. The array's `left_out` counts each kind.
 
 The columns agree with the fields of Wireshark of the same meaning, except the two that judge
 (is_retransmission, is_out_of_order). Wireshark's out-of-order is any segment less than a round-trip
@@ -54,8 +53,7 @@ time behind the newest data, even if the same bytes passed before; tests/fast/se
 difference.
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),
-RFC 791, RFC 8200, RFC 2675 (IP), RFC 2003, RFC 4213 (IP in IP), IEEE 802.1Q, RFC 1042 (SNAP),
-RFC 2516 (PPPoE), linux/netfilter/nfnetlink_log.h.
+RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
 """
 
 from __future__ import annotations

@@ -105,33 +105,20 @@ class Decoder:
     def _transports(
         self, packets: Positions, link_types: Int64Array
     ) -> Iterator[tuple[int, Positions, Positions, Array]]:
-        """IP version, packets at their IP header and at what follows it, and its protocol.
-
-        Of an IP packet in another one (RFC 2003, RFC 4213) it is the inner header.
-        """
-        at_header = self._networks(packets, link_types)
-        for _ in range(_MOST_IP_HEADERS):
-            inner: dict[int, list[Positions]] = {4: [], 6: []}
-            for version, parts in at_header.items():
-                if not sum(len(part.index) for part in parts):
-                    continue
-                read = self._ipv4 if version == 4 else self._ipv6
-                transport, protocol, network = read(_join(parts))
-                other = (protocol != TCP) & (protocol != UDP)
-                if other.any():
-                    for number, within in ((_IPV4_IN_IP, 4), (_IPV6_IN_IP, 6)):
-                        inner[within].append(transport.keep(protocol == number))
-                        other &= protocol != number
-                    self._leave(protocol[other], left_out.ip_protocol)
-                yield version, network, transport, protocol
-            at_header = inner
-        if too_deep := sum(len(part.index) for parts in at_header.values() for part in parts):
-            self.left_out[left_out.TOO_DEEP] += too_deep
+        """IP version, packets at their IP header and at what follows it, and its protocol."""
+        for version, parts in self._networks(packets, link_types).items():
+            if not sum(len(part.index) for part in parts):
+                continue
+            read = self._ipv4 if version == 4 else self._ipv6
+            transport, protocol, network = read(_join(parts))
+            other = (protocol != TCP) & (protocol != UDP)
+            self._leave(protocol[other], left_out.ip_protocol)
+            yield version, network, transport, protocol
 
     # -- link --
 
     def _networks(self, packets: Positions, link_types: Int64Array) -> dict[int, list[Positions]]:
-        """The packets of each IP version, at their first IP header."""
+        """The packets of each IP version, at their IP header."""
         found: dict[int, list[Positions]] = {4: [], 6: []}
         for link_type in np.unique(link_types):
             of_it = packets.keep(link_types == link_type)
@@ -162,37 +149,7 @@ class Decoder:
                 break
             ethertype[tagged] = self.u16[at[tagged] + 2]
             at[tagged] += 4
-        packets = dataclasses.replace(packets, at=at)
-        if (ethertype <= left_out.LONGEST_LENGTH).any():
-            packets = self._snap(packets, ethertype)
-        if (ethertype == _PPPOE).any():
-            packets = self._pppoe(packets, ethertype)
-        return packets, ethertype
-
-    def _snap(self, packets: Positions, ethertype: Int64Array) -> Positions:
-        """Past LLC and SNAP (RFC 1042), whose EtherTypes replace the length in `ethertype`."""
-        at, wire_end = packets.at.copy(), packets.wire_end.copy()
-        which = np.flatnonzero((ethertype <= left_out.LONGEST_LENGTH) & (at + 8 <= packets.end))
-        which = which[(self.u32[at[which]] == 0xAAAA0300) & (self.u16[at[which] + 4] == 0)]
-        length = ethertype[which]
-        # What follows the length is padding. Linux's cooked header has no length there, but a 4.
-        whole = np.where(length >= 8, at[which] + length, wire_end[which])
-        wire_end[which] = np.minimum(wire_end[which], whole)
-        ethertype[which] = self.u16[at[which] + 6]
-        at[which] += 8
-        return dataclasses.replace(packets, at=at, wire_end=wire_end)
-
-    def _pppoe(self, packets: Positions, ethertype: Int64Array) -> Positions:
-        """Past PPPoE and PPP (RFC 2516), whose protocols become EtherTypes in `ethertype`."""
-        at, wire_end = packets.at.copy(), packets.wire_end.copy()
-        which = np.flatnonzero((ethertype == _PPPOE) & (at + 8 <= packets.end))
-        length = self.u16[at[which] + 4].astype(np.int64)
-        wire_end[which] = np.minimum(wire_end[which], at[which] + 6 + length)
-        protocol = self.u16[at[which] + 6]
-        is_ip = [protocol == 0x0021, protocol == 0x0057]
-        ethertype[which] = np.select(is_ip, [_IPV4, _IPV6], _PPPOE)
-        at[which] += 8
-        return dataclasses.replace(packets, at=at, wire_end=wire_end)
+        return dataclasses.replace(packets, at=at), ethertype
 
     def _ethernet(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 14, 12)
@@ -203,38 +160,11 @@ class Decoder:
     def _sll2(self, packets: Positions) -> tuple[Positions, Int64Array]:
         return self._tagged(packets, 20, 0)
 
-    def _ppp_ether(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        ethertype = np.full(len(packets.index), _PPPOE, np.int64)
-        return self._pppoe(packets, ethertype), ethertype
-
-    def _nflog(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """A header of 4 bytes, then fields with length and type, one of which is the packet.
-
-        Their integers are in the order of the machine that recorded. No type is above 255, so the
-        order in which a type is small is the right one.
-        """
-        packets = self._keep(packets, packets.end - packets.at >= 8, left_out.CUT)
-        at, little = packets.at + 4, self.u16[packets.at + 6] > 255
-        found = np.zeros(len(at), np.bool_)
-        for _ in range(_MOST_NFLOG_FIELDS):
-            open_ = np.flatnonzero(~found & (at + 4 <= packets.end))
-            if not len(open_):
-                break
-            field = np.where(
-                little[open_], _swapped(self.u16[at[open_] + 2]), self.u16[at[open_] + 2]
-            )
-            length = np.where(little[open_], _swapped(self.u16[at[open_]]), self.u16[at[open_]])
-            is_packet = field & 0x7FFF == _NFULA_PAYLOAD
-            found[open_[is_packet]] = True
-            at[open_] += np.where(is_packet, 4, np.maximum(length.astype(np.int64) + 3 & ~3, 4))
-        packets = self._keep(dataclasses.replace(packets, at=at), found, left_out.CUT)
-        return self._raw(packets)
-
     def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """The version in the IP header itself says what it is."""
         packets = self._keep(packets, packets.end > packets.at, left_out.CUT)
         version = self.u8[packets.at] >> 4
-        return packets, np.select([version == 4, version == 6], [0x0800, 0x86DD], 0)
+        return packets, np.select([version == 4, version == 6], [_IPV4, _IPV6], 0)
 
     def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
         """An address family, in the byte order of who recorded it: the IP header says as much."""
@@ -374,12 +304,7 @@ class Decoder:
             rows["ts_ecr"][row[stamps]] = self.u32[at[stamps] + 6]
 
 
-_IPV4, _IPV6, _PPPOE = 0x0800, 0x86DD, 0x8864
-_IPV4_IN_IP, _IPV6_IN_IP, _NO_NEXT_HEADER = 4, 41, 59
-#: More than anybody nests; a packet of nothing but headers is hostile.
-_MOST_IP_HEADERS: Final = 4
-#: nfnetlink_log.h has 20 types of fields, of which each packet has one at most.
-_NFULA_PAYLOAD, _MOST_NFLOG_FIELDS = 9, 24
+_IPV4, _IPV6, _NO_NEXT_HEADER = 0x0800, 0x86DD, 59
 _IS_EXTENSION: Final = np.isin(np.arange(256), (0, 43, 44, 51, 60, 135, 139, 140))
 
 _LINKS: Final = {
@@ -391,10 +316,6 @@ _LINKS: Final = {
     pcap.RAW: Decoder._raw,
     pcap.IPV4: Decoder._raw,
     pcap.IPV6: Decoder._raw,
-    pcap.RAW_BSD: Decoder._raw,
-    pcap.RAW_OPENBSD: Decoder._raw,
-    pcap.PPP_ETHER: Decoder._ppp_ether,
-    pcap.NFLOG: Decoder._nflog,
 }
 
 
@@ -406,8 +327,3 @@ def _join(parts: list[Positions]) -> Positions:
     fields = zip(*((p.index, p.at, p.end, p.wire_end) for p in parts), strict=True)
     joined = Positions(*map(np.concatenate, fields))
     return joined.take(np.argsort(joined.index, kind="stable"))
-
-
-def _swapped(numbers: Array) -> Array:
-    """16-bit integers with their bytes the other way round."""
-    return (numbers & 0xFF) << 8 | numbers >> 8

@@ -172,17 +172,14 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def from_client(self) -> BoolArray:
-        """The client sent it."""
         return np.asarray(self["direction"] == FROM_CLIENT)
 
     @property
     def from_server(self) -> BoolArray:
-        """The server sent it."""
         return np.asarray(self["direction"] == FROM_SERVER)
 
     @property
     def carries_data(self) -> BoolArray:
-        """It carries data."""
         return np.asarray(self["payload_bytes"] > 0)
 
     @property
@@ -192,12 +189,10 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def is_fin(self) -> BoolArray:
-        """The FIN flag is set."""
         return self._has(FIN)
 
     @property
     def is_rst(self) -> BoolArray:
-        """The RST flag is set."""
         return self._has(RST)
 
     @property

@@ -69,12 +69,10 @@ class Packet:
 
     @property
     def fin(self) -> bool:
-        """The FIN flag."""
         return bool(self.flags & FIN)
 
     @property
     def syn(self) -> bool:
-        """The SYN flag."""
         return bool(self.flags & SYN)
 
 

@@ -81,7 +81,6 @@ class Observations:
 
     @property
     def last_call(self) -> Moment:
-        """The application's last call."""
         return Moment(self._app[self._next - 1].time_ns, "app", self._next - 1)
 
     def previous(self) -> Moment:

@@ -58,7 +58,6 @@ class Hold:
 
     @property
     def duration_ms(self) -> float:
-        """Its length in ms."""
         return (self.end_ns - self.start_ns) / 1e6
 
 

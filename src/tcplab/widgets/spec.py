@@ -170,7 +170,6 @@ class ExperimentRun:
 
     @property
     def is_recorded(self) -> bool:
-        """See Measurement."""
         return self.lab is not None
 
     def run(self, job: Job) -> Shown:

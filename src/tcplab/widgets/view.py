@@ -98,7 +98,6 @@ class PanelView:
     # ---- layout ----
 
     def _arranged(self) -> list[Any]:
-        """From top to bottom."""
         import ipywidgets as w
 
         summary = w.HTML(f"<p>{escape(self.panel.spec.summary)}</p>")

@@ -15,7 +15,12 @@ from tcplab import cli, demos
 from tcplab.doctor import lessons
 
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")],
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("deploy/**/*.md"),
+        *ROOT.glob(".github/*.md"),
+    ],
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
 #: What may stand before a command: nothing, another command, a variable, its place.

@@ -17,9 +17,8 @@ import pytest
 from scapy.utils import rdpcap
 from tests.support.lifetime import processes_with, until
 
-from tcplab import demos, widgets
+from tcplab import widgets
 from tcplab.capture import open_capture
-from tcplab.demos.terminal import in_terminal
 from tcplab.experiments.exclusive import exclusive
 from tcplab.segments import SegmentArray
 from tcplab.widgets import process
@@ -271,36 +270,3 @@ def test_stop_of_a_live_run_ends_its_laboratory(wire: tuple[Panel, Watcher], mar
     until(lambda: len(processes_with(mark)) <= 1)  # the worker waits for the next run
     panel.close()
     until(lambda: not processes_with(mark))
-
-
-# ---- without a page ----
-
-
-def test_demo_in_a_terminal_marks_the_right_answer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From a recording, which it says, with a note of the run."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    monkeypatch.setenv("COLUMNS", "80")
-    typed = iter(["3 x", "1 2 3 4 0"])
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
-    keep = Panel._keep
-
-    def with_a_note(self: Panel, message: dict[str, Any]) -> None:
-        message["result"]["notes"] = ["the capture ends after the first 9 s, it is large"]
-        keep(self, message)
-
-    monkeypatch.setattr(Panel, "_keep", with_a_note)
-    said: list[str] = []
-    in_terminal("cork", 1, say=said.append)
-    shown = "\n".join(said)
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
-    text = " ".join(shown.split())
-    assert demos.find("cork").steps[0].ask in text
-    assert "✔ 50 ms" in shown
-    assert "4\n" in shown.partition("✔ 50 ms")[2]
-    assert demos.find("cork").steps[0].explain in text
-    assert "not measured now: TCPLAB_MODE=recorded." in text
-    assert "Note: the capture ends after the first 9 s, it is large." in text
-    assert "Give 5 numbers" in capsys.readouterr().out

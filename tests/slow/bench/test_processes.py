@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import panels, programs, report
+from bench import programs, report
 from bench.rounds import Others, Rules
 
 ORIGIN = {
@@ -58,17 +58,6 @@ def _share_while_it_computes(pid: int) -> float:
 def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-def test_panel_time_excludes_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "PANELS", {"stepper": {"writes": 2}})
-    with panels._in_kernel() as press:
-        seconds = press("stepper")
-        assert 0 < seconds["drawing"] < seconds["wait"] - seconds["experiment"]
-        found = panels._panel("stepper", press, rounds=1)
-    assert found["which"] == "panel stepper"
-    assert 0 < found["drawing"] < found["ours"]
-    assert found["experiment"] > 0
 
 
 def test_file_methods_are_measured_and_written_down(

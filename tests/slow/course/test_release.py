@@ -67,7 +67,12 @@ def test_checksums_match(built: dict[str, Path]) -> None:
 def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
     found = names(bundle)
-    for needed in ("Makefile", "README.md", "requirements.lock", "src/laboratory/wire/wire.c"):
+    for needed in (
+        "Makefile",
+        "README.md",
+        "locks/requirements.lock",
+        "src/laboratory/wire/wire.c",
+    ):
         assert needed in found
     assert any(name.startswith("lessons/") for name in found)
     forbidden = ("solutions/", "tests/", "bench/", "deploy/", "docs/instructors-guide.md")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.fast.segments.test_foreign import WRAPPED, refused_first, relinked, two_answers
+from tests.fast.segments.test_foreign import refused_first, two_answers
 from tests.support import forge, wireshark
 from tests.support.forge import Frame, Talk
 from tests.support.needs import needs
@@ -99,16 +99,7 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
     assert unexplained(from_file(path), path) == {}
 
 
-# ---- links and handshakes of tests/fast/segments/test_foreign.py ----
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_tshark_reads_the_same_behind_these_links(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "x.pcapng"
-    rows = relinked(path, *WRAPPED[name])
-    theirs = wireshark.dissect(path)
-    theirs.pop("ip_id")  # that of the outermost packet
-    assert wireshark.differences(rows, theirs) == {}
+# ---- handshakes of tests/fast/segments/test_foreign.py ----
 
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])

@@ -1,28 +1,72 @@
-"""Every demo from recordings: in its panel, as slides, in a terminal."""
+"""Every demo from recordings: in its panel, as slides; and its page."""
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.support.nonempty import each
 
 from tcplab import cli, demos
 from tcplab.demos import Demo
-from tcplab.demos.terminal import in_terminal
-from tcplab.errors import LabError
 from tcplab.timeline import Timeline
 from tcplab.widgets.spec import load
 
+OWN: Final = """
+title = "Mine"
+lesson = "05"
+panel = "small-writes"
+[[steps]]
+title = "One"
+ask = "How long?"
+explain = "Because."
+"""
 
-def test_wire_names_the_mode_that_forbids_its_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
+    """Also one of the lecturer's own, from a folder that has no lessons."""
+    own = tmp_path / "mine.toml"
+    own.write_text(OWN)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = os.environ | {"CI": "1", "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tcplab", "demo", own.name],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        url = next(line.strip() for line in lines if line.startswith("http"))
+        try:
+            with urllib.request.urlopen(url, timeout=300) as page:
+                text = page.read().decode()
+        finally:
+            process.terminate()
+        rest = process.stdout.read()
+    assert "<title>mine</title>" in text
+    assert "Traceback" not in text + rest
+    assert process.returncode == 0
+    assert list(temporary.iterdir()) == []
+
+
+def test_wire_names_the_mode_that_forbids_its_laboratory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    with pytest.raises(LabError, match=r"none here: TCPLAB_MODE=recorded forbids it$"):
-        in_terminal("wire", 1, say=lambda _line: None)
+    assert cli.main(["demo", "wire", "--slides", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith("none here: TCPLAB_MODE=recorded forbids it\n")
 
 
 def test_slides_are_a_question_and_an_answer_per_step(
@@ -37,6 +81,7 @@ def test_slides_are_a_question_and_an_answer_per_step(
     notes = (tmp_path / "slides" / "notes.md").read_text()
     assert all(picture.name in notes for picture in each(pictures))
     assert notes.count("**Ask:**") == 5
+    assert notes.count("not measured now: TCPLAB_MODE=recorded.") == len(pictures) // 2
 
 
 class Step:

@@ -1,6 +1,6 @@
 """A real JupyterLab on a free port, with a copy of the lessons and settings of its own.
 
-And how a page of it is opened and run, for the tests and for the benchmark of the panels.
+And how a page of it is opened and run, for the tests and for the pictures of the pages.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import nbformat
 import pytest
 from tests.support.needs import need, need_module
 from tests.support.paths import ROOT
+
+from tcplab import demos
+from tcplab.demos.page import write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -113,15 +116,19 @@ class Jupyter:
 
 
 class Voila:
-    """A Voilà on a free port that shows each of the demos as `make demo` does."""
+    """A Voilà on a free port that shows each demo as `tcplab demo` does."""
 
     def __init__(self, directory: Path) -> None:
         self._log = directory / "voila.log"
+        pages = directory / "pages"
+        pages.mkdir()
+        for demo in demos.every():
+            write_page(demo.name, pages)
         options = ["--no-browser", "--Voila.ip=127.0.0.1"]  # it takes the next port that is free
-        options += ["--Voila.config_file_paths=tools/voila", "--Voila.auto_token=False"]
+        options += [f"--Voila.config_file_paths={pages}", "--Voila.auto_token=False"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "voila", "lessons/demos", *options],
+                [sys.executable, "-m", "voila", str(pages), *options],
                 env=os.environ | {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")},
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,

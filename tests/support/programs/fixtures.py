@@ -33,16 +33,19 @@ def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _build(build: Path) -> None:
     cache = build / "CMakeCache.txt"
-    if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in cache.read_text():
+    if (
+        cache.exists()
+        and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT / 'src'}\n" not in cache.read_text()
+    ):
         shutil.rmtree(build)  # a directory that was moved
     # Without optimization it compiles in half the time.
     options = ["-G", "Ninja", "-DTCPLAB_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=None"]
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     # Once configured, a build looks for what has changed by itself.
-    steps = (
-        [] if (build / "build.ninja").exists() else [["-S", str(ROOT), "-B", str(build), *options]]
-    )
+    source = ROOT / "src"
+    configured = (build / "build.ninja").exists()
+    steps = [] if configured else [["-S", str(source), "-B", str(build), *options]]
     for arguments in [*steps, ["--build", str(build)]]:
         done = subprocess.run(
             [tools / "cmake", *arguments],

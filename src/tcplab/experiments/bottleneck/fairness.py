@@ -44,7 +44,6 @@ class Crowd(Variant):
 
     @property
     def label(self) -> str:
-        """The number of flows."""
         return f"{self.flows} flow" + "s" * (self.flows > 1)
 
 

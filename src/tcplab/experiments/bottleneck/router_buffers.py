@@ -41,7 +41,6 @@ class RouterBuffer(Variant):
 
     @property
     def label(self) -> str:
-        """The flows and the buffer."""
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
     def row(self) -> dict[str, Any]:

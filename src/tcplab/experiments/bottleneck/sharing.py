@@ -83,7 +83,6 @@ class Flow:
 
     @property
     def retransmissions(self) -> int:
-        """Segments sent again, in all."""
         return self.moments[-1].retransmissions
 
 

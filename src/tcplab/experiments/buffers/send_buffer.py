@@ -32,7 +32,6 @@ class Holding(Variant):
 
     @property
     def label(self) -> str:
-        """The size of a write."""
         return f"{self.write_bytes:,}"
 
     def row(self) -> dict[str, Any]:

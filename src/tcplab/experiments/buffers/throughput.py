@@ -56,7 +56,6 @@ class Transfer(Variant):
 
     @property
     def label(self) -> str:
-        """Round-trip time and request."""
         return f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
 
 
@@ -181,12 +180,10 @@ class Tuned(Variant):
 
     @property
     def asked(self) -> str:
-        """The request."""
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
     @property
     def label(self) -> str:
-        """Round-trip time and request."""
         return f"{self.rtt_ms:g} ms, {self.asked}"
 
     def row(self) -> dict[str, Any]:

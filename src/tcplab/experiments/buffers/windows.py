@@ -42,7 +42,6 @@ class Grant(Variant):
 
     @property
     def label(self) -> str:
-        """The request."""
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
     def row(self) -> dict[str, Any]:
@@ -155,7 +154,6 @@ class Ordered(Variant):
 
     @property
     def label(self) -> str:
-        """Both sizes."""
         return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
 
 

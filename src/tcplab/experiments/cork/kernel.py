@@ -38,7 +38,6 @@ class Autocorks(Variant):
 
     @property
     def label(self) -> str:
-        """The setting."""
         return "on" if self.autocorking else "off"
 
     def row(self) -> dict[str, Any]:

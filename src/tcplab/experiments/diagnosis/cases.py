@@ -125,7 +125,6 @@ class Diagnosis(ABC):
 
     @property
     def rtt_ms(self) -> float:
-        """The wire's round-trip time."""
         return float(self.provenance.get("rtt_ms", self.link.get("rtt_ms", 0.0)))
 
     @property

@@ -27,7 +27,6 @@ class Chain(Variant):
 
     @property
     def key(self) -> str:
-        """That of the pipeline."""
         return self.pipeline.key
 
     @property

@@ -117,7 +117,6 @@ class _Painter:
             self.lanes[lane.name] = self.bottom + 3, top - 2
 
     def x(self, time_ns: float) -> float:
-        """The position of a time."""
         return self.view.x(time_ns) * self.width
 
     def paint(self) -> None:
