@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.support.grading.fixtures import Tiny, quiet
 from tests.support.needs import needs_ordinary_user
 
