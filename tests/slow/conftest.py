@@ -1,4 +1,4 @@
-"""What the tests of this tier need: Chromium, the tiny course, the C programs, other programs."""
+"""Fixtures of this tier: Chromium, the tiny course, the C programs, other programs."""
 
 import pytest
 from tests.lab.widgets.conftest import mark

@@ -233,7 +233,7 @@ def test_the_rest_of_a_write_counts_as_small(lab: Lab) -> None:
 
 
 def acked_at_once(played: Played, size: int) -> int:
-    """How many of the first segments had an ACK of their own."""
+    """Return how many of the first segments had an ACK of their own."""
     acked = {upto for _when, upto, _window in played.acks}
     return next(count for count in range(len(played.data) + 1) if size * (count + 1) not in acked)
 

@@ -28,7 +28,7 @@ SETTLE_MS: Final = 60.0
 
 
 class Cost(NamedTuple):
-    """How a message is sent, and how its receiver acknowledges."""
+    """A way to send a message, and one to acknowledge it."""
 
     writes: tuple[int, ...]
     option: str

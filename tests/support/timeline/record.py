@@ -131,7 +131,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is said, and over which link."""
+    """A conversation to record, and its link."""
 
     play: Callable[[Conversation], None]
     link: dict[str, Any] = field(default_factory=lambda: {"rtt_ms": 4.0})
