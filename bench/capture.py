@@ -30,7 +30,7 @@ from bench.rounds import Measured, Rules, say, undisturbed
 from tcplab import Host, Lab
 from tcplab.capture import record
 from tcplab.lab import Pair
-from tcplab.pcap import read_packets
+from tcplab.segments.pcap import read_packets
 from tcplab.tables import Column, Table
 
 FRAME_BYTES = 100

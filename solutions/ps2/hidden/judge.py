@@ -24,7 +24,7 @@ from tcplab.models import (
     receive_buffer_grant,
     udp_batching,
 )
-from tcplab.pcap import read_packets
+from tcplab.segments.pcap import read_packets
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
 

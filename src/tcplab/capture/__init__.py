@@ -14,7 +14,7 @@ from tcplab.capture.recording import Recording, record
 from tcplab.capture.sending import scapy_socket
 from tcplab.capture.sniffing import Sniffed, sniff
 from tcplab.capture.wire import QUEUE_EVENTS, queue_events, record_wire
-from tcplab.pcap import CaptureLossWarning, CaptureTruncatedWarning
+from tcplab.segments.pcap import CaptureLossWarning, CaptureTruncatedWarning
 
 __all__ = [
     "QUEUE_EVENTS",

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Self
 
 from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
-from tcplab.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
 from tcplab.segments import SegmentArray, from_packets
+from tcplab.segments.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
 
 if TYPE_CHECKING:
     from scapy.plist import PacketList

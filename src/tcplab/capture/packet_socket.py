@@ -16,7 +16,7 @@ from tcplab import machine
 from tcplab.capture.packets import dissect, scapy_time
 from tcplab.errors import CaptureError
 from tcplab.lab import Loopback
-from tcplab.pcap import ETHERNET, MAX_PACKET_BYTES, RAW
+from tcplab.segments.pcap import ETHERNET, MAX_PACKET_BYTES, RAW
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

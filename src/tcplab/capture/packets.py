@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tcplab.pcap import ETHERNET, IPV4, IPV6, LOOP, NULL, RAW, SLL, SLL2, PacketTable
+from tcplab.segments.pcap import ETHERNET, IPV4, IPV6, LOOP, NULL, RAW, SLL, SLL2, PacketTable
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

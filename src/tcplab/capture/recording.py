@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.capture import Capture
 from tcplab.errors import CaptureError
-from tcplab.pcap import warn_of_gaps
+from tcplab.segments.pcap import warn_of_gaps
 
 if TYPE_CHECKING:
     from tcplab.lab import Host

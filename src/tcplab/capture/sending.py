@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.packet_socket import COMING_IN, EVERYTHING, open_packet_socket, receive
 from tcplab.errors import LabError
-from tcplab.pcap import MAX_PACKET_BYTES
+from tcplab.segments.pcap import MAX_PACKET_BYTES
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

@@ -22,7 +22,7 @@ from tcplab.capture.packet_socket import (
     statistics,
 )
 from tcplab.capture.packets import load_layers, packet_list
-from tcplab.pcap import CaptureLossWarning
+from tcplab.segments.pcap import CaptureLossWarning
 
 if TYPE_CHECKING:
     import socket

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tcplab.capture.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY
-from tcplab.pcap import CaptureLossWarning
+from tcplab.segments.pcap import CaptureLossWarning
 
 if TYPE_CHECKING:
     from tcplab.lab import Link

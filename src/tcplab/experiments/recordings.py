@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 
 from tcplab.capture.packets import load_layers
-from tcplab.pcap import ETHERNET
 from tcplab.segments import DTYPE, SegmentArray
+from tcplab.segments.pcap import ETHERNET
 
 #: The recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"

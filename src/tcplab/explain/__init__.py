@@ -6,7 +6,7 @@ records the calls and the packets of both, and says what the client's time went 
     found = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
     print(found.report())
 
-`tcplab explain -- COMMAND` is the same in a terminal (explain_cli.py).
+`tcplab explain -- COMMAND` is the same in a terminal (cli/explain.py).
 """
 
 from __future__ import annotations

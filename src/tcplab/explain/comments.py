@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tcplab.capture import Capture
-from tcplab.pcap import byte_order, comment_option
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
+from tcplab.segments.pcap import byte_order, comment_option
 from tcplab.timeline import Timeline
 
 _ENHANCED = 6  # a block type of the pcapng format (draft-ietf-opsawg-pcapng)

@@ -17,7 +17,6 @@ module names its figures in its ``__all__``, and they are all here.
 
 from tcplab.figures.bottleneck import *
 from tcplab.figures.buffers import *
-from tcplab.figures.class_predictions import *
 from tcplab.figures.congestion_window import *
 from tcplab.figures.cork import *
 from tcplab.figures.curves import *

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
-from tcplab import figure_element
 from tcplab.experiments.mode import mode
-from tcplab.figures import canvas, page
+from tcplab.figures import canvas, element, page
 from tcplab.figures.canvas import NARROW, POINTS, WIDE, drawing
 from tcplab.tables import Table
 
@@ -82,10 +81,10 @@ class Picture:
 
     def html(self) -> str:
         """The figure for a page: drawings for two widths of its column, title, note, and script."""
-        return f"{self.markup()}<script>{figure_element.script()}</script>"
+        return f"{self.markup()}<script>{element.script()}</script>"
 
     def markup(self) -> str:
-        """The same without the script, for a page that has it (see figure_element)."""
+        """The same without the script, for a page that has it (see element)."""
         drawings = [] if self.narrow is None else [self.narrow()._drawing("n")]
         drawings.append(self._drawing("w", WIDE.title, WIDE.note + self.unused))
         return page.markup(drawings, self.title, self.alt, self._notes())

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
-from tcplab.pcap import COMMENT, byte_order, comment_option
+from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"

@@ -28,8 +28,8 @@ from typing import IO, Any, Final, Self
 
 from tcplab.errors import LabError, SandboxError
 from tcplab.lab import Host, program_path
-from tcplab.listings import source_folder
 from tcplab.programs.pair import long_options
+from tcplab.programs.sources import source_folder
 
 MIB: Final = 1 << 20
 #: A program whose output is dropped may go on, but not for ever.

@@ -14,7 +14,7 @@ from typing import Final
 
 from tcplab import machine
 from tcplab.errors import LabError
-from tcplab.listings import shared_sources
+from tcplab.programs.sources import shared_sources
 
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
 #: What a learner is shown of the compiler's messages.

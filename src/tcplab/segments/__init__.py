@@ -63,9 +63,9 @@ from typing import Final
 
 import numpy as np
 
-from tcplab.pcap import PacketTable, read_packets, warn_of_gaps
 from tcplab.segments.connections import EndpointTable, number_connections
 from tcplab.segments.headers import Decoder
+from tcplab.segments.pcap import PacketTable, read_packets, warn_of_gaps
 from tcplab.segments.summary import Summary, summary
 from tcplab.segments.table import (
     ACK,

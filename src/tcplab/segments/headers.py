@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tcplab import pcap
-from tcplab.pcap import PacketTable
-from tcplab.segments import left_out
+from tcplab.segments import left_out, pcap
+from tcplab.segments.pcap import PacketTable
 from tcplab.segments.table import (
     ACK,
     DTYPE,

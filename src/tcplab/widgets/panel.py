@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tcplab import figure_element
 from tcplab.checks import number as check_number
 from tcplab.errors import ParameterError
+from tcplab.figures import element
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
@@ -312,7 +312,7 @@ class Panel:
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         parts.append(f"<p>{escape(run['label'])}</p>")
-        script = [f"<script>{figure_element.script()}</script>"] if run["figure"] else []
+        script = [f"<script>{element.script()}</script>"] if run["figure"] else []
         parts += [run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)
 

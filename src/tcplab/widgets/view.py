@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anywidget
 import traitlets
 
-from tcplab import figure_element
+from tcplab.figures import element
 from tcplab.widgets import chart, course, words
 from tcplab.widgets.fields import PredictionField, make_field
 from tcplab.widgets.strip import Strip
@@ -31,7 +31,7 @@ BUSY: Final = ("running", "stopping")
 class Page(anywidget.AnyWidget):
     """The part of a panel that is our own JavaScript; see panel.js for its messages."""
 
-    _esm = figure_element.script() + (STATIC / "panel.js").read_text()
+    _esm = element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)

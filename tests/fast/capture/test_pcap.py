@@ -19,8 +19,8 @@ from tests.support.forge import Frame
 from tests.support.paths import DATA
 
 from tcplab.errors import CaptureError
-from tcplab.pcap import PacketTable, read_packets
 from tcplab.segments import from_packets
+from tcplab.segments.pcap import PacketTable, read_packets
 
 FOREIGN = sorted(DATA.glob("*.pcap*"))
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tests.support.nonempty import each
 
-from tcplab import figures
-from tcplab.class_predictions import BINS, Guesses, class_predictions
 from tcplab.cli import main
+from tcplab.course.class_figure import histograms
+from tcplab.course.class_predictions import BINS, Guesses, class_predictions
+from tcplab.course.predictions import NOBODY_ANSWERS, Predictions
 from tcplab.errors import ParameterError
-from tcplab.predictions import NOBODY_ANSWERS, Predictions
 
 
 def learner(folder: Path, guess: Any, measured: float | None = 44.0) -> Path:
@@ -72,7 +72,7 @@ def test_without_a_measurement_guesses_are_counted_and_not_compared(tmp_path: Pa
     found = only(learner(tmp_path, 7, measured=None))
     assert (list(found.values), found.measured, found.counts) == ([7], None, None)
     with pytest.raises(ValueError, match="learners run the lesson to its end"):
-        figures.class_predictions(class_predictions([tmp_path]))
+        histograms(class_predictions([tmp_path]))
 
 
 def test_of_a_measured_zero_only_zero_is_close(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_figure_has_one_bar_per_height_and_says_all_in_words(tmp_path: Path) -> 
     for number, guess in enumerate((1, 1, 40, 44, 45, 4000)):
         learner(tmp_path / "class" / str(number), guess)
     found = class_predictions([tmp_path / "class"])
-    picture = figures.class_predictions(found)
+    picture = histograms(found)
     question = "15 writes, no option (ms per message)"
     words = "measured 44: of 6 guesses 2 are too low, 3 close, 1 too high."
     assert f"{question}, {words}" in picture.alt

@@ -12,7 +12,7 @@ import pytest
 from tests.support.paths import ROOT
 
 from tcplab import cli, demos
-from tcplab.doctor import lessons
+from tcplab.course.doctor import lessons
 
 PAGES = sorted(
     [

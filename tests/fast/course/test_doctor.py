@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab import doctor, machine
-from tcplab.doctor import Lesson, lessons, mode_of, version_table
+from tcplab import machine
+from tcplab.course import doctor
+from tcplab.course.doctor import Lesson, lessons, mode_of, version_table
 
 
 def test_lessons_are_found_with_title_and_loopback_part() -> None:

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tcplab.listings import listing, shared_sources, source_path
+from tcplab.course.listings import listing
+from tcplab.programs.sources import shared_sources, source_path
 
 
 def test_listing_is_the_text_of_the_file() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.lessons import BY_NUMBER, cells
 from tests.support.nonempty import each
 
-from tcplab.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
+from tcplab.course.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.ready import LETTERS, ask_all, questions
+from tcplab.course.ready import LETTERS, ask_all, questions
 
 
 def shown(answers: str) -> tuple[int, str]:

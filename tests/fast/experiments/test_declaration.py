@@ -11,9 +11,9 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
+from tcplab.cli.experiments import add_options, run
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, every
-from tcplab.experiments.command import add_options, run
 from tcplab.experiments.declaration import Experiment, PythonOnly, Spelled, experiment
 
 Color = Literal["red", "green"]

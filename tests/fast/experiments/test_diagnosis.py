@@ -10,8 +10,8 @@ import pytest
 from tcplab import figures
 from tcplab.errors import LabError
 from tcplab.experiments import diagnosis
-from tcplab.listings import source_path
 from tcplab.models import window_limit_mbit
+from tcplab.programs.sources import source_path
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
 from tcplab.timeline import Exchange
 

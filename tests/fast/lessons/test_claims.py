@@ -18,8 +18,9 @@ from tests.support.lessons import BY_NUMBER, cells, headings
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab import claims, cli
-from tcplab.claims import ClaimsError, Number, on_trial, trial
+from tcplab import cli
+from tcplab.course import claims
+from tcplab.course.claims import ClaimsError, Number, on_trial, trial
 from tcplab.errors import ParameterError
 
 TOOL = runpy.run_path(str(ROOT / "tools/make-claims"))

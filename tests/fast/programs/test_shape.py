@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab.listings import shared_sources, source_path
+from tcplab.programs.sources import shared_sources, source_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
 #: Not from a text: the programs of lesson 08, and those that a model is compared with.

@@ -16,7 +16,8 @@ from tests.support.nonempty import each
 from tests.support.paths import DATA
 
 from tcplab.capture import CaptureTruncatedWarning
-from tcplab.segments import command, from_file
+from tcplab.cli import segments as command
+from tcplab.segments import from_file
 
 
 def printed(*words: str) -> str:

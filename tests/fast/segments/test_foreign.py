@@ -14,9 +14,8 @@ from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
 from tests.support.segments.captures import FOREIGN
 
-from tcplab import pcap
 from tcplab.cli import main
-from tcplab.segments import RST, SYN, SegmentArray, from_file, summary, write_json
+from tcplab.segments import RST, SYN, SegmentArray, from_file, pcap, summary, write_json
 from tcplab.segments.left_out import opaque
 
 ETHERNET_BYTES = 14

@@ -22,9 +22,9 @@ from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 
 from tcplab import cli
+from tcplab.cli.explain import with_command
 from tcplab.explain import Explanation, answer, explain_command
 from tcplab.explain.here import right_to_capture
-from tcplab.explain_cli import with_command
 from tcplab.lab import has_net_raw
 from tcplab.lab.link import Link
 from tcplab.segments import from_file

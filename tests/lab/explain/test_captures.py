@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tcplab import Lab
-from tcplab import explain_cli as command
+from tcplab.cli import explain as command
 from tcplab.cli import main
 from tcplab.errors import CaptureError
 from tcplab.programs import small_writes

@@ -13,11 +13,11 @@ from tests.support.grading.fixtures import Tiny
 from tests.support.paths import ROOT
 
 from tcplab.cli import main
+from tcplab.course.progress import progress
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task, open_assignment
 from tcplab.grading.study import Study, StudyError, attempts, study
 from tcplab.grading.trial import Trial
-from tcplab.progress import progress
 
 SETS = sorted(path.name for path in ROOT.glob("solutions/ps*"))
 

@@ -19,7 +19,7 @@ from tests.support.browser.jupyter import need_chromium
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab.predictions import questions
+from tcplab.course.predictions import questions
 
 
 class Page(HTMLParser):

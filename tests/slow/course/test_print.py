@@ -15,9 +15,9 @@ from tests.support.browser.jupyter import need_chromium
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab.doctor import lessons
+from tcplab.course.doctor import lessons
+from tcplab.course.predictions import questions
 from tcplab.grading.assignment import Task
-from tcplab.predictions import questions
 
 
 def plain(page: str) -> str:

@@ -17,7 +17,7 @@ from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from tools import notebooks
 
-from tcplab.doctor import lessons
+from tcplab.course.doctor import lessons
 from tcplab.experiments import recordings
 
 ALL = sorted((ROOT / "lessons").glob("*.ipynb"))

@@ -20,7 +20,7 @@ from tcplab.experiments.diagnosis.run import CASES, compile_source, record
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
 from tcplab.lab.scratch import temporary_folder
-from tcplab.listings import source_path
+from tcplab.programs.sources import source_path
 
 
 @dataclass(frozen=True, slots=True)

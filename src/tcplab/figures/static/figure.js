@@ -1,6 +1,6 @@
 // A figure of tcplab: the drawing that fits the column, in the page's type and theme, whose parts say
 // why, one by one, and which plays if it has a time axis. Two SVG images become one element of the page.
-// STYLE is figure.css (tcplab.figure_element puts the two together).
+// STYLE is figure.css (tcplab.figures.element puts the two together).
 
 const HINT = "Point at a bar or an arrow, or step with the arrow keys: here it says why.";
 const text = (uri) => new TextDecoder().decode(Uint8Array.from(atob(uri.split(",")[1]), (c) => c.charCodeAt(0)));

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-_PACKAGE: Final = Path(__file__).parent
-_KINDS: Final = ("programs", "laboratory", "common")
+from tcplab.programs.sources import source_folder, source_path
 
 #: Of a listing in a page: the theme's colours, light or dark, each with a little of its letters'.
 _STYLE: Final = """
@@ -49,38 +47,6 @@ class Listing:
         # What scrolls can be reached by keyboard.
         shown = shown.replace("<pre>", '<pre tabindex="0">', 1)
         return f"<p><code>{path}</code></p><style>{_STYLE}</style>{shown}"
-
-
-def source_folder() -> Path:
-    """The folder of the C sources, with one folder for each kind in it.
-
-    A wheel carries a copy in the package; in a checkout they stand beside it.
-    """
-    copied = _PACKAGE / "sources"
-    return copied if copied.is_dir() else _PACKAGE.parent
-
-
-def source_path(file: str) -> Path:
-    """The path of one of the course's C sources.
-
-    Raises:
-        FileNotFoundError: no such source; the message names those that exist.
-    """
-    paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
-    for path in paths:
-        if path.name == file:
-            return path
-    known = sorted(path.name for path in paths if path.suffix == ".c")
-    raise FileNotFoundError(f"no C source {file!r}; there are {', '.join(known) or 'none'}")
-
-
-def shared_sources() -> list[Path]:
-    """The .c files that every program is linked with; beside each of them is its header.
-
-    Raises:
-        FileNotFoundError: the course's sources are not installed.
-    """
-    return sorted(source_path("net.c").parent.glob("*.c"))
 
 
 def listing(file: str, *functions: str) -> Listing:

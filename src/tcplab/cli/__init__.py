@@ -14,14 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab import explain_cli as explain
-from tcplab import ready
+from tcplab.cli import explain, segments
+from tcplab.cli.experiments import add_options
+from tcplab.cli.experiments import run as run_experiment
+from tcplab.cli.grading import add_commands as add_grading
+from tcplab.course import ready
 from tcplab.errors import TcplabError
 from tcplab.experiments import as_json, every, table
-from tcplab.experiments.command import add_options
-from tcplab.experiments.command import run as run_experiment
-from tcplab.grading.command import add_commands as add_grading
-from tcplab.segments import command as segments
 from tcplab.segments.left_out import in_words as left_out_in_words
 
 #: The figure of an experiment's result, where one shows all of it.
@@ -149,7 +148,7 @@ def _study(arguments: argparse.Namespace) -> int:
 
 
 def _progress(_arguments: argparse.Namespace) -> int:
-    from tcplab.progress import progress
+    from tcplab.course.progress import progress
 
     print(progress().narrow(100))
     return 0
@@ -243,7 +242,7 @@ def _ready(_arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from tcplab.doctor import (
+    from tcplab.course.doctor import (
         capabilities,
         capability_table,
         lesson_table,

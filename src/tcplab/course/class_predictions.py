@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.course.predictions import MEASURED, questions
 from tcplab.errors import ParameterError
-from tcplab.predictions import MEASURED, questions
 from tcplab.tables import Column, Table
 
 #: A learner's file has about 3 kB.

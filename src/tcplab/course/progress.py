@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tcplab.doctor import lessons
+from tcplab.course.doctor import lessons
+from tcplab.course.predictions import Predictions, questions
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task
 from tcplab.grading.study import attempts, find_course
-from tcplab.predictions import Predictions, questions
 from tcplab.tables import Column, Table
 
 

@@ -247,8 +247,8 @@ def _collect(arguments: argparse.Namespace) -> int:
 
 
 def _class_predictions(arguments: argparse.Namespace) -> int:
-    from tcplab import figures
-    from tcplab.class_predictions import class_predictions
+    from tcplab.course.class_figure import histograms
+    from tcplab.course.class_predictions import class_predictions
     from tcplab.grading.neutral import one_line
 
     found = class_predictions(arguments.files)
@@ -258,7 +258,7 @@ def _class_predictions(arguments: argparse.Namespace) -> int:
         arguments.figures.mkdir(parents=True, exist_ok=True)
         path = arguments.figures / f"predictions-{lesson}.png"
         try:
-            figures.class_predictions(found.of(lesson)).save(path)
+            histograms(found.of(lesson)).save(path)
             print(f"figure: {path}")
         except ValueError as nothing_to_draw:
             print(f"tcplab: lesson {lesson}: no figure: {nothing_to_draw}", file=sys.stderr)

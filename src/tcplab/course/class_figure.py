@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tcplab.class_predictions import BOUNDS, ClassPredictions, Guesses
+from tcplab.course.class_predictions import BOUNDS, ClassPredictions, Guesses
 from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, Style, look_of
@@ -15,8 +15,6 @@ from tcplab.tables import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["class_predictions"]
 
 #: Bars of a histogram per factor of ten, and the factor from which on all are in the last one.
 _BARS: Final = 5
@@ -29,7 +27,7 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 
 @drawn
-def class_predictions(found: ClassPredictions) -> Picture:
+def histograms(found: ClassPredictions) -> Picture:
     """Per question a histogram of the guesses as multiples of the measured value.
 
     Raises:

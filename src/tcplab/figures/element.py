@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-STATIC: Final = Path(__file__).parent / "figures" / "static"
+STATIC: Final = Path(__file__).parent / "static"
 
 
 @functools.cache

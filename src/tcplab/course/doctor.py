@@ -42,7 +42,7 @@ class Lesson:
 
 
 #: Beside the package in the course's folder; a wheel that was installed by itself has none.
-_LESSONS: Final = Path(__file__).resolve().parents[2] / "lessons"
+_LESSONS: Final = Path(__file__).resolve().parents[3] / "lessons"
 
 
 def lessons() -> list[Lesson]:
