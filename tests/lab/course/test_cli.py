@@ -22,6 +22,7 @@ def tcplab(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.needs_lab  # plain loopback records no packets for an ordinary user
 def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "small-writes", "--messages", "3", "--variants", "cork", "writev"]) == 0
     out = capsys.readouterr().out.splitlines()

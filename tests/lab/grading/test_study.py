@@ -232,3 +232,11 @@ def test_problem_set_gets_the_score_that_its_trial_declares(
     assert found is not None
     assert sum(each or 0 for each in points(found).values()) == mutant.score
     assert found.notes == []
+
+
+@pytest.mark.needs_lab
+def test_public_check_of_a_program_says_what_was_held(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "ps5")
+    shown = repr(open_assignment("ps5", "ada", tmp_path / "ps5").check("q7"))
+    assert "not yet" in shown
+    assert "held" in shown

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import socket
 import statistics
+import struct
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+from tests.support.lifetime import until
 from tests.support.models.costs import COSTS, measure_costs, predicted_cost
 from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
 from tests.support.needs import need_token_bucket
@@ -406,6 +407,7 @@ def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
 
 
 def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
+    """The window halves per timeout of idle time: a busy machine measures a longer timeout."""
     with short_lab.client.capture() as capture, short_lab.server.socket() as listener:
         listener.bind((short_lab.server.address, 0))
         listener.listen(1)
@@ -417,17 +419,26 @@ def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
             server, _address = listener.accept()
             with server, ThreadPoolExecutor(1) as pool:
                 sending = pool.submit(client.sendall, bytes(400_000))
-                time.sleep(1.0)  # the window closes, and the timeout (212 ms) passes several times
+                until(lambda: _halved_to_the_minimum(client))
                 rest = 400_000
                 while rest:
                     rest -= len(server.recv(1 << 20))
                 sending.result()
     rows = capture.segments
-    offers = np.flatnonzero(rows.from_server)
-    closed = int(np.flatnonzero(rows["is_zero_window"])[0])
-    opened = next(i for i in offers if i > closed and rows["window"][i])
-    acked = next(i for i in offers if rows["ack"][i] > rows["ack"][opened])
+    assert rows["is_zero_window"].any()
+    data = np.flatnonzero(rows.from_client & (rows["payload_bytes"] > 0))
+    opened = data[np.diff(rows["time_ns"][data]).argmax() + 1]
+    later = np.arange(len(rows)) > opened
+    acked = np.flatnonzero(later & rows.from_server & (rows["ack"] > rows["seq"][opened]))[0]
     assert rows[opened:acked].data("client")["gso_count"].sum() == 10
+
+
+def _halved_to_the_minimum(client: socket.socket) -> bool:
+    """Whether the window is closed, probed, and idle for enough timeouts to leave ten segments."""
+    option = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 84)
+    backoff, *info = struct.unpack("4xB3x19I", option)
+    rto_us, unacked, idle_ms, cwnd = info[0], info[4], info[9], info[18]
+    return bool(backoff > 0 and unacked == 0 and cwnd >> (1000 * idle_ms // rto_us) < 10)
 
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])

@@ -199,13 +199,13 @@ def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> No
     panel.close()  # whose worker has the mark too
     code = (
         "import time\nfrom tcplab import widgets\npanel = widgets.small_writes(rtt_ms=200).start()"
-        "\nwhile panel.message != 'Measuring …': time.sleep(0.05)\nprint('now', flush=True)"
+        "\nwhile panel.message == 'Starting …': time.sleep(0.05)\nprint(panel.message, flush=True)"
         "\ntime.sleep(600)"
     )
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     with owner:
         assert owner.stdout is not None
-        assert owner.stdout.readline() == "now\n"
+        assert owner.stdout.readline() == "Measuring …\n"
         owner.kill()
     until(lambda: not processes_with(mark))
 
