@@ -9,7 +9,8 @@ from __future__ import annotations
 from tcplab.experiments.declaration import Between, PythonOnly, Spelled, declared, every, experiment
 from tcplab.experiments.on_lab import on_lab
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.result import Result, Variant, as_json, spread_columns, table
+from tcplab.experiments.quantities import Variant, column, derived, spread, spread_columns
+from tcplab.experiments.result import Result, as_json, table
 
 __all__ = [
     "Between",
@@ -18,11 +19,14 @@ __all__ = [
     "Spelled",
     "Variant",
     "as_json",
+    "column",
     "declared",
+    "derived",
     "every",
     "experiment",
     "on_lab",
     "provenance",
+    "spread",
     "spread_columns",
     "table",
 ]

@@ -79,7 +79,6 @@ class Evidence:
         return explained(Recorded(self.client, self.server, near, far, *times))
 
 
-@dataclass(frozen=True)
 class Explained(Variant):
     """One run of a client and its server, explained."""
 
@@ -163,7 +162,6 @@ def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, .
     return max(reversed(shapes), key=shapes.__getitem__) if shapes else ((), ())
 
 
-@dataclass(frozen=True, slots=True)
 class Commands(Result[Explained]):
     """Runs of commands, found by the case in words."""
 

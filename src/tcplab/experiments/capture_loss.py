@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.capture import CaptureLossWarning
@@ -19,7 +18,6 @@ from tcplab.tables import Column
 _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 
 
-@dataclass(frozen=True, slots=True)
 class Watched(Variant):
     """Scapy beside the recorder, at one rate."""
 

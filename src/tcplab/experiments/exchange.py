@@ -21,7 +21,7 @@ from typing import (
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between
 from tcplab.experiments.mode import at_network
-from tcplab.experiments.result import Variant, plain_fields
+from tcplab.experiments.quantities import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, TcpInfo, read_log
@@ -54,8 +54,6 @@ R = TypeVar("R", bound=_Report)
 
 class ExchangeVariant(Variant, Generic[R]):
     """A variant that is one exchange."""
-
-    __slots__ = ()
 
     exchange: Exchange[R]
 

@@ -3,61 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    derived,
+    experiment,
+    provenance,
+)
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s
 from tcplab.programs import tcp_bulk
-from tcplab.tables import Column
 
 _WRITE_BYTES: Final = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class FullLink(Variant):
+class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
     """A link of one rate, filled for about a second."""
 
-    rate_mbit: float  #: Of the wire
-    bytes: int  #: Payload that was transferred
-    model_mb_per_s: float  #: What the headers leave room for
-    mb_per_s: float  #: Payload over time, in 10^6 bytes/s
-    wire_packets: int  #: Packets that the wire forwarded from client to server
-    queue_drops: int  #: Packets that its queue had no room for
-    retransmissions: int  #: Segments that were sent again
+    rate_mbit: float
+    bytes: int  #: payload that was transferred
+    model_mb_per_s: float = column("computed (MB/s)", ".2f")  #: what the headers leave room for
+    mb_per_s: float = column("measured (MB/s)", ".2f")  #: payload over time
 
-    @property
+    @derived("measured / computed", ".1%")
     def share(self) -> float:
-        """Measured over predicted."""
+        """Measured over computed."""
         return self.mb_per_s / self.model_mb_per_s
 
-    @property
-    def label(self) -> str:
-        return f"{self.rate_mbit:g} Mbit/s"
+    @derived("measured (MiB/s)", ".2f")
+    def mib_per_s(self) -> float:
+        """The rate in 2^20 bytes/s."""
+        return self.mb_per_s * 1e6 / 2**20
 
-    def row(self) -> dict[str, Any]:
-        """The fields, the rate in MiB/s, and whether the machine carries it."""
-        return Variant.row(self) | {
-            "mib_per_s": self.mb_per_s * 1e6 / 2**20,
-            "share": self.share,
-            "verdict": "carries it" if self.share >= 0.95 else "is too slow, or busy",
-        }
+    wire_packets: int = column("packets", ",d")  #: that the link forwarded from client to server
+    queue_drops: int  #: packets that its queue had no room for
+    retransmissions: int
+
+    @derived("the machine")
+    def verdict(self) -> str:
+        """Whether the machine keeps up with the link."""
+        return "carries it" if self.share >= 0.95 else "is too slow, or busy"
 
 
-class Goodput(Result[FullLink]):
-    """Full links of several rates; the key is the rate in Mbit/s."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "link"),
-        Column("model_mb_per_s", "computed (MB/s)", ".2f"),
-        Column("mb_per_s", "measured (MB/s)", ".2f"),
-        Column("share", "measured / computed", ".1%"),
-        Column("mib_per_s", "measured (MiB/s)", ".2f"),
-        Column("wire_packets", "packets", ",d"),
-        Column("verdict", "the machine"),
-    )
+Goodput: TypeAlias = Result[FullLink]
 
 
 @experiment("goodput")

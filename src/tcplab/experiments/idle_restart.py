@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -22,11 +21,8 @@ from tcplab.tables import Column
 from tcplab.timeline.sockets import read_tcp_info
 
 
-@dataclass(frozen=True, slots=True)
-class Pause(Variant):
+class Pause(Variant, key=("pause_ms", "restarts")):
     """The same data before and after a pause, over one connection."""
-
-    key_fields = 2
 
     pause_ms: float
     restarts: bool  #: tcp_slow_start_after_idle, Linux's default

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any, ClassVar, Final
 
@@ -25,11 +24,8 @@ MAX_PACKET_BYTES: Final = 65_535
 _ARPHRD: Final = {772: "loopback", 1: "ethernet"}
 
 
-@dataclass(frozen=True, slots=True)
-class Interface(Variant):
+class Interface(Variant, key=("host", "name")):
     """One network interface."""
-
-    key_fields = 2
 
     host: str  #: "client" or "server" of the laboratory, "the machine", "bsd (published)"
     name: str  #: As the kernel calls it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from tcplab.errors import ParameterError
@@ -16,11 +15,8 @@ from tcplab.programs import tcp_bulk
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Lossy(Variant):
+class Lossy(Variant, key=("congestion", "rtt_ms", "loss")):
     """A transfer over a path that loses packets by chance."""
-
-    key_fields = 3
 
     congestion: str
     rtt_ms: float
@@ -42,7 +38,6 @@ class Lossy(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class LossRates(Result[Lossy]):
     """Paths, found by congestion control, round-trip time and probability of loss."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -38,7 +37,6 @@ _RULES: Final[Mapping[Lost, str | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Loss(Variant):
     """A transfer that lost these segments."""
 

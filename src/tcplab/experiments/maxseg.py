@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant, experiment, provenance
@@ -26,7 +25,6 @@ _JUMBO_MTU: Final = 9000
 _DATA_BYTES: Final = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
 class MaxSegVariant(Variant):
     """Answers of TCP_MAXSEG over one connection, beside the segments that were sent."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
@@ -49,11 +48,8 @@ _WIRE_BUFFER_BYTES: Final = 256 * 1024  # keeps the wire busy, and does not fill
 _WIRE_BYTES: Final = 2_500_000
 
 
-@dataclass(frozen=True, slots=True)
-class LoopbackMtu(Variant):
+class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
     """Bulk TCP on one host, through a loopback interface of some MTU."""
-
-    key_fields = 2
 
     mtu_bytes: int  #: Of the interface
     offload: bool  #: TSO, GSO and GRO were on
@@ -101,7 +97,6 @@ class LoopbackMtu(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class WireMtu(Variant):
     """Bulk TCP over a wire of a given rate, where the headers take their share of the time."""
 

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from tcplab.experiments import Between, Result, Variant, experiment
@@ -37,11 +36,8 @@ _TCP_NOTSENT_LOWAT: Final = 25  # linux/tcp.h
 _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
-@dataclass(frozen=True, slots=True)
-class Aged(Variant):
+class Aged(Variant, key=("option", "rtt_ms")):
     """Records of a sender that always has a newer one."""
-
-    key_fields = 2
 
     option: Option  #: what limits the sender's queue
     rtt_ms: float  #: of the idle path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -16,7 +15,6 @@ from tcplab.programs import page_cache
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
 class CacheStep(Variant):
     """A step of a file, and how much of it was in the page cache then."""
 

@@ -43,7 +43,6 @@ class SentSegment:
     again: bool  #: Sent before
 
 
-@dataclass(frozen=True, slots=True)
 class PathMtuVariant(Variant):
     """A transfer over a path whose MTU is smaller in the middle."""
 
@@ -80,7 +79,6 @@ class PathMtuVariant(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class PathMtu(Result[PathMtuVariant]):
     """All variants, over the same path; the key is the name."""
 

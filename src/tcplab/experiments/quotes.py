@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
@@ -29,7 +28,6 @@ from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult
 from tcplab.programs import quotes as run_program
 from tcplab.tables import Column
-from tcplab.timeline import Exchange
 
 QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
@@ -45,16 +43,12 @@ STALL_MS: Final = 25.0
 _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
 
 
-@dataclass(frozen=True, slots=True)
-class QuotesVariant(ExchangeVariant[QuotesResult]):
+class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server")):
     """One mode of asking, with one server."""
-
-    key_fields = 2
 
     mode: QuoteMode  #: over two connections or one, and the cure
     #: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may
     server: Server
-    exchange: Exchange[QuotesResult]  #: the connection of the requests is the client's
 
     @property
     def label(self) -> str:
@@ -201,4 +195,4 @@ def _measure_one(
         batch=batch if mode.endswith("batch") else 1,
         quickack="off" if server == "delaying" else "on",
     )
-    return QuotesVariant(mode, server, exchange)
+    return QuotesVariant(exchange, mode, server)

@@ -6,7 +6,7 @@ import os
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
@@ -168,7 +168,6 @@ def measure_nginx(
 # ---- redis ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Pipelined(Explained):
     """redis-benchmark with a pipeline of one length."""
 
@@ -201,7 +200,6 @@ class Pipelined(Explained):
         return self.pipeline
 
 
-@dataclass(frozen=True, slots=True)
 class Pipelines(Result[Pipelined]):
     """Runs of redis-benchmark, found by the length of the pipeline."""
 
@@ -260,7 +258,6 @@ wait
 """
 
 
-@dataclass(frozen=True)
 class Delivered(Explained):
     """A sensor's readings on their way through the broker to a subscriber."""
 
@@ -299,7 +296,6 @@ class Delivered(Explained):
         return self.nodelay
 
 
-@dataclass(frozen=True, slots=True)
 class Deliveries(Result[Delivered]):
     """Runs of a broker, found by its set_tcp_nodelay."""
 

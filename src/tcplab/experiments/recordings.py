@@ -18,6 +18,7 @@ import io
 import json
 import os
 import sys
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -259,6 +260,7 @@ def _class(name: str) -> Any:
     module, _, cls = name.partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
         found = getattr(importlib.import_module(module), cls, None)
+        found = typing.get_origin(found) or found  # a name for Result[...]
         if _holds_data(found):
             return found
     raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")

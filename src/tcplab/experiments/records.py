@@ -11,7 +11,7 @@ as the article's did.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
@@ -29,7 +29,7 @@ from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
 from tcplab.tables import Column
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Timeline
 
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
@@ -51,19 +51,14 @@ PUBLISHED: Final[Mapping[str, float]] = {
 _RECORD_BYTES: Final = 60  # the mean of 20 to 100
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsVariant(ExchangeVariant[RecordsResult]):
+class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver")):
     """One mode of sending, with one receiver."""
-
-    key_fields = 2
 
     mode: RecordMode  #: how the records were handed to TCP
     receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
     #: that the source sent; in the Lab counted on the wire, on plain loopback by the source's
     #: kernel
     data_segments: int
-    #: log and segments only of unbuffered modes, which are few records
-    exchange: Exchange[RecordsResult]
 
     @property
     def label(self) -> str:
@@ -195,4 +190,4 @@ def _measure_one(
     if not unbuffered:
         exchange = replace(exchange, segments=None, peer_segments=None)
     sent = counted or exchange.result.tcp_info["data_segs_out"]
-    return RecordsVariant(mode, receiver, sent, exchange)
+    return RecordsVariant(exchange, mode, receiver, sent)

@@ -7,7 +7,6 @@ its BSD system had an MTU of its own. Linux sends whatever is its own through lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tcplab.experiments import Result, Variant, experiment, provenance
@@ -19,7 +18,6 @@ from tcplab.models import announced_mss_bytes
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
 class Route(Variant):
     """The path that packets from the client to an address take."""
 

@@ -16,7 +16,6 @@ import socket
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -36,7 +35,6 @@ _BEFORE, _AFTER = b"\0", b"\1"  # what the file is filled with
 NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own overhead
 
 
-@dataclass(frozen=True, slots=True)
 class Queue(Variant):
     """Data that was queued by one method, and the memory that it took."""
 

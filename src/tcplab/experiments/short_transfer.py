@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
@@ -22,7 +21,6 @@ from tcplab.timeline import Exchange, Timeline
 _PAUSE_RTT: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True)
 class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
@@ -33,7 +31,6 @@ class Flight(Variant):
     bytes: int  #: Their data
 
 
-@dataclass(frozen=True, slots=True)
 class ShortTransfer(Result[Flight]):
     """The flights of one transfer, found by their number."""
 
@@ -159,7 +156,6 @@ def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
 # ---- transfers of several sizes ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Sized(Variant):
     """A transfer of one size, from its first segment to the ACK of its last."""
 
@@ -171,7 +167,6 @@ class Sized(Variant):
     mbit: float  #: Data over that time
 
 
-@dataclass(frozen=True, slots=True)
 class Sizes(Result[Sized]):
     """Transfers by size, found by it."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -25,7 +24,6 @@ from tcplab.lab import Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program
 from tcplab.tables import Column
-from tcplab.timeline import Exchange
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
@@ -40,12 +38,10 @@ PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
 PUBLISHED_CASE: Final[Mapping[str, Any]] = {"writes": 15, "write_bytes": 2, "quickack": "on"}
 
 
-@dataclass(frozen=True, slots=True)
-class SmallWritesVariant(ExchangeVariant[SmallWritesResult]):
+class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode"):
     """One mode of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
-    exchange: Exchange[SmallWritesResult]
 
     @property
     def ms_per_message(self) -> float:
@@ -169,7 +165,7 @@ def measure(
     with exchange_network(network, rtt_ms, segments=segments) as network:
         shape: Any = {"writes": writes, "write_bytes": write_bytes, "quickack": quickack}
         measured = [
-            SmallWritesVariant(mode, record_exchange(network, run_program, mode, messages, **shape))
+            SmallWritesVariant(record_exchange(network, run_program, mode, messages, **shape), mode)
             for mode in variants
         ]
         cpu = measured[0].result.options.cpu

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
@@ -23,7 +22,6 @@ _MAX_BATCH: Final = 64  # datagrams in one call with UDP_SEGMENT
 _LARGE_BUFFER_BYTES: Final = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class BatchingVariant(Variant):
     """A method of handing the same bytes over."""
 

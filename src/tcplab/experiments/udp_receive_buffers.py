@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
@@ -21,7 +20,6 @@ from tcplab.programs import udp_bulk
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
 class ReceiveBuffer(Variant):
     """A receive buffer: what it holds, and what got lost with it."""
 

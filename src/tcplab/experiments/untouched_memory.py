@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
@@ -20,11 +19,8 @@ from tcplab.programs import tcp_source, writepattern_peer
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Variant):
+class Block(Variant, key=("write_bytes", "untouched")):
     """One block, sent again and again."""
-
-    key_fields = 2
 
     write_bytes: int  #: Its size
     untouched: bool  #: Whether nobody wrote to it before

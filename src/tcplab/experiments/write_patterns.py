@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
@@ -40,7 +39,6 @@ STALL_MS: Final = 25.0
 WARM_UP: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
 class Pattern(Variant):
     """A pattern of writes, repeated over one connection."""
 
@@ -82,7 +80,6 @@ class WritePatterns(Result[Pattern]):
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Cell(Pattern):
     """A pattern of writes with one option of the sender and one receiver."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -19,7 +18,6 @@ from tcplab.experiments.declaration import Experiment, PythonOnly, Spelled, expe
 Color = Literal["red", "green"]
 
 
-@dataclass(frozen=True, slots=True)
 class Made(Variant):
     """A variant that repeats its arguments."""
 

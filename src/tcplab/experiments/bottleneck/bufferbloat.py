@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from tcplab.experiments import Between, Result, Variant, experiment
@@ -26,11 +25,8 @@ Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
 Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bloat(Variant):
+class Bloat(Variant, key=("queue_packets", "congestion", "aqm")):
     """A long transfer through one queue, and what a bystander sees of it."""
-
-    key_fields = 3
 
     queue_packets: int  #: length of the queue
     congestion: str  #: control of the transfer

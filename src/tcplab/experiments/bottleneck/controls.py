@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from tcplab.errors import LabError
@@ -19,11 +19,8 @@ from tcplab.lab import congestion_controls
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Contest(Variant):
+class Contest(Variant, key=("controls", "queue_packets")):
     """One transfer, or two with different congestion controls, through one queue."""
-
-    key_fields = 2
 
     controls: str  #: "cubic", or "cubic, bbr"
     queue_packets: int  #: length of the queue

@@ -15,7 +15,6 @@ rtt-fairness is the same question with round-trip times that differ eightfold (R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment
@@ -29,7 +28,6 @@ from tcplab.tables import Column
 _HOP_RTT_MS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
 class Crowd(Variant):
     """Flows that share a bottleneck."""
 
@@ -105,11 +103,8 @@ def _crowd(run: Shared) -> Crowd:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Race(Variant):
+class Race(Variant, key=("congestion", "aqm")):
     """Flows of one congestion control, whose round-trip times differ."""
-
-    key_fields = 2
 
     congestion: str  #: control of all
     aqm: str  #: which packets the queue drops

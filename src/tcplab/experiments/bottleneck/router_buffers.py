@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, Result, Variant, experiment
@@ -23,11 +22,8 @@ from tcplab.tables import Column
 _APART: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class RouterBuffer(Variant):
+class RouterBuffer(Variant, key=("flows", "bdps")):
     """Flows through a buffer of one size."""
-
-    key_fields = 2
 
     flows: int  #: how many
     bdps: float  #: the buffer, in bandwidth-delay products
@@ -51,7 +47,6 @@ class RouterBuffer(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class RouterBuffers(Result[RouterBuffer]):
     """Buffers by the number of flows and by their size in bandwidth-delay products."""
 

@@ -7,7 +7,6 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -22,7 +21,6 @@ Verdict = Literal["receive window", "congestion window", "application", "send bu
 CASES: Final[tuple[Case, ...]] = get_args(Case)
 
 
-@dataclass(frozen=True, slots=True)
 class Limit(Variant):
     """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians."""
 

@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tcplab.checks import whole
@@ -20,11 +19,8 @@ from tcplab.programs import RunOptions, SinkOptions, small_writes, tcp_bulk
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Queue(Variant):
+class Queue(Variant, key=("queue_packets", "rcvbuf_bytes")):
     """A transfer through a queue of one length."""
-
-    key_fields = 2
 
     queue_packets: int  #: the queue before the bottleneck
     rcvbuf_bytes: int | None  #: SO_RCVBUF asked for; None for not set
@@ -44,7 +40,6 @@ class Queue(Variant):
         return name if self.rcvbuf_bytes is None else f"{name}, SO_RCVBUF {self.rcvbuf_bytes:,}"
 
 
-@dataclass(frozen=True, slots=True)
 class Queues(Result[Queue]):
     """Round-trip time under load, by the length of the queue."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -21,7 +20,6 @@ from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
 class Holding(Variant):
     """The most data that the sender held, with writes of one size."""
 
@@ -40,7 +38,6 @@ class Holding(Variant):
         return Variant.row(self) | {"segments": segments, "times": times}
 
 
-@dataclass(frozen=True, slots=True)
 class Held(Result[Holding]):
     """One send buffer, filled by writes of different sizes."""
 
@@ -112,11 +109,8 @@ _LARGE_MTU: Final = 9000
 _LARGE_MSS: Final = 8948
 
 
-@dataclass(frozen=True, slots=True)
-class SmallBuffer(Variant):
+class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
     """Writes of one MSS through one send buffer."""
-
-    key_fields = 3
 
     requested_bytes: int  #: SO_SNDBUF asked for
     receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -36,11 +35,8 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 # ---- fixed sizes ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer(Variant):
+class Transfer(Variant, key=("rtt_ms", "requested_bytes")):
     """One transfer."""
-
-    key_fields = 2
 
     rtt_ms: float  #: of the wire
     requested_bytes: int  #: SO_RCVBUF or SO_SNDBUF as asked for
@@ -59,7 +55,6 @@ class Transfer(Variant):
         return f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
 
 
-@dataclass(frozen=True, slots=True)
 class Sweep(Result[Transfer]):
     """Throughput against the size of one buffer, in order of round-trip time and size."""
 
@@ -165,11 +160,8 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 # ---- autotuning ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned(Variant):
+class Tuned(Variant, key=("rtt_ms", "requested_bytes")):
     """A transfer over a path, with a receive buffer that is fixed or left to the kernel."""
-
-    key_fields = 2
 
     rtt_ms: float  #: of the wire
     requested_bytes: int | None  #: SO_RCVBUF asked for; None for not set
@@ -192,7 +184,6 @@ class Tuned(Variant):
         return Variant.row(self) | {"asked": self.asked, "window_bytes": window}
 
 
-@dataclass(frozen=True, slots=True)
 class Autotuning(Result[Tuned]):
     """Fixed sizes and the kernel's own, over paths of different length."""
 

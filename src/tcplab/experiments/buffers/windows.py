@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tcplab.checks import whole
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 
-@dataclass(frozen=True, slots=True)
 class Grant(Variant):
     """One request; the windows are those of a transfer into such a buffer."""
 
@@ -136,11 +134,8 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 # ---- before listen(), or after accept() ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered(Variant):
+class Ordered(Variant, key=("before", "after")):
     """One transfer, with the receive buffer set at one moment or another."""
-
-    key_fields = 2
 
     before: int | None  #: SO_RCVBUF asked for before listen(); None for not set
     after: int | None  #: asked for after accept(); None for not set

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
@@ -18,7 +17,6 @@ HeaderMode = Literal["default", "no_delay", "cork", "msg_more", "read+send, cork
 HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 
-@dataclass(frozen=True, slots=True)
 class Headers(Variant):
     """A header and a file, sent by one means."""
 
@@ -31,7 +29,6 @@ class Headers(Variant):
         return Variant.row(self) | {"segments": len(self.sizes), "sizes": run_lengths(self.sizes)}
 
 
-@dataclass(frozen=True, slots=True)
 class HeaderAndFile(Result[Headers]):
     """A header with send(), then a file with sendfile()."""
 

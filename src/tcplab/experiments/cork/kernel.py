@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
@@ -26,7 +25,6 @@ from tcplab.tables import Column, run_lengths
 # ---- autocorking ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Autocorks(Variant):
     """One run of small writes with TCP_NODELAY behind a slow interface."""
 
@@ -93,7 +91,6 @@ def measure_autocorking(
 # ---- a cork that leaks ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Corked(Variant):
     """Corked writes of one thread, and the segments of its first socket."""
 

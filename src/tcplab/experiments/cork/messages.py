@@ -6,7 +6,6 @@ import os
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
 from tcplab.errors import ParameterError
@@ -29,7 +28,6 @@ MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
-@dataclass(frozen=True, slots=True)
 class Message(Variant):
     """Messages sent by one means."""
 
@@ -70,7 +68,6 @@ class Message(Variant):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Cork(Result[Message]):
     """One message in several writes, sent by each means."""
 

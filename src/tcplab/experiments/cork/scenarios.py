@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tcplab.checks import choices
@@ -24,11 +23,8 @@ _ATTEMPTS: Final = 4
 # ---- a cork that nobody pulls --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Waited(Variant):
+class Waited(Variant, key=("rtt_ms", "call")):
     """A write that nothing followed, and how long it waited."""
-
-    key_fields = 2
 
     rtt_ms: float  #: of the wire
     call: str  #: "cork" or "MSG_MORE"
@@ -134,7 +130,6 @@ SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Scenario(Variant):
     """A script and what became of it."""
 

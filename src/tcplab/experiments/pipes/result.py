@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tcplab.experiments import Result, Variant
@@ -13,7 +12,6 @@ from tcplab.programs import ChainResult
 from tcplab.tables import Column
 
 
-@dataclass(frozen=True, slots=True)
 class Chain(Variant):
     """One pipeline, measured several times or not at all."""
 

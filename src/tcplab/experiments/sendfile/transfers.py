@@ -87,7 +87,6 @@ class Cost:
     segments: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Transfer(Variant):
     """One plan, carried out several times or not at all."""
 

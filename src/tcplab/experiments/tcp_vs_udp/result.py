@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant, spread_columns
@@ -18,11 +18,8 @@ from tcplab.experiments.tcp_vs_udp.published import (
 from tcplab.tables import Column, Table
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow(Variant):
+class TableRow(Variant, key=("server", "protocol", "write_bytes")):
     """All runs of one row of the tables."""
-
-    key_fields = 3
 
     server: Server  #: The name by which the sink is reached
     protocol: Protocol  #: "tcp" or "udp"
