@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -133,6 +133,12 @@ lock: setup-dev ## pin what pyproject.toml asks for, in locks/
 	$(LOCK) pyproject.toml -o locks/requirements.lock >/dev/null
 	$(LOCK) pyproject.toml --all-extras --group dev --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
 	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
+
+address: ## write the repository's address into the package's metadata and CITATION.cff: make address URL=https://…
+	@[[ "$(URL)" == https://* ]] || { echo 'make: the address is missing: make address URL=https://…' >&2; exit 2; }
+	@sed -i -e '/^\[project.urls\]$$/,/^$$/d' \
+		-e 's|^\[project.scripts\]$$|[project.urls]\nHomepage = "$(URL)"\nIssues = "$(URL)/issues"\n\n&|' pyproject.toml
+	@sed -i -e '/^\(repository-code\|url\):/d' -e '$$a repository-code: "$(URL)"' CITATION.cff
 
 clean: ## remove all that make made, .venv too; your notebooks and predictions stay
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
