@@ -15,16 +15,23 @@ SECONDS_EACH ?= 60
 # More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
 UV_LOCK ?=
 
+# The Python that the locks are resolved for.
+LOCK_PYTHON ?= 3.11
+
+# An active environment (conda's, for one) is used if this directory's tcplab is installed in it, and .venv otherwise.
+ACTIVE := $(or $(VIRTUAL_ENV),$(CONDA_PREFIX))
+export TCPLAB_ENVIRONMENT := $(or $(if $(ACTIVE),$(shell cd / && "$(ACTIVE)/bin/python" -c \
+	'import sys, tcplab; tcplab.__file__.startswith("$(CURDIR)/src/") and print(sys.prefix)' 2>/dev/null)),$(CURDIR)/.venv)
 # Some tools call others by name (nbgrader calls alembic), so the environment comes first on the path.
 export PYTHON
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH := $(TCPLAB_ENVIRONMENT)/bin:$(PATH)
 
 C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -120,12 +127,18 @@ format: setup-dev ## put Python, C and notebooks into the course's format
 	clang-format -style=file:src/.clang-format -i $(C_FILES)
 	git ls-files -z --cached --others --exclude-standard '*.ipynb' | xargs -0r nbstripout --keep-id
 
-LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
+LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-version $(LOCK_PYTHON) \
 	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
-lock: setup ## pin what pyproject.toml asks for, in locks/
-	$(LOCK) pyproject.toml --extra build -o locks/requirements.lock >/dev/null
-	$(LOCK) pyproject.toml --all-extras --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
-	echo 'uv>=0.9' | $(LOCK) --no-annotate - -o locks/requirements-uv.lock >/dev/null
+lock: setup-dev ## pin what pyproject.toml asks for, in locks/
+	$(LOCK) pyproject.toml -o locks/requirements.lock >/dev/null
+	$(LOCK) pyproject.toml --all-extras --group dev --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
+	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
+
+address: ## write the repository's address into the package's metadata and CITATION.cff: make address URL=https://…
+	@[[ "$(URL)" == https://* ]] || { echo 'make: the address is missing: make address URL=https://…' >&2; exit 2; }
+	@sed -i -e '/^\[project.urls\]$$/,/^$$/d' \
+		-e 's|^\[project.scripts\]$$|[project.urls]\nHomepage = "$(URL)"\nIssues = "$(URL)/issues"\n\n&|' pyproject.toml
+	@sed -i -e '/^\(repository-code\|url\):/d' -e '$$a repository-code: "$(URL)"' CITATION.cff
 
 clean: ## remove all that make made, .venv too; your notebooks and predictions stay
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
