@@ -37,6 +37,7 @@ _EXAMPLES: Final = {
     "progress": "",
     "doctor": "--versions",
     "ready": "",
+    "quickstart": "tcplab-course",
     "run": "small-writes",
     "explain": '--server "redis-server --protected-mode no" -- redis-cli -h server ping',
     "segments": "capture.pcapng --summary",
@@ -104,6 +105,11 @@ def _parser(*, experiments: bool) -> argparse.ArgumentParser:
 
     ask = commands.add_parser("ready", help=ready.SUMMARY, description=ready.SUMMARY)
     ask.set_defaults(action=_ready)
+
+    words = "copy the lessons and exercises into a new directory"
+    start = commands.add_parser("quickstart", help=words, description=words)
+    start.add_argument("directory", type=Path, metavar="DIRECTORY", help="new or empty")
+    start.set_defaults(action=_quickstart)
 
     words = "run an experiment and print its table; without a name, list them"
     run = commands.add_parser("run", help=words, description=words)
@@ -238,6 +244,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _ready(_arguments: argparse.Namespace) -> int:
     ready.ask_all(sys.stdin, sys.stdout)
+    return 0
+
+
+def _quickstart(arguments: argparse.Namespace) -> int:
+    from tcplab.course.files import quickstart
+
+    quickstart(arguments.directory)
+    print(f"Go on with:\n  cd {arguments.directory}\n  jupyter lab start.ipynb")
     return 0
 
 

@@ -10,9 +10,9 @@ import os
 import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from tcplab import machine
+from tcplab.course.files import shipped
 from tcplab.errors import LabError
 from tcplab.lab import congestion_controls, has_net_raw, program_path, why_no_lab
 from tcplab.tables import Table
@@ -41,16 +41,11 @@ class Lesson:
     programs: tuple[str, ...] = ()
 
 
-#: Beside the package in the course's folder; a wheel that was installed by itself has none.
-_LESSONS: Final = Path(__file__).resolve().parents[3] / "lessons"
-
-
 def lessons() -> list[Lesson]:
     """The lessons of this copy of the course."""
     found = []
-    for path in sorted(
-        _LESSONS.glob("*.ipynb"), key=lambda path: (path.stem != "primer", path.name)
-    ):
+    paths = (shipped() / "lessons").glob("*.ipynb")
+    for path in sorted(paths, key=lambda path: (path.stem != "primer", path.name)):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
         about = notebook["metadata"].get("tcplab", {})
@@ -106,7 +101,9 @@ def lesson_table() -> Table:
     """The mode of each lesson here."""
     blocked = why_no_lab()
     rows = [(each.number, each.title, *mode_of(each, blocked)) for each in lessons()]
-    caption = "" if rows else f"The lessons are in the course's folder: none in {_LESSONS}"
+    here = Path.cwd()
+    at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
+    caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"
     return replace(
         Table.of(["lesson", "title", "mode", "what that means here"], rows), caption=caption
     )

@@ -29,6 +29,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.course.files import shipped
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.assignment import Assignment, Task, open_assignment
 from tcplab.grading.cells import Cells, Ran
@@ -210,7 +211,7 @@ def find_course() -> Path:
         ParameterError: no problem sets are there.
     """
     here = Path.cwd()
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+    for folder in (here, *here.parents, shipped()):
         if any(folder.glob("exercises/*/task.py")):
             return folder
     raise ParameterError(f"no exercises/ in {here} or above it; run this in the course's folder")

@@ -46,6 +46,26 @@ def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
         assert copied.read_bytes() == source.read_bytes()
 
 
+    # With `tcplab quickstart`, the wheel alone is enough for a learner.
+    course = tmp_path / "course"
+    words = [sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)]
+    run_checked(words)
+    for path in (*(ROOT / "lessons").glob("*.ipynb"), *(ROOT / "exercises").glob("*/*.ipynb")):
+        assert (course / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
+    assert (course / "start.ipynb").is_file()
+    assert not list(course.rglob("judge.py"))
+
+
+#: Not the editable install's tcplab, whose finder comes first.
+QUICKSTART = """
+import sys
+sys.meta_path = [each for each in sys.meta_path if "editable" not in type(each).__module__.lower()]
+sys.path.insert(0, sys.argv[1])
+from tcplab.cli import main
+sys.exit(main(["quickstart", sys.argv[2]]))
+"""
+
+
 def run_checked(command: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

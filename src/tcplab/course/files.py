@@ -1,0 +1,49 @@
+"""The course's files: lessons, exercises and guides, and how a learner gets a copy of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tcplab.errors import ParameterError
+
+#: What a learner needs of the course's folder; src/CMakeLists.txt puts it into the wheel.
+NAMES: Final = (
+    "start.ipynb",
+    "lessons",
+    "exercises",
+    "docs/any-program.md",
+    "docs/claims.md",
+    "docs/glossary.md",
+    "docs/handout.md",
+    "docs/learners-guide.md",
+    "LICENSE",
+    "LICENSE-CC-BY-4.0",
+)
+_PACKAGE: Final = Path(__file__).parents[1]
+#: Made by a learner's work.
+_OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "__pycache__")
+
+
+def shipped() -> Path:
+    """The folder of the course: in a wheel the package's copy, else the checkout."""
+    copied = _PACKAGE / "files"
+    return copied if copied.is_dir() else _PACKAGE.parents[1]
+
+
+def quickstart(directory: Path) -> None:
+    """Copy the lessons, the exercises, the start page and the guides into a new directory.
+
+    Raises:
+        ParameterError: the directory is not empty, or is a file.
+    """
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise ParameterError(f"{directory} is not an empty directory; name a new one")
+    for name in NAMES:
+        source, target = shipped() / name, directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=_OF_A_LEARNER)
+        else:
+            shutil.copy(source, target)
