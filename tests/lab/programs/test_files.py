@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.support.programs.harness import Programs, complaint, last_object
 
+from tcplab.experiments.files import NO_DISK
+
 METHODS = ["read", "mmap", "sendfile", "splice", "zerocopy"]
 
 
@@ -126,7 +128,7 @@ def file_on_disk(tmp_path: Path, installed: Programs) -> Path:
     path.write_bytes(os.urandom(1_000_000))
     done = installed.run("pagecache", "--state", "cold", path)
     if "tmpfs" in done.stderr:
-        pytest.skip(f"{tmp_path} is on a tmpfs, whose files are always in memory: set TMPDIR")
+        pytest.skip(NO_DISK)
     return path
 
 

@@ -131,4 +131,4 @@ def sandbox_or_skip() -> None:
     from tcplab.grading.sandbox import why_no_sandbox
 
     if reason := why_no_sandbox():
-        pytest.skip(f"no grading: {reason}")
+        pytest.skip(reason)
