@@ -24,7 +24,7 @@ from tcplab.explain.recording import Recorded
 from tcplab.programs import CallLog, Event, read_log
 from tcplab.segments import TCP, from_file
 from tcplab.timeline import Exchange, Timeline, explain
-from tcplab.timeline.sentences import missing_evidence, waiting
+from tcplab.timeline.timeline import missing_evidence, waiting
 
 if TYPE_CHECKING:
     from tcplab.figures import Picture

@@ -19,7 +19,7 @@ from tcplab.models import Reason
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
 from tcplab.timeline import Timeline
-from tcplab.timeline.sentences import missing_evidence
+from tcplab.timeline.timeline import missing_evidence
 
 #: Connections and findings that the text shows.
 _SHOWN: Final = 6

@@ -15,7 +15,7 @@ from tcplab.figures.style import HOLD_STYLES, count, ms, rate
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Timeline
-from tcplab.timeline.sentences import WAITED_FOR
+from tcplab.timeline.timeline import WAITED_FOR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, m
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
 from tcplab.timeline import Ack, Hold, Segment, Timeline
-from tcplab.timeline.sentences import writes_carried
+from tcplab.timeline.timeline import writes_carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,12 +12,11 @@ The package knows nothing of TCP: it creates hosts, runs commands on them and te
 from __future__ import annotations
 
 from tcplab.lab.binaries import program_path
-from tcplab.lab.host import Command, Host
+from tcplab.lab.host import Command, Host, Network, Pair
 from tcplab.lab.lab import Lab, congestion_controls
 from tcplab.lab.link import Link
 from tcplab.lab.loopback import Loopback, has_net_raw
 from tcplab.lab.namespaces import why_no_lab
-from tcplab.lab.network import Network, Pair
 
 __all__ = [
     "Command",

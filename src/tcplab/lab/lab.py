@@ -16,11 +16,10 @@ from typing import IO, Any, Final
 from tcplab.checks import number, whole
 from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import program_path
-from tcplab.lab.host import Host, ending
+from tcplab.lab.host import Host, Network, Pair, ending
 from tcplab.lab.interfaces import Interfaces, import_early
 from tcplab.lab.link import MAX_DELAY_MS, Link, wire_values
 from tcplab.lab.namespaces import Namespaces
-from tcplab.lab.network import Network, Pair
 
 DEFAULT_QUEUE_PACKETS: Final = 1000
 

@@ -10,10 +10,9 @@ from typing import IO
 
 from tcplab.errors import LabError
 from tcplab.lab.binaries import program_path
-from tcplab.lab.host import Host
+from tcplab.lab.host import Host, Network
 from tcplab.lab.link import Link
 from tcplab.lab.namespaces import read_file
-from tcplab.lab.network import Network
 
 
 class Loopback(Network):

@@ -11,7 +11,7 @@ one clock::
 the evidence is missing the reason is ``unknown``, and the field ``missing`` names it.
 `tcplab.models.Reason` names the reasons. The way of a reason through the files: evidence.py (what
 is known) → replay.py (the sender's state at each moment) → rules.py (what held a segment then) →
-sentences.py (the words).
+timeline.py (the words).
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_write_xmit, tcp_nagle_check, tcp_write_wakeup),
 RFC 896, RFC 9293 (3.7.4, 3.8.6), RFC 6928, RFC 8985 (7), tcp(7).

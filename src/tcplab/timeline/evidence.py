@@ -6,15 +6,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
-
-if TYPE_CHECKING:
-    from tcplab.timeline.exchange import Exchange
+from tcplab.timeline.record import Record
 
 #: Names of events in a log, in which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
@@ -80,7 +78,7 @@ class Packet:
 class Evidence:
     """All that is known of one connection, from the side of one sender."""
 
-    exchange: Exchange[Any]  #: As it was recorded
+    exchange: Record[Any]  #: As it was recorded
     connection: str  #: Its ends, the sender first
     log: Sequence[Event] | None  #: The sender's events; None if there is no log
     out: Sequence[Packet]  #: What left the sender, in order of time, as seen on its own interface
@@ -111,8 +109,8 @@ class Evidence:
         return options is not None and options.congestion == "reno"
 
 
-def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) -> Evidence:
-    """Chooses the connection and its sender, and checks that all recordings belong together.
+def gather(exchange: Record[Any], connection: int | None, sender: str | None) -> Evidence:
+    """Choose the connection and its sender, and check that all recordings belong together.
 
     Raises:
         ValueError: they don't; the message is one line and says why.
@@ -121,37 +119,23 @@ def gather(exchange: Exchange[Any], connection: int | None, sender: str | None) 
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
     direction = _direction(rows, options, sender)
-    log = _renamed(exchange.log, direction)
     out, into = _packets(rows, direction), _packets(rows, 1 - direction)
     peer_out, peer_into = _peer_side(exchange.peer_segments, rows, direction)
-    for name, events in (("log", log), ("peer_log", exchange.peer_log)):
-        if events is not None:
-            if not events:
-                raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-            _check_clock(name, ((e.time_ns, f"its '{e.name}' at {e.time_ns}") for e in events))
-    for name, packets in (("segments", [*out, *into]), ("peer_segments", peer_into or ())):
-        passed = sorted(packets, key=lambda each: each.index)
-        _check_clock(name, ((p.time_ns, f"packet {p.packet}") for p in passed))
-    _check_one_clock(out, peer_into)
+    log = _renamed(exchange.log, direction)
     at_peer = _is_at_peer(rows, direction)
+    _check_clocks(exchange, [*out, *into], peer_into or ())
+    _check_one_clock(out, peer_into)
     if log is not None:
-        if at_peer:
-            raise ValueError(
-                "the capture was made beside the receiver (the handshake took the server no time),"
-                " and the log is the sender's: give a capture made beside the sender, and this one"
-                " as the peer's"
-            )
-        _check_belongs(log, out, into)
-    row = rows[rows["direction"] == direction][0] if len(out) else rows[0]
-    syns = rows[rows.is_syn]
+        _check_belongs(log, out, into, at_peer=at_peer)
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
         # What became of later writes is not known.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
+    syns = rows[rows.is_syn]
     nodelay = exchange.nodelay
     return Evidence(
         exchange=exchange,
-        connection=_name(row, segments, direction),
+        connection=_name(rows, segments, direction),
         log=log,
         out=out,
         into=into,
@@ -288,7 +272,9 @@ def _peer_side(
     return _packets(rows, 1 - direction), _packets(rows, direction)
 
 
-def _name(row: np.void, segments: SegmentArray, direction: int) -> str:
+def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
+    from_sender = rows[rows["direction"] == direction]
+    row = (from_sender if len(from_sender) else rows)[0]
     number = int(row["connection"])
     if number < len(segments.connections):
         known = segments.connections[number]
@@ -354,6 +340,19 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
+def _check_clocks(
+    exchange: Record[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
+) -> None:
+    """No recording is empty, and in none of them the clock stepped back."""
+    for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
+        if events is not None and not events:
+            raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
+        _check_clock(name, ((e.time_ns, f"its '{e.name}' at {e.time_ns}") for e in events or ()))
+    for name, passed in (("segments", packets), ("peer_segments", peer_packets)):
+        in_order = sorted(passed, key=lambda packet: packet.index)
+        _check_clock(name, ((p.time_ns, f"packet {p.packet}") for p in in_order))
+
+
 def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
     """Times of events or packets, in the order in which they passed, are those of one clock."""
     for (before_ns, _what), (after_ns, what) in pairwise(moments):
@@ -380,8 +379,16 @@ def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) 
             )
 
 
-def _check_belongs(log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet]) -> None:
-    """Every byte was written before it left."""
+def _check_belongs(
+    log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet], *, at_peer: bool
+) -> None:
+    """Check that the log is that of the captured sender: it wrote every byte before it left."""
+    if at_peer:
+        raise ValueError(
+            "the capture was made beside the receiver (the handshake took the server no time),"
+            " and the log is the sender's: give a capture made beside the sender, and this one"
+            " as the peer's"
+        )
     writes = [event for event in log if event.name in WRITES]
     written = sum(event.bytes for event in writes)
     data = [packet for packet in out if packet.payload_bytes]

@@ -46,7 +46,7 @@ class Hold:
 
     start_ns: int  #: When it began
     end_ns: int  #: When it ended; the end of the record if it had not ended by then
-    reason: Reason  #: One that HELD_BY (sentences.py) has
+    reason: Reason  #: One that HELD_BY (timeline.py) has
     evidence: str  #: Facts in the record that show it
     missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
     waiting_bytes: int = 0  #: Bytes that were waiting at its end

@@ -15,7 +15,7 @@ from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
 from tcplab.tables import Column, Table
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
-from tcplab.timeline.sentences import HELD_BY, writes_carried
+from tcplab.timeline.timeline import HELD_BY, writes_carried
 
 MAX_EVENTS: Final = 3000  # more arrows than pixels
 _NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
