@@ -13,13 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.any_command import (
-    FILES,
-    HTTP_SERVER,
-    Commands,
-    Explained,
-    run_command,
-)
+from tcplab.experiments.any_command import FILES, HTTP_SERVER, Commands, Explained, run_command
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder

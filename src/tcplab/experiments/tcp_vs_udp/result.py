@@ -9,12 +9,7 @@ from typing import Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant, spread_columns
 from tcplab.experiments.tcp_vs_udp.networks import Run
-from tcplab.experiments.tcp_vs_udp.published import (
-    PUBLISHED,
-    PUBLISHED_COUNT,
-    Protocol,
-    Server,
-)
+from tcplab.experiments.tcp_vs_udp.published import PUBLISHED, PUBLISHED_COUNT, Protocol, Server
 from tcplab.tables import Column, Table
 
 
