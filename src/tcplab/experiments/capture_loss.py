@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Annotated, Final, TypeAlias
 
 from tcplab.capture import CaptureLossWarning
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
@@ -29,22 +29,15 @@ class Watched(Variant, heading="packets/s"):
     sent: int  #: datagrams
     sent_s: float  #: how long the sending took
 
-    @derived("reached", ",.0f")
-    def sent_per_s(self) -> float:
-        return self.sent / self.sent_s
+    sent_per_s = computed(lambda each: each.sent / each.sent_s, "reached", ",.0f")
 
     passed: int = column("passed", ",d")  #: packets on the interface, by the recorder's count
     scapy_kept: int = column("scapy has", ",d")  #: packets that scapy handed to us
     #: packets that the kernel had to drop since scapy was too slow
     scapy_drops: int = column("scapy's drops", ",d")
 
-    @derived("share", ".0%")
-    def scapy_share(self) -> float:
-        return self.scapy_kept / self.passed
-
-    @derived("recorder has", ",d")
-    def recorder_kept(self) -> int:
-        return self.passed - self.recorder_drops
+    scapy_share = computed(lambda each: each.scapy_kept / each.passed, "share", ".0%")
+    recorder_kept = computed(lambda each: each.passed - each.recorder_drops, "recorder has", ",d")
 
     recorder_drops: int = column("recorder's drops", ",d")
     #: how long scapy was busy, from the first packet to the last that it handed over

@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.quantities import plus
+from tcplab.experiments.quantities import on_off, plus
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
@@ -25,9 +25,7 @@ class Pause(Variant, key=("pause_ms", "restarts")):
     """The same data before and after a pause, over one connection."""
 
     pause_ms: float = column("pause (ms)", "g")
-    restarts: bool = column(
-        "tcp_slow_start_after_idle", show=lambda restarts: "on" if restarts else "off"
-    )
+    restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
     rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's, before the pause
     cwnd_before: int = column("cwnd before it", "d")  #: segments
     #: segments of each flight of the first transfer, and of the second

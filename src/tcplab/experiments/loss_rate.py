@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, Variant, column, derived, experiment
+from tcplab.experiments import (
+    Between,
+    Result,
+    Spelled,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+)
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
@@ -25,9 +34,7 @@ class Lossy(
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     loss: float  #: probability
 
-    @derived("loss (%)", "g")
-    def loss_percent(self) -> float:
-        return 100 * self.loss
+    loss_percent = computed(lambda each: 100 * each.loss, "loss (%)", "g")
 
     mbit: float = column("Mbit/s", ".1f")  #: acknowledged data over the time
     #: Mathis et al., random loss and delayed ACKs; at most the wire's goodput

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+)
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
@@ -51,9 +60,7 @@ class PathMtuVariant(Variant, heading="variant"):
     sent: Sequence[SentSegment]  #: every segment with data, in order
     acked_bytes: int  #: data that the server acknowledged
 
-    @derived("outcome")
-    def outcome(self) -> str:
-        return "all arrived" if self.finished else "gave up"
+    outcome = computed(lambda each: "all arrived" if each.finished else "gave up", "outcome")
 
     #: from the first segment to the last ACK, or as long as the program had patience
     ms: float = column("after (ms)", ".1f")
@@ -73,16 +80,12 @@ class PathMtuVariant(Variant, heading="variant"):
 
     icmp_ms: Sequence[float]  #: when "fragmentation needed" came to the client
 
-    @derived("ICMP messages", "d")
-    def icmp(self) -> int:
-        return len(self.icmp_ms)
+    icmp = computed(lambda each: len(each.icmp_ms), "ICMP messages", "d")
 
     icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
     dropped: int = column("too long, dropped", "d")  #: by the path's own account
 
-    @derived("sent again", "d")
-    def again(self) -> int:
-        return sum(segment.again for segment in self.sent)
+    again = computed(lambda each: sum(segment.again for segment in each.sent), "sent again", "d")
 
     #: what was done about it, as a command; empty for nothing
     cure: str = column("cure", show=lambda cure: cure or None)

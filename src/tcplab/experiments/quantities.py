@@ -198,6 +198,11 @@ def yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
+def on_off(value: bool) -> str:
+    """Show a setting in words."""
+    return "on" if value else "off"
+
+
 def plus(sizes: Sequence[int]) -> str:
     """Show sizes as a sum: "1448 + 1448 + 104"."""
     return " + ".join(map(str, sizes))

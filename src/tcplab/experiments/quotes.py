@@ -65,17 +65,13 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     def model_quotes_per_s(self) -> float | None:
         return model_per_s(self.mode, self.server, self.result.batch)
 
-    @derived()
-    def exchanges(self) -> int:
-        return len(self.exchange_ms())
+    exchanges = computed(lambda each: len(each.exchange_ms()))
 
     @derived("exchange (ms)", ".3f")
     def median_exchange_ms(self) -> float:
         return statistics.median(self.exchange_ms())
 
-    @derived("longest (ms)", ".1f")
-    def longest_exchange_ms(self) -> float:
-        return max(self.exchange_ms())
+    longest_exchange_ms = computed(lambda each: max(each.exchange_ms()), "longest (ms)", ".1f")
 
     def exchange_ms(self) -> list[float]:
         """Time of each request in order, from its send to the last of its quotes, in ms."""

@@ -76,14 +76,8 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     def model_records_per_s(self) -> float | None:
         return model_per_s(self.mode, self.receiver)
 
-    @derived()
-    def median_send_us(self) -> float:
-        return self.result.send_us.median
-
-    @derived("longest send (µs)", ",.0f")
-    def longest_send_us(self) -> float:
-        return self.result.send_us.max
-
+    median_send_us = computed(lambda each: each.result.send_us.median)
+    longest_send_us = computed(lambda each: each.result.send_us.max, "longest send (µs)", ",.0f")
     records = computed(lambda each: each.result.records, "records", ",d")
     sends = computed(lambda each: each.result.sends, "sends", ",d")
     bytes = computed(lambda each: each.result.bytes, "bytes", ",d")
@@ -93,9 +87,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
         """Data segments over records: 1 when each record left by itself."""
         return self.data_segments / self.result.records
 
-    @derived()
-    def bytes_per_segment(self) -> float:
-        return self.result.bytes / self.data_segments
+    bytes_per_segment = computed(lambda each: each.result.bytes / each.data_segments)
 
     def send_ms(self) -> list[float]:
         """Time of each send in order, from its start to its ACK, in ms; unbuffered only."""

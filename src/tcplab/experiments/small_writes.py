@@ -47,9 +47,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         """Median time of a message with its reply: one that was disturbed does not move it."""
         return self.result.message_us.median / 1e3
 
-    @derived("mean", ".3f")
-    def mean_ms_per_message(self) -> float:
-        return self.result.ms_per_message
+    mean_ms_per_message = computed(lambda each: each.result.ms_per_message, "mean", ".3f")
 
     @derived("Red Hat's mean", ".3f")
     def published_ms_per_message(self) -> float | None:
@@ -74,9 +72,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
     def system_calls_per_message(self) -> float:
         return self.result.system_calls / self.result.messages
 
-    @derived()
-    def p99_us(self) -> float:
-        return self.result.message_us.p99
+    p99_us = computed(lambda each: each.result.message_us.p99)
 
     @property
     def data_segment_sizes(self) -> list[int] | None:

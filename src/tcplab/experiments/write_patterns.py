@@ -22,6 +22,7 @@ from tcplab.experiments import (
     Spelled,
     Variant,
     column,
+    computed,
     derived,
     experiment,
     provenance,
@@ -71,9 +72,7 @@ class Pattern(Variant, heading="writes (bytes)"):
         """The median of the messages."""
         return statistics.median(self.arrivals_ms)
 
-    @derived()
-    def messages(self) -> int:
-        return len(self.arrivals_ms)
+    messages = computed(lambda each: len(each.arrivals_ms))
 
 
 WritePatterns: TypeAlias = Result[Pattern]

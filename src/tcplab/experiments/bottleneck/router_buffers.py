@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, share_each
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
@@ -35,13 +35,8 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     def label(self) -> str:
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
-    @derived("of the line (%)", ".1f")
-    def used_percent(self) -> float:
-        return 100 * self.used
-
-    @derived("model, in step (%)", ".1f")
-    def model_percent(self) -> float:
-        return 100 * self.model_used
+    used_percent = computed(lambda each: 100 * each.used, "of the line (%)", ".1f")
+    model_percent = computed(lambda each: 100 * each.model_used, "model, in step (%)", ".1f")
 
     jain: float = column("Jain's index", ".2f")
     median_queue: float = column("queue, median", ".0f")  #: packets that waited

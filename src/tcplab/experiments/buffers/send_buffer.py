@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.sockets import MSS_BYTES
@@ -25,16 +25,12 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
 
     write_bytes: int
 
-    @derived("in segments of 1448", ".2f")
-    def segments(self) -> float:
-        return self.write_bytes / MSS_BYTES
+    segments = computed(lambda each: each.write_bytes / MSS_BYTES, "in segments of 1448", ".2f")
 
     granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
     held_bytes: int = column("held at most (bytes)", ",d")  #: written and not acknowledged
 
-    @derived("held / SO_SNDBUF", ".1f")
-    def times(self) -> float:
-        return self.held_bytes / self.granted_bytes
+    times = computed(lambda each: each.held_bytes / each.granted_bytes, "held / SO_SNDBUF", ".1f")
 
     mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Annotated, Any, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.quantities import yes_no
 from tcplab.lab import Lab
@@ -23,9 +23,7 @@ class Headers(Variant):
 
     mode: HeaderMode = column("sent by")
 
-    @derived("data segments", "d")
-    def segments(self) -> int:
-        return len(self.sizes)
+    segments = computed(lambda each: len(each.sizes), "data segments", "d")
 
     #: payload bytes of the data segments
     sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)

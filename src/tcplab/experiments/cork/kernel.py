@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 from typing import Annotated, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
@@ -36,13 +36,8 @@ class Autocorks(Variant, heading="tcp_autocorking"):
 
     writes: int = column("writes", "d", is_setting=True)
 
-    @derived("data segments", "d")
-    def segments(self) -> int:
-        return len(self.sizes)
-
-    @derived("bytes/segment", ".0f")
-    def mean_bytes(self) -> float:
-        return statistics.fmean(self.sizes)
+    segments = computed(lambda each: len(each.sizes), "data segments", "d")
+    mean_bytes = computed(lambda each: statistics.fmean(each.sizes), "bytes/segment", ".0f")
 
     #: by how much the counter TcpExtTCPAutoCorking of the host grew
     counted: int = column("TCPAutoCorking grew by", "d")

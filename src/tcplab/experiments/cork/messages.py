@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Variant, derived, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, computed, derived, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
@@ -68,9 +68,7 @@ class Message(Variant, heading="sent by"):
     def data_segments_per_message(self) -> float:
         return statistics.median(len(sizes) for sizes in self.message_sizes())
 
-    @derived("their sizes (bytes)")
-    def sizes(self) -> str:
-        return run_lengths(self.usual_sizes())
+    sizes = computed(lambda each: run_lengths(each.usual_sizes()), "their sizes (bytes)")
 
     @derived("calls/message", "d")
     def calls_per_message(self) -> int:
