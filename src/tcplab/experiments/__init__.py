@@ -9,7 +9,7 @@ from __future__ import annotations
 from tcplab.experiments.declaration import Between, PythonOnly, Spelled, declared, every, experiment
 from tcplab.experiments.on_lab import on_lab
 from tcplab.experiments.provenance import provenance
-from tcplab.experiments.quantities import Variant, column, derived, spread, spread_columns
+from tcplab.experiments.quantities import Variant, column, computed, derived, spread
 from tcplab.experiments.result import Result, as_json, table
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Variant",
     "as_json",
     "column",
+    "computed",
     "declared",
     "derived",
     "every",
@@ -27,6 +28,5 @@ __all__ = [
     "on_lab",
     "provenance",
     "spread",
-    "spread_columns",
     "table",
 ]

@@ -7,13 +7,24 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from tcplab import machine
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import Between, PythonOnly, Result, Variant, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    PythonOnly,
+    Result,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+)
 from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
@@ -21,7 +32,7 @@ from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import CallLog
 from tcplab.segments import SegmentArray
-from tcplab.tables import Column, run_lengths
+from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
 
 _FOLDER: Final = "{folder}"
@@ -80,71 +91,69 @@ class Evidence:
 
 
 class Explained(Variant):
-    """One run of a client and its server, explained."""
+    """One run of a client and its server; what follows from its evidence, over all connections."""
 
-    case: str  #: The difference from the other runs, in words
-    evidence: Evidence
-    #: What follows from the evidence, over all connections
-    messages: int = field(init=False)  #: That the client waited for
-    client_writes: int = field(init=False)
-    client_segments: int = field(init=False)  #: With data
-    server_writes: int = field(init=False)
-    server_segments: int = field(init=False)
-    answer_writes: str = field(init=False)  #: Of a typical answer: "238 + 200" bytes
-    answer_segments: str = field(init=False)  #: That answer's: "7 × 1448 + 106"
-    nodelay_set: int = field(init=False)  #: How often the server's connections got TCP_NODELAY
-    corked: int = field(init=False)  #: And TCP_CORK
-    held_ms: float = field(init=False)  #: That data waited in either sender's kernel
-    waited_ms: float = field(init=False)  #: That the client waited for answers
-    ms_per_message: float = field(init=False)
-    verdict: str = field(init=False)  #: The cause that decides, in a few words
-    explanation: Explanation = field(init=False, repr=False, compare=False)
+    case: str = column("run")  #: the difference from the other runs, in words
+    evidence: Evidence  #: all that a recording holds
 
-    def __post_init__(self) -> None:
-        """Explains the evidence, which is all that a recording holds."""
-        found = self.evidence.explanation()
-        senders: dict[str, list[Timeline]] = {"client": [], "server": []}
-        for one in found.conversations:
-            for side, timeline in one.timelines.items():
-                senders[side].append(timeline)
-        messages = sum(map(requests, found.conversations))
-        facts: dict[str, Any] = {
-            "explanation": found,
-            "messages": messages,
-            "held_ms": sum(
-                sum(each.waited_ms("kernel").values()) for some in senders.values() for each in some
-            ),
-            "waited_ms": found.waited_ms,
-            "ms_per_message": found.waited_ms / max(messages, 1),
-            "nodelay_set": _options(found, "server").count(("nodelay", 1)),
-            "corked": _options(found, "server").count(("cork", 1)),
-            "verdict": found.verdict.title if found.verdict else "nothing was captured",
-        }
-        for side, some in senders.items():
-            facts[f"{side}_writes"] = sum(len(each.writes) for each in some)
-            facts[f"{side}_segments"] = sum(len(each.segments) for each in some)
-        facts["answer_writes"], facts["answer_segments"] = (
-            run_lengths(sizes, _MOST_PARTS) for sizes in _typical(senders["server"])
-        )
-        self._keep(facts)
+    @cached_property
+    def explanation(self) -> Explanation:
+        return self.evidence.explanation()
 
-    def _keep(self, facts: Mapping[str, Any]) -> None:
-        for name, value in facts.items():
-            object.__setattr__(self, name, value)
+    def timelines(self, side: str) -> list[Timeline]:
+        """The timelines of what one side sent."""
+        every = self.explanation.conversations
+        return [one.timelines[side] for one in every if side in one.timelines]
 
     def answer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The sizes of a typical answer's writes, and of its segments; empty if there is none."""
-        sides = [one.timelines.get("server") for one in self.explanation.conversations]
-        return _typical([each for each in sides if each is not None])
+        return _typical(self.timelines("server"))
 
     def options(self, side: str = "server") -> list[tuple[str, int]]:
         """The options that a side set on its connections, in order: ("nodelay", 1)."""
-        return _options(self.explanation, side)
+        sockets = [one.sockets.get(side) for one in self.explanation.conversations]
+        return [(name, value) for s in sockets if s for _time_ns, name, value in s.options]
 
+    @derived("messages", "d")
+    def messages(self) -> int:
+        """The messages that the client waited for."""
+        return sum(map(requests, self.explanation.conversations))
 
-def _options(found: Explanation, side: str) -> list[tuple[str, int]]:
-    sockets = [one.sockets.get(side) for one in found.conversations]
-    return [(name, value) for s in sockets if s for _time_ns, name, value in s.options]
+    client_writes = computed(lambda run: sum(len(each.writes) for each in run.timelines("client")))
+    client_segments = computed(
+        lambda run: sum(len(each.segments) for each in run.timelines("client"))
+    )
+    server_writes = computed(lambda run: sum(len(each.writes) for each in run.timelines("server")))
+    server_segments = computed(
+        lambda run: sum(len(each.segments) for each in run.timelines("server"))
+    )
+    #: of a typical answer: "238 + 200" bytes in its writes, "7 × 1448 + 106" in its segments
+    answer_writes = computed(
+        lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "an answer's writes (bytes)"
+    )
+    answer_segments = computed(
+        lambda run: run_lengths(run.answer()[1], _MOST_PARTS), "its segments (bytes)"
+    )
+    #: how many times the server's connections got TCP_NODELAY, and TCP_CORK
+    nodelay_set = computed(lambda run: run.options().count(("nodelay", 1)))
+    corked = computed(lambda run: run.options().count(("cork", 1)))
+
+    @derived("held (ms)", ".1f")
+    def held_ms(self) -> float:
+        """The time that data waited in either sender's kernel."""
+        both = [*self.timelines("client"), *self.timelines("server")]
+        return sum(sum(each.waited_ms("kernel").values()) for each in both)
+
+    waited_ms = computed(lambda run: run.explanation.waited_ms)  #: for answers
+    ms_per_message = computed(
+        lambda run: run.waited_ms / max(run.messages, 1), "ms per message", ".2f"
+    )
+
+    @derived("what decides")
+    def verdict(self) -> str:
+        """The cause that decides, in a few words."""
+        found = self.explanation.verdict
+        return found.title if found else "nothing was captured"
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -164,16 +173,6 @@ def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, .
 
 class Commands(Result[Explained]):
     """Runs of commands, found by the case in words."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("case", "run"),
-        Column("messages", "messages", "d"),
-        Column("answer_writes", "an answer's writes (bytes)"),
-        Column("answer_segments", "its segments (bytes)"),
-        Column("held_ms", "held (ms)", ".1f"),
-        Column("ms_per_message", "ms per message", ".2f"),
-        Column("verdict", "what decides"),
-    )
 
     def report(self) -> str:
         """The explanation of each run, as `tcplab explain` prints it."""

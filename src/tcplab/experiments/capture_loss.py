@@ -6,59 +6,46 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final, TypeAlias
 
 from tcplab.capture import CaptureLossWarning
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
-from tcplab.tables import Column
 
 _DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
 
 
-class Watched(Variant):
+class Watched(Variant, heading="packets/s"):
     """Scapy beside the recorder, at one rate."""
 
-    packets_per_s: int | None  #: That were asked for; None for as fast as the machine can
-    sent: int  #: Datagrams
-    passed: int  #: Packets on the interface, by the recorder's count
-    scapy_kept: int  #: Packets that scapy handed to us
-    scapy_drops: int  #: Packets that the kernel had to drop since scapy was too slow
-    recorder_drops: int  #: The same of the recorder
-    #: How long scapy was busy, from the first packet to the last that it handed over
-    scapy_s: float
-    sent_s: float  #: How long the sending took
-    warning: str  #: What tcplab says of the loss; empty without
+    packets_per_s: int | None  #: that were asked for; None for as fast as the machine can
 
     @property
     def label(self) -> str:
-        """The rate that was asked for."""
         return f"{self.packets_per_s:,}" if self.packets_per_s else "no limit"
 
-    def row(self) -> dict[str, Any]:
-        """The fields, the rate that was reached, and the packets kept."""
-        return Variant.row(self) | {
-            "sent_per_s": self.sent / self.sent_s,
-            "scapy_share": self.scapy_kept / self.passed,
-            "recorder_kept": self.passed - self.recorder_drops,
-        }
+    sent: int  #: datagrams
+    sent_s: float  #: how long the sending took
+
+    sent_per_s = computed(lambda each: each.sent / each.sent_s, "reached", ",.0f")
+
+    passed: int = column("passed", ",d")  #: packets on the interface, by the recorder's count
+    scapy_kept: int = column("scapy has", ",d")  #: packets that scapy handed to us
+    #: packets that the kernel had to drop since scapy was too slow
+    scapy_drops: int = column("scapy's drops", ",d")
+
+    scapy_share = computed(lambda each: each.scapy_kept / each.passed, "share", ".0%")
+    recorder_kept = computed(lambda each: each.passed - each.recorder_drops, "recorder has", ",d")
+
+    recorder_drops: int = column("recorder's drops", ",d")
+    #: how long scapy was busy, from the first packet to the last that it handed over
+    scapy_s: float
+    warning: str  #: what tcplab says of the loss; empty without
 
 
-class CaptureLoss(Result[Watched]):
-    """Scapy and the recorder at rising rates; the key is the rate that was asked for."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "packets/s"),
-        Column("sent_per_s", "reached", ",.0f"),
-        Column("passed", "passed", ",d"),
-        Column("scapy_kept", "scapy has", ",d"),
-        Column("scapy_drops", "scapy's drops", ",d"),
-        Column("scapy_share", "share", ".0%"),
-        Column("recorder_kept", "recorder has", ",d"),
-        Column("recorder_drops", "recorder's drops", ",d"),
-    )
+CaptureLoss: TypeAlias = Result[Watched]
 
 
 @experiment("capture-loss")

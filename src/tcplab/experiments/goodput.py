@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s

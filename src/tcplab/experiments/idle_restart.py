@@ -9,57 +9,37 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import on_off, plus
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.segments import SegmentArray
-from tcplab.tables import Column
 from tcplab.timeline.sockets import read_tcp_info
 
 
 class Pause(Variant, key=("pause_ms", "restarts")):
     """The same data before and after a pause, over one connection."""
 
-    pause_ms: float
-    restarts: bool  #: tcp_slow_start_after_idle, Linux's default
-    rto_ms: float  #: The sender's retransmission timeout before the pause
-    cwnd_before: int  #: Segments
-    flights_before: tuple[int, ...]  #: Segments of each flight of the first transfer
-    flights_after: tuple[int, ...]  #: Of the second
-    before_ms: float  #: To the ACK of the last byte
-    after_ms: float
+    pause_ms: float = column("pause (ms)", "g")
+    restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
+    rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's, before the pause
+    cwnd_before: int = column("cwnd before it", "d")  #: segments
+    #: segments of each flight of the first transfer, and of the second
+    flights_before: tuple[int, ...] = column("segments per flight before", show=plus)
+    flights_after: tuple[int, ...] = column("after", show=plus)
+    before_ms: float = column("took before (ms)", ".0f")  #: to the ACK of the last byte
+    after_ms: float = column("after (ms)", ".0f")
 
     @property
     def label(self) -> str:
-        """The pause, and whether the restart is off."""
         return f"{self.pause_ms:g} ms" + ("" if self.restarts else ", restart off")
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, the flights as texts."""
-        return Variant.row(self) | {
-            "restarts": "on" if self.restarts else "off",
-            "flights_before": " + ".join(map(str, self.flights_before)),
-            "flights_after": " + ".join(map(str, self.flights_after)),
-        }
 
-
-class Pauses(Result[Pause]):
-    """Pauses, found by their length and whether the window begins anew."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("pause_ms", "pause (ms)", "g"),
-        Column("restarts", "tcp_slow_start_after_idle"),
-        Column("rto_ms", "timeout (ms)", ".0f"),
-        Column("cwnd_before", "cwnd before it", "d"),
-        Column("flights_before", "segments per flight before"),
-        Column("flights_after", "after"),
-        Column("before_ms", "took before (ms)", ".0f"),
-        Column("after_ms", "after (ms)", ".0f"),
-    )
+Pauses: TypeAlias = Result[Pause]
 
 
 @experiment("idle-restart")

@@ -8,45 +8,39 @@ its table 2.2: 1500 bytes for the Ethernet, 16384 for loopback. Here the kernel 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ipaddress import IPv4Interface
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from tcplab.experiments import Result, Variant, experiment, provenance
+from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.interface_settings import with_route_socket
 from tcplab.experiments.mode import at_network
 from tcplab.lab import Host, Lab, Network
 from tcplab.models import mss_bytes
-from tcplab.tables import Column
 
 #: Of IPv4, and so of a packet through an interface with an MTU of 65,536.
 MAX_PACKET_BYTES: Final = 65_535
 _ARPHRD: Final = {772: "loopback", 1: "ethernet"}
 
 
-class Interface(Variant, key=("host", "name")):
+class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
     """One network interface."""
 
-    host: str  #: "client" or "server" of the laboratory, "the machine", "bsd (published)"
-    name: str  #: As the kernel calls it
-    mtu_bytes: int  #: Longest IP packet that it takes
-    kind: str  #: "loopback", "veth", "ethernet", "bridge", ... or what the kernel calls it
-    network: str | None = None  #: The network it leads to; None where that is nobody's business
-    address: str | None = None  #: Its IPv4 address there
+    #: "client" or "server" of the laboratory, "the machine", "bsd (published)"
+    host: str = column("host")
+    name: str = column("name")  #: as the kernel calls it
+    mtu_bytes: int = column("MTU (bytes)", "d")  #: the longest IP packet that it takes
 
-    @property
-    def label(self) -> str:
-        return f"{self.host} {self.name}"
-
-    @property
+    @derived("full segment (bytes)", "d")
     def mss_bytes(self) -> int | None:
         """The most that a TCP segment can carry out of it: the MTU less 20, 20 and 12 bytes."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
-    def row(self) -> dict[str, Any]:
-        """The fields, and the size of a full segment."""
-        return Variant.row(self) | {"mss_bytes": self.mss_bytes}
+    kind: str = column("kind")  #: "loopback", "veth", "ethernet", "bridge", ... by the kernel
+    #: the network it leads to and its IPv4 address there; None if withheld for privacy
+    network: str | None = column("network", default=None)
+    address: str | None = column("address", default=None)
 
 
 #: The text's two lines of `netstat -i`.
@@ -58,16 +52,6 @@ PUBLISHED: Final = (
 
 class Interfaces(Result[Interface]):
     """The interfaces of each host; the key is (host, name)."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("host", "host"),
-        Column("name", "name"),
-        Column("mtu_bytes", "MTU (bytes)", "d"),
-        Column("mss_bytes", "full segment (bytes)", "d"),
-        Column("kind", "kind"),
-        Column("network", "network"),
-        Column("address", "address"),
-    )
 
     def of(self, host: str) -> list[Interface]:
         """The interfaces of one host."""

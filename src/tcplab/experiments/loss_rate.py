@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, Variant, experiment
+from tcplab.experiments import (
+    Between,
+    Result,
+    Spelled,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+)
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
 from tcplab.programs import tcp_bulk
-from tcplab.tables import Column
 
 
-class Lossy(Variant, key=("congestion", "rtt_ms", "loss")):
+class Lossy(
+    Variant,
+    key=("congestion", "rtt_ms", "loss"),
+    label="{0.congestion}, {0.rtt_ms:g} ms, {0.loss_percent:g} %",
+):
     """A transfer over a path that loses packets by chance."""
 
-    congestion: str
-    rtt_ms: float
-    loss: float  #: Probability
-    mbit: float  #: Acknowledged data over the time
-    formula_mbit: float  #: Mathis et al., random loss and delayed ACKs; at most the wire's goodput
-    segments: int  #: Data segments that left
-    retransmissions: int
+    congestion: str = column("congestion control")
+    rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
+    loss: float  #: probability
 
-    @property
-    def label(self) -> str:
-        return f"{self.congestion}, {self.rtt_ms:g} ms, {100 * self.loss:g} %"
+    loss_percent = computed(lambda each: 100 * each.loss, "loss (%)", "g")
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the measured rate as a multiple of the formula's."""
-        return Variant.row(self) | {
-            "loss_percent": 100 * self.loss,
-            "times_formula": self.mbit / self.formula_mbit,
-        }
+    mbit: float = column("Mbit/s", ".1f")  #: acknowledged data over the time
+    #: Mathis et al., random loss and delayed ACKs; at most the wire's goodput
+    formula_mbit: float = column("the formula (Mbit/s)", ".1f")
+
+    @derived("measured / formula", ".2f")
+    def times_formula(self) -> float:
+        return self.mbit / self.formula_mbit
+
+    segments: int = column("segments", ",d")  #: data segments that left
+    retransmissions: int = column("sent again", ",d")
 
 
 class LossRates(Result[Lossy]):
     """Paths, found by congestion control, round-trip time and probability of loss."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("congestion", "congestion control"),
-        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
-        Column("loss_percent", "loss (%)", "g"),
-        Column("mbit", "Mbit/s", ".1f"),
-        Column("formula_mbit", "the formula (Mbit/s)", ".1f"),
-        Column("times_formula", "measured / formula", ".2f"),
-        Column("segments", "segments", ",d"),
-        Column("retransmissions", "sent again", ",d"),
-    )
 
     rate_mbit: float
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.exchange import both_ends
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.short_transfer import until_acknowledged_ms
@@ -15,7 +15,6 @@ from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.programs.counters import tcp_counters
-from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 from tcplab.timeline.sockets import read_options, sampling
 
@@ -40,16 +39,16 @@ _RULES: Final[Mapping[Lost, str | None]] = {
 class Loss(Variant):
     """A transfer that lost these segments."""
 
-    lost: Lost
-    took_ms: float  #: From the first segment to the ACK of the last byte
-    sent_again: int  #: Data segments beyond those that were needed
-    sack_acks: int  #: ACKs that told of a gap (SACK, RFC 2018)
-    #: How often each way out was taken, as TCP's own counters say: a gap that SACK showed
+    lost: Lost = column("lost")
+    took_ms: float = column("took (ms)", ".0f")  #: from the first segment to the last ACK
+    sent_again: int = column("sent again", "d")  #: data segments beyond those that were needed
+    sack_acks: int = column("ACKs with a gap", "d")  #: SACK, RFC 2018
+    #: how often each way out was taken, as TCP's own counters say: a gap that SACK showed
     #: (TCPSackRecovery); a probe of the tail (TCPLossProbes, RFC 8985); a timeout (TCPTimeouts)
-    recoveries: int
-    probes: int
-    timeouts: int
-    cwnd_after: int  #: Segments, at the end
+    recoveries: int = column("recoveries by SACK", "d")
+    probes: int = column("probes of the tail", "d")
+    timeouts: int = column("timeouts", "d")
+    cwnd_after: int = column("cwnd at the end", "d")  #: segments
     exchange: Exchange[None]
 
     def timeline(self) -> Timeline:
@@ -57,19 +56,7 @@ class Loss(Variant):
         return self.exchange.timeline()
 
 
-class Losses(Result[Loss]):
-    """The same transfer with different segments lost, found by the name of what was lost."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("lost", "lost"),
-        Column("took_ms", "took (ms)", ".0f"),
-        Column("sent_again", "sent again", "d"),
-        Column("sack_acks", "ACKs with a gap", "d"),
-        Column("recoveries", "recoveries by SACK", "d"),
-        Column("probes", "probes of the tail", "d"),
-        Column("timeouts", "timeouts", "d"),
-        Column("cwnd_after", "cwnd at the end", "d"),
-    )
+Losses: TypeAlias = Result[Loss]
 
 
 @experiment("lost-segment")

@@ -8,14 +8,12 @@ before the window has grown, and too high before the path is known.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tcplab.experiments import Result, Variant, experiment, provenance
+from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.sockets import read_all, sending
 from tcplab.lab import Host, Lab, Network
-from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
@@ -25,46 +23,31 @@ _JUMBO_MTU: Final = 9000
 _DATA_BYTES: Final = 2_000_000
 
 
-class MaxSegVariant(Variant):
+class MaxSegVariant(Variant, heading="variant"):
     """Answers of TCP_MAXSEG over one connection, beside the segments that were sent."""
 
-    name: str  #: What was special
-    set_bytes: int | None  #: Given to setsockopt(TCP_MAXSEG) before connect(); None for not at all
-    before_bytes: int  #: What getsockopt said before connect()
-    connected_bytes: int  #: Right after connect()
-    end_bytes: int  #: When all data had arrived
-    syn_bytes: int  #: The MSS option in the client's SYN
-    peer_syn_bytes: int  #: The MSS option in the server's answer
-    sent_bytes: int  #: Most data in a segment that left the client
-    arrived_bytes: int  #: Most data in a segment that reached the server
+    name: str  #: what was special
+    #: given to setsockopt(TCP_MAXSEG) before connect(); None for not at all
+    set_bytes: int | None = column("set to", "d")
+    #: what getsockopt said before connect(), right after it, and when all data had arrived
+    before_bytes: int = column("before connect", "d")
+    connected_bytes: int = column("connected", "d")
+    end_bytes: int = column("at the end", "d")
+    syn_bytes: int = column("own SYN", "d")  #: the MSS option in the client's SYN
+    peer_syn_bytes: int = column("peer's SYN", "d")  #: the MSS option in the server's answer
+    #: most data in a segment that left the client, and in one that reached the server
+    sent_bytes: int = column("largest sent", "d")
+    arrived_bytes: int = column("largest arrived", "d")
 
-    @property
+    @derived("what 'connected' said")
     def verdict(self) -> str:
         """Whether what it said right after connect() is what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
             return "true" if self.set_bytes in (None, self.syn_bytes) else "true, wish ignored"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
-    def row(self) -> dict[str, Any]:
-        """The fields and the verdict."""
-        return Variant.row(self) | {"verdict": self.verdict}
 
-
-class MaxSeg(Result[MaxSegVariant]):
-    """Answers of TCP_MAXSEG in all variants; the key is the name."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "variant"),
-        Column("set_bytes", "set to", "d"),
-        Column("before_bytes", "before connect", "d"),
-        Column("connected_bytes", "connected", "d"),
-        Column("end_bytes", "at the end", "d"),
-        Column("syn_bytes", "own SYN", "d"),
-        Column("peer_syn_bytes", "peer's SYN", "d"),
-        Column("sent_bytes", "largest sent", "d"),
-        Column("arrived_bytes", "largest arrived", "d"),
-        Column("verdict", "what 'connected' said"),
-    )
+MaxSeg: TypeAlias = Result[MaxSegVariant]
 
 
 @experiment("maxseg")

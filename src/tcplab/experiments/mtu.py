@@ -16,12 +16,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+    spread,
+)
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
 from tcplab.experiments.interfaces import MAX_PACKET_BYTES
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import on_off, spread_columns
 from tcplab.lab import Lab, Network
 from tcplab.models import Encapsulation, goodput_mbyte_s, header_share
 from tcplab.models import mss_bytes as full_segment_bytes
@@ -52,49 +63,44 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
     """Bulk TCP on one host, through a loopback interface of some MTU."""
 
     mtu_bytes: int  #: Of the interface
-    offload: bool  #: TSO, GSO and GRO were on
+    offload: bool = column(show=on_off)  #: TSO, GSO and GRO
     mss_bytes: int  #: Of the connection at the end (TCP_INFO)
     syn_mss_bytes: int  #: The MSS option that the SYN was seen to carry
-    mb_per_s: Sequence[float]  #: 10^6 bytes/s, run by run
-    cpu_s_per_gb: Sequence[float]  #: CPU time of both programs for 10^9 bytes, run by run
+    mb_per_s: Sequence[float] = spread()  #: 10^6 bytes/s, run by run
+    #: CPU time of both programs for 10^9 bytes, run by run
+    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)
     bytes: int  #: Of a run
     data_segments: Sequence[int]  #: That TCP counts for them, run by run (TCP_INFO, data_segs_out)
     #: Data in each packet of a shorter run, in order, as a capture shows them; without what was
     #: sent again
     captured_bytes: npt.NDArray[np.int32]
 
-    @property
+    @derived()
     def derived_mss_bytes(self) -> int:
         """MTU - 20 - 20 - 12."""
         return full_segment_bytes(min(self.mtu_bytes, MAX_PACKET_BYTES))
 
-    @property
+    @derived()
     def largest_captured_bytes(self) -> int:
         """The most data in one packet of the capture."""
         return int(self.captured_bytes.max())
 
-    @property
+    @derived()
     def header_percent(self) -> float:
         """IP, TCP and its options, of a full packet."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and of the others the medians."""
-        offload = "on" if self.offload else "off"
-        return Variant.row(self) | {
-            "variant": f"loopback {self.mtu_bytes}, offload {offload}",
-            "link": "loopback",
-            "offload": offload,
-            "derived_mss_bytes": self.derived_mss_bytes,
-            "largest_captured_bytes": self.largest_captured_bytes,
-            "header_percent": self.header_percent,
-            "segments_per_mb": 1e6 * statistics.median(self.data_segments) / self.bytes,
-            "captured_packets": len(self.captured_bytes),
-            "captured_payload_bytes": int(self.captured_bytes.sum()),
-            **spread_columns("mb_per_s", self.mb_per_s),
-            "cpu_s_per_gb": statistics.median(self.cpu_s_per_gb),
-        }
+    link = computed(lambda _: "loopback")
+    segments_per_mb = computed(
+        lambda each: 1e6 * statistics.median(each.data_segments) / each.bytes
+    )
+    captured_packets = computed(lambda each: len(each.captured_bytes))
+    captured_payload_bytes = computed(lambda each: int(each.captured_bytes.sum()))
+
+    @property
+    def label(self) -> str:
+        return f"loopback {self.mtu_bytes}, offload {on_off(self.offload)}"
 
 
 class WireMtu(Variant):

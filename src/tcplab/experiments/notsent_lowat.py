@@ -18,14 +18,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
-from tcplab.tables import Column
 
 Option = Literal["left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"]
 
@@ -36,37 +35,22 @@ _TCP_NOTSENT_LOWAT: Final = 25  # linux/tcp.h
 _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
-class Aged(Variant, key=("option", "rtt_ms")):
+class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
     """Records of a sender that always has a newer one."""
 
-    option: Option  #: what limits the sender's queue
-    rtt_ms: float  #: of the idle path
-    mbit: float  #: data that arrived, in the second half
-    age_ms: float  #: from write() to the receiver's program, median of the second half
-    most_age_ms: float  #: 95th percentile
-    unsent_bytes: float  #: in the sender's kernel and not sent yet, median
-    in_flight_bytes: float  #: sent and not acknowledged, median
-    model_age_ms: float  #: by Little's law, from what was held
-
-    @property
-    def label(self) -> str:
-        """The option and the round-trip time."""
-        return f"{self.option}, {self.rtt_ms:g} ms"
+    option: Option = column("the sender's queue")  #: what limits it
+    rtt_ms: float = column("RTT (ms)", "g")  #: of the idle path
+    mbit: float = column("Mbit/s", ".2f")  #: data that arrived, in the second half
+    #: in the sender's kernel and not sent yet, median; sent and not acknowledged, median
+    unsent_bytes: float = column("unsent (bytes)", ",.0f")
+    in_flight_bytes: float = column("in flight", ",.0f")
+    #: from write() to the receiver's program, median of the second half
+    age_ms: float = column("age at arrival (ms)", ".0f")
+    most_age_ms: float = column("95th percentile", ".0f")
+    model_age_ms: float = column("the model", ".0f")  #: by Little's law, from what was held
 
 
-class Ages(Result[Aged]):
-    """Ages by the option of the sender's socket and by the round-trip time."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("option", "the sender's queue"),
-        Column("rtt_ms", "RTT (ms)", "g"),
-        Column("mbit", "Mbit/s", ".2f"),
-        Column("unsent_bytes", "unsent (bytes)", ",.0f"),
-        Column("in_flight_bytes", "in flight", ",.0f"),
-        Column("age_ms", "age at arrival (ms)", ".0f"),
-        Column("most_age_ms", "95th percentile", ".0f"),
-        Column("model_age_ms", "the model", ".0f"),
-    )
+Ages: TypeAlias = Result[Aged]
 
 
 @experiment("notsent-lowat")

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, TypeAlias
 
 from tcplab.errors import MissingError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.programs import page_cache
-from tcplab.tables import Column
 
 
 class CacheStep(Variant):
     """A step of a file, and how much of it was in the page cache then."""
 
-    action: str  #: In words
-    cached_share: float  #: 0 to 1, by mincore(2)
-    mb_per_s: float | None = None  #: How fast it was read in this step; None when it was not
+    action: str = column("step")
+    cached_share: float = column("in the page cache", ".0%")  #: by mincore(2)
+    #: how fast it was read in this step; None when it was not
+    mb_per_s: float | None = column("read at (MB/s)", ".0f", default=None)
 
 
-class CacheSteps(Result[CacheStep]):
-    """A file's way into the page cache and out of it, step by step."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "step"),
-        Column("cached_share", "in the page cache", ".0%"),
-        Column("mb_per_s", "read at (MB/s)", ".0f"),
-    )
+CacheSteps: TypeAlias = Result[CacheStep]
 
 
 @experiment("page-cache", on_loopback=True)

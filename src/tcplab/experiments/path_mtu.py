@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+)
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
 from tcplab.programs import RunOptions, tcp_bulk
-from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
@@ -43,57 +51,48 @@ class SentSegment:
     again: bool  #: Sent before
 
 
-class PathMtuVariant(Variant):
+class PathMtuVariant(Variant, heading="variant"):
     """A transfer over a path whose MTU is smaller in the middle."""
 
-    name: str  #: What was special
-    cure: str  #: What was done about it, as a command; empty for nothing
-    finished: bool  #: Whether all data arrived in time
-    complaint: str  #: Of the program, when it did not
-    ms: float  #: From the first segment to the last ACK, or as long as the program had patience
-    sent: Sequence[SentSegment]  #: Every segment with data, in order
-    acked_bytes: int  #: Data that the server acknowledged
-    icmp_ms: Sequence[float]  #: When ICMP messages "fragmentation needed" came to the client
-    icmp_mtu_bytes: int | None  #: The MTU in them; None when there was none
-    dropped: int  #: Packets that the path dropped as too long, by its own account
+    name: str  #: what was special
+    finished: bool  #: all data arrived in time
+    complaint: str  #: of the program, when it did not
+    sent: Sequence[SentSegment]  #: every segment with data, in order
+    acked_bytes: int  #: data that the server acknowledged
 
-    @property
+    outcome = computed(lambda each: "all arrived" if each.finished else "gave up", "outcome")
+
+    #: from the first segment to the last ACK, or as long as the program had patience
+    ms: float = column("after (ms)", ".1f")
+
+    @derived("first segment", "d")
+    def first_bytes(self) -> int | None:
+        return self.sent[0].bytes if self.sent else None
+
+    @derived("largest that arrived", "d")
     def largest_arrived_bytes(self) -> int | None:
         """The most data in a segment that fits the path; None when none did."""
         return max((each.bytes for each in self.sent if each.fits), default=None)
 
     @property
     def largest_packet_bytes(self) -> int:
-        """The longest packet that left."""
         return max(each.packet_bytes for each in self.sent)
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and what is counted of the others."""
-        return Variant.row(self) | {
-            "outcome": "all arrived" if self.finished else "gave up",
-            "first_bytes": self.sent[0].bytes if self.sent else None,
-            "largest_arrived_bytes": self.largest_arrived_bytes,
-            "icmp": len(self.icmp_ms),
-            "again": sum(segment.again for segment in self.sent),
-            "cure": self.cure or None,
-        }
+    icmp_ms: Sequence[float]  #: when "fragmentation needed" came to the client
+
+    icmp = computed(lambda each: len(each.icmp_ms), "ICMP messages", "d")
+
+    icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
+    dropped: int = column("too long, dropped", "d")  #: by the path's own account
+
+    again = computed(lambda each: sum(segment.again for segment in each.sent), "sent again", "d")
+
+    #: what was done about it, as a command; empty for nothing
+    cure: str = column("cure", show=lambda cure: cure or None)
 
 
 class PathMtu(Result[PathMtuVariant]):
     """All variants, over the same path; the key is the name."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "variant"),
-        Column("outcome", "outcome"),
-        Column("ms", "after (ms)", ".1f"),
-        Column("first_bytes", "first segment", "d"),
-        Column("largest_arrived_bytes", "largest that arrived", "d"),
-        Column("icmp", "ICMP messages", "d"),
-        Column("icmp_mtu_bytes", "MTU in ICMP", "d"),
-        Column("dropped", "too long, dropped", "d"),
-        Column("again", "sent again", "d"),
-        Column("cure", "cure"),
-    )
 
     path_mtu_bytes: int  #: Of the narrow part of a path of 1500 bytes
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from types import NoneType
 from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
@@ -45,6 +45,7 @@ def column(
     *,
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
+    name: str = "",
     default: Any = MISSING,
 ) -> Any:
     """A field with a column of the table.
@@ -54,11 +55,15 @@ def column(
         format: see Column.
         is_setting: see Column.
         show: from the value to its cell, for a value that is not plain data.
+        name: of the quantity in the row: the field's unless given.
         default: of the field.
     """
-    columns = [("", heading, format, is_setting)]
-    cells = None if show is None else lambda name, value: {name: show(value)}
-    return field(default=default, metadata={_COLUMNS: columns, _CELLS: cells})
+
+    def cells(field_name: str, value: Any) -> dict[str, Any]:
+        return {name or field_name: show(value) if show else value}
+
+    column = Column(name, heading, format, is_setting)
+    return field(default=default, metadata={_COLUMNS: [("", column)], _CELLS: cells})
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
@@ -72,9 +77,9 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
     """
     middle = format.replace("d", ".0f")
     columns = [
-        ("_min", least, format, False),
-        ("", median, middle, False),
-        ("_max", most, format, False),
+        ("_min", Column("", least, format)),
+        ("", Column("", median, middle)),
+        ("_max", Column("", most, format)),
     ]
     return field(metadata={_COLUMNS: columns, _CELLS: spread_columns})
 
@@ -88,6 +93,25 @@ class Derived(cached_property[T]):
     """A quantity that follows from the fields."""
 
     column: Column
+    show: Callable[[Any], Any] | None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        self.column = replace(self.column, key=name)
+
+
+def computed(
+    function: Callable[[Any], T],
+    heading: str = "",
+    format: str = "",  # noqa: A002
+    *,
+    is_setting: bool = False,
+    show: Callable[[Any], Any] | None = None,
+) -> Derived[T]:
+    """A derived quantity in one line; see column() for the arguments."""
+    quantity = Derived(function)
+    quantity.column, quantity.show = Column("", heading, format, is_setting), show
+    return quantity
 
 
 def derived(
@@ -95,15 +119,10 @@ def derived(
     format: str = "",  # noqa: A002
     *,
     is_setting: bool = False,
+    show: Callable[[Any], Any] | None = None,
 ) -> Callable[[Callable[[Any], T]], Derived[T]]:
     """Decorate a method as a property whose value is in the row; see column() for the arguments."""
-
-    def decorate(function: Callable[[Any], T]) -> Derived[T]:
-        quantity = Derived(function)
-        quantity.column = Column(function.__name__, heading, format, is_setting)
-        return quantity
-
-    return decorate
+    return lambda function: computed(function, heading, format, is_setting=is_setting, show=show)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(column, spread, field))
@@ -122,7 +141,7 @@ class Variant(Data):
     columns: ClassVar[Sequence[Column]] = ()  #: of the table
     _key: ClassVar[tuple[str, ...]]
     _label: ClassVar[str] = ""
-    _derived: ClassVar[tuple[str, ...]] = ()
+    _derived: ClassVar[Mapping[str, Derived[Any]]] = {}
 
     def __init_subclass__(
         cls, *, key: str | Sequence[str] = (), label: str = "", heading: str = ""
@@ -138,16 +157,15 @@ class Variant(Data):
         named = dict(_quantities(cls))
         if "columns" not in vars(cls) and (heading or named):
             inherited = () if heading else cls.columns
-            own = [each for group in named.values() for each in group if each.heading]
+            more = [each for group in named.values() for each in group if each.heading]
             first = [Column("variant", heading)] if heading else []
-            cls.columns = (*first, *_replaced(inherited, own))
-        names = [name for name in named if isinstance(vars(cls)[name], Derived)]
-        cls._derived = tuple(dict.fromkeys((*cls._derived, *names)))
+            cls.columns = (*first, *_replaced(inherited, more))
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, Derived)}
+        cls._derived = {**cls._derived, **own}
         super().__init_subclass__()
         key = (key,) if isinstance(key, str) else tuple(key)
         if key or not hasattr(cls, "_key"):
-            names = [each.name for each in fields(cls)]
-            cls._key = key or tuple(names[:1])
+            cls._key = key or (fields(cls)[0].name,)
         cls._label = label or cls._label
 
     @property
@@ -162,11 +180,32 @@ class Variant(Data):
 
     def row(self) -> dict[str, Any]:
         """The label as "variant", the fields that are plain data, and the derived quantities."""
-        row = {"variant": self.label, **plain_fields(self)}
+        row: dict[str, Any] = {"variant": self.label}
         for each in fields(self):
+            value = getattr(self, each.name)
             if cells := each.metadata.get(_CELLS):
-                row |= cells(each.name, getattr(self, each.name))
-        return row | {name: getattr(self, name) for name in self._derived}
+                row |= cells(each.name, value)
+            elif isinstance(value, _PLAIN):
+                row[each.name] = value
+        for name, quantity in self._derived.items():
+            value = getattr(self, name)
+            row[name] = quantity.show(value) if quantity.show else value
+        return row
+
+
+def yes_no(value: bool) -> str:
+    """Show a truth in words."""
+    return "yes" if value else "no"
+
+
+def on_off(value: bool) -> str:
+    """Show a setting in words."""
+    return "on" if value else "off"
+
+
+def plus(sizes: Sequence[int]) -> str:
+    """Show sizes as a sum: "1448 + 1448 + 104"."""
+    return " + ".join(map(str, sizes))
 
 
 def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
@@ -176,7 +215,13 @@ def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
             yield name, [value.column]
         elif isinstance(value, Field):
             columns: Mapping[Any, Any] = value.metadata
-            yield name, [Column(name + end, *rest) for end, *rest in columns.get(_COLUMNS, ())]
+            yield (
+                name,
+                [
+                    each if each.key else replace(each, key=name + end)
+                    for end, each in columns.get(_COLUMNS, ())
+                ],
+            )
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import Between, Result, experiment, provenance
+from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     OwnRtt,
@@ -27,7 +27,6 @@ from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult
 from tcplab.programs import quotes as run_program
-from tcplab.tables import Column
 
 QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
@@ -43,17 +42,36 @@ STALL_MS: Final = 25.0
 _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
 
 
-class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server")):
+class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), heading="connections"):
     """One mode of asking, with one server."""
 
     mode: QuoteMode  #: over two connections or one, and the cure
     #: "linux" acknowledges requests as its kernel likes, "delaying" as late as it may
-    server: Server
+    server: Server = column("server", is_setting=True)
 
     @property
     def label(self) -> str:
         """The mode, with the batch's size if there is one."""
         return self.mode.replace("batch", f"batch {self.result.batch}")
+
+    quotes_per_s = computed(lambda each: each.result.quotes_per_s, "quotes/s", ",.0f")
+
+    @derived("MSDN's", "g")
+    def published_quotes_per_s(self) -> float | None:
+        published = self.mode == "two" and self.server == "delaying"
+        return PUBLISHED["two_quotes_per_s"] if published else None
+
+    @derived()
+    def model_quotes_per_s(self) -> float | None:
+        return model_per_s(self.mode, self.server, self.result.batch)
+
+    exchanges = computed(lambda each: len(each.exchange_ms()))
+
+    @derived("exchange (ms)", ".3f")
+    def median_exchange_ms(self) -> float:
+        return statistics.median(self.exchange_ms())
+
+    longest_exchange_ms = computed(lambda each: max(each.exchange_ms()), "longest (ms)", ".1f")
 
     def exchange_ms(self) -> list[float]:
         """Time of each request in order, from its send to the last of its quotes, in ms."""
@@ -64,55 +82,27 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server")):
             spans[-1].append(event.time_ns)
         return [(each[-1] - each[0]) / 1e6 for each in spans]
 
-    @property
+    @derived("stalled", ".0%")
     def stalled_share(self) -> float:
         """The share of exchanges, after the first two, that took longer than STALL_MS."""
         times = self.exchange_ms()[2:]
         return sum(each > STALL_MS for each in times) / len(times) if times else 0.0
 
-    @property
+    @derived("segments/quote", ".2f")
     def segments_per_quote(self) -> float | None:
         """All segments of both directions and connections, from the first data on, over quotes."""
         if (rows := self.exchange.segments) is None:
             return None
         return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
 
-    @property
+    @derived("pure ACKs/quote", ".2f")
     def pure_acks_per_quote(self) -> float | None:
         """Segments with neither data nor SYN or FIN, over quotes; None on plain loopback."""
         rows = self.exchange.segments
         return None if rows is None else len(rows.acks()) / self.result.quotes
 
-    def row(self) -> dict[str, Any]:
-        """The plain data, with the article's figures and the model's."""
-        published = self.mode == "two" and self.server == "delaying"
-        times = self.exchange_ms()
-        return ExchangeVariant.row(self) | {
-            "published_quotes_per_s": PUBLISHED["two_quotes_per_s"] if published else None,
-            "model_quotes_per_s": model_per_s(self.mode, self.server, self.result.batch),
-            "exchanges": len(times),
-            "median_exchange_ms": statistics.median(times),
-            "longest_exchange_ms": max(times),
-            "stalled_share": self.stalled_share,
-            "segments_per_quote": self.segments_per_quote,
-            "pure_acks_per_quote": self.pure_acks_per_quote,
-        }
 
-
-class Quotes(Result[QuotesVariant]):
-    """The modes of asking, each with both servers."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "connections"),
-        Column("server", "server", is_setting=True),
-        Column("quotes_per_s", "quotes/s", ",.0f"),
-        Column("published_quotes_per_s", "MSDN's", "g"),
-        Column("median_exchange_ms", "exchange (ms)", ".3f"),
-        Column("longest_exchange_ms", "longest (ms)", ".1f"),
-        Column("stalled_share", "stalled", ".0%"),
-        Column("segments_per_quote", "segments/quote", ".2f"),
-        Column("pure_acks_per_quote", "pure ACKs/quote", ".2f"),
-    )
+Quotes: TypeAlias = Result[QuotesVariant]
 
 
 @cache

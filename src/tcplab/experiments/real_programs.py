@@ -6,24 +6,20 @@ import os
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from tcplab import machine
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.any_command import (
-    FILES,
-    HTTP_SERVER,
-    Commands,
-    Explained,
-    run_command,
-)
+from tcplab.experiments import Between, Result, computed, derived, experiment, provenance
+from tcplab.experiments.any_command import FILES, HTTP_SERVER, Commands, Explained, run_command
 from tcplab.experiments.progress import one_by_one
+from tcplab.explain.joining import Conversation
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.tables import Column
+from tcplab.timeline import Timeline
 
 
 class Pair(NamedTuple):
@@ -168,42 +164,10 @@ def measure_nginx(
 # ---- redis ---------------------------------------------------------------------------------------
 
 
-class Pipelined(Explained):
+class Pipelined(Explained, key="pipeline"):
     """redis-benchmark with a pipeline of one length."""
 
-    pipeline: int  #: Commands that are sent before an answer is awaited
-    commands: int
-    server_reads: int = field(init=False)
-    commands_per_s: float = field(init=False)
-    model_per_s: float = field(init=False)  #: One pipeline per round trip
-    rtt_ms: float
-
-    def __post_init__(self) -> None:
-        """Adds what is counted of the connection that carries the commands."""
-        super().__post_init__()
-        [*_others, main] = sorted(self.explanation.conversations, key=lambda one: len(one.rows))
-        data = main.rows[main.rows["payload_bytes"] > 0]
-        took_ms = (int(data["time_ns"][-1]) - int(data["time_ns"][0])) / 1e6
-        calls = main.sockets["server"].calls
-        facts = {
-            "server_reads": sum(call.name == "read" for call in calls),
-            "server_writes": sum(call.name != "read" and call.asked_bytes > 0 for call in calls),
-            "commands_per_s": 1000 * self.commands / took_ms,
-            "model_per_s": 1000 * min(self.pipeline, self.commands) / self.rtt_ms
-            if self.rtt_ms
-            else float("inf"),
-        }
-        self._keep(facts)
-
-    @property
-    def key(self) -> int:
-        return self.pipeline
-
-
-class Pipelines(Result[Pipelined]):
-    """Runs of redis-benchmark, found by the length of the pipeline."""
-
-    columns: ClassVar[Sequence[Column]] = (
+    columns = (
         Column("pipeline", "commands in a pipeline", "d"),
         Column("server_reads", "server: reads", "d"),
         Column("server_writes", "writes", "d"),
@@ -212,6 +176,39 @@ class Pipelines(Result[Pipelined]):
         Column("model_per_s", "the model says", ",.0f"),
         Column("verdict", "what decides"),
     )
+
+    pipeline: int  #: commands that are sent before an answer is awaited
+    commands: int
+    rtt_ms: float
+
+    @cached_property
+    def main(self) -> Conversation:
+        """The connection that carries the commands."""
+        return max(self.explanation.conversations, key=lambda one: len(one.rows))
+
+    @derived()
+    def server_reads(self) -> int:
+        return sum(call.name == "read" for call in self.main.sockets["server"].calls)
+
+    @derived()
+    def server_writes(self) -> int:
+        calls = self.main.sockets["server"].calls
+        return sum(call.name != "read" and call.asked_bytes > 0 for call in calls)
+
+    @derived()
+    def commands_per_s(self) -> float:
+        times_ns = self.main.rows[self.main.rows["payload_bytes"] > 0]["time_ns"]
+        took_ms = (int(times_ns[-1]) - int(times_ns[0])) / 1e6
+        return 1000 * self.commands / took_ms
+
+    @derived()
+    def model_per_s(self) -> float:
+        """One pipeline per round trip."""
+        sent = min(self.pipeline, self.commands)
+        return 1000 * sent / self.rtt_ms if self.rtt_ms else float("inf")
+
+
+Pipelines: TypeAlias = Result[Pipelined]
 
 
 @experiment("redis-pipelining", needs=("redis-server", "redis-benchmark"))
@@ -258,48 +255,10 @@ wait
 """
 
 
-class Delivered(Explained):
+class Delivered(Explained, key="nodelay"):
     """A sensor's readings on their way through the broker to a subscriber."""
 
-    nodelay: bool  #: The broker's set_tcp_nodelay
-    readings: int
-    broker_writes: int = field(init=False)  #: To the subscriber
-    broker_segments: int = field(init=False)
-    delay_ms: float = field(init=False)  #: From a write of the broker to its arrival, the mean
-    longest_ms: float = field(init=False)  #: The longest of them
-
-    def __post_init__(self) -> None:
-        """Adds what is counted on the connection to the subscriber."""
-        super().__post_init__()
-        servers = [one.timelines["server"] for one in self.explanation.conversations]
-        timeline = max(servers, key=lambda each: len(each.writes))
-        delays_ms = []
-        for write in timeline.writes:
-            last = write.offset + write.bytes
-            came_ns = [
-                part.arrived_ns
-                for part in timeline.segments
-                if part.offset < last <= part.end and part.arrived_ns is not None
-            ]
-            delays_ms += [(came_ns[0] - write.time_ns) / 1e6] if came_ns else []
-        self._keep(
-            {
-                "broker_writes": len(timeline.writes),
-                "broker_segments": len(timeline.segments),
-                "delay_ms": statistics.mean(delays_ms),
-                "longest_ms": max(delays_ms),
-            }
-        )
-
-    @property
-    def key(self) -> bool:
-        return self.nodelay
-
-
-class Deliveries(Result[Delivered]):
-    """Runs of a broker, found by its set_tcp_nodelay."""
-
-    columns: ClassVar[Sequence[Column]] = (
+    columns = (
         Column("case", "broker"),
         Column("broker_writes", "its writes to the subscriber", "d"),
         Column("broker_segments", "segments", "d"),
@@ -307,6 +266,36 @@ class Deliveries(Result[Delivered]):
         Column("longest_ms", "longest", ".1f"),
         Column("held_ms", "held (ms)", ".0f"),
     )
+
+    nodelay: bool  #: the broker's set_tcp_nodelay
+    readings: int
+
+    @cached_property
+    def to_subscriber(self) -> Timeline:
+        """What the broker sends to the subscriber."""
+        return max(self.timelines("server"), key=lambda each: len(each.writes))
+
+    @cached_property
+    def delays_ms(self) -> list[float]:
+        """For each write of the broker, the time until its last byte arrives."""
+        delays_ms = []
+        for write in self.to_subscriber.writes:
+            last = write.offset + write.bytes
+            came_ns = [
+                part.arrived_ns
+                for part in self.to_subscriber.segments
+                if part.offset < last <= part.end and part.arrived_ns is not None
+            ]
+            delays_ms += [(came_ns[0] - write.time_ns) / 1e6] if came_ns else []
+        return delays_ms
+
+    broker_writes = computed(lambda each: len(each.to_subscriber.writes))
+    broker_segments = computed(lambda each: len(each.to_subscriber.segments))
+    delay_ms = computed(lambda each: statistics.mean(each.delays_ms))
+    longest_ms = computed(lambda each: max(each.delays_ms))
+
+
+Deliveries: TypeAlias = Result[Delivered]
 
 
 @experiment("mqtt-broker", needs=("mosquitto", "mosquitto_pub"))

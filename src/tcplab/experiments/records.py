@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import Between, Result, experiment, provenance
+from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     OwnRtt,
@@ -28,7 +28,6 @@ from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
-from tcplab.tables import Column
 from tcplab.timeline import Timeline
 
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
@@ -51,11 +50,12 @@ PUBLISHED: Final[Mapping[str, float]] = {
 _RECORD_BYTES: Final = 60  # the mean of 20 to 100
 
 
-class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver")):
+class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), heading="sent"):
     """One mode of sending, with one receiver."""
 
     mode: RecordMode  #: how the records were handed to TCP
-    receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
+    #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
+    receiver: Receiver = column("receiver")
     #: that the source sent; in the Lab counted on the wire, on plain loopback by the source's
     #: kernel
     data_segments: int
@@ -65,10 +65,29 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver")):
         """The mode, and the batch's size if it is one."""
         return f"batch {self.result.batch}" if self.mode == "batch" else self.mode
 
-    @property
+    records_per_s = computed(lambda each: each.result.records_per_s, "records/s", ",.0f")
+
+    @derived("MSDN's", "g")
+    def published_records_per_s(self) -> float | None:
+        published = self.mode == "unbuffered" and self.receiver == "delaying"
+        return PUBLISHED["unbuffered_records_per_s"] if published else None
+
+    @derived()
+    def model_records_per_s(self) -> float | None:
+        return model_per_s(self.mode, self.receiver)
+
+    median_send_us = computed(lambda each: each.result.send_us.median)
+    longest_send_us = computed(lambda each: each.result.send_us.max, "longest send (µs)", ",.0f")
+    records = computed(lambda each: each.result.records, "records", ",d")
+    sends = computed(lambda each: each.result.sends, "sends", ",d")
+    bytes = computed(lambda each: each.result.bytes, "bytes", ",d")
+
+    @derived("segments/record", ".3g")
     def segments_per_record(self) -> float:
         """Data segments over records: 1 when each record left by itself."""
         return self.data_segments / self.result.records
+
+    bytes_per_segment = computed(lambda each: each.result.bytes / each.data_segments)
 
     def send_ms(self) -> list[float]:
         """Time of each send in order, from its start to its ACK, in ms; unbuffered only."""
@@ -89,33 +108,8 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver")):
             )
         return ExchangeVariant.timeline(self)
 
-    def row(self) -> dict[str, Any]:
-        """The plain data, with the article's figures and the model's."""
-        published = self.mode == "unbuffered" and self.receiver == "delaying"
-        return ExchangeVariant.row(self) | {
-            "published_records_per_s": PUBLISHED["unbuffered_records_per_s"] if published else None,
-            "model_records_per_s": model_per_s(self.mode, self.receiver),
-            "median_send_us": self.result.send_us.median,
-            "longest_send_us": self.result.send_us.max,
-            "segments_per_record": self.segments_per_record,
-            "bytes_per_segment": self.result.bytes / self.data_segments,
-        }
 
-
-class Records(Result[RecordsVariant]):
-    """The modes of sending, each with both receivers."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "sent"),
-        Column("receiver", "receiver"),
-        Column("records_per_s", "records/s", ",.0f"),
-        Column("published_records_per_s", "MSDN's", "g"),
-        Column("longest_send_us", "longest send (µs)", ",.0f"),
-        Column("records", "records", ",d"),
-        Column("sends", "sends", ",d"),
-        Column("bytes", "bytes", ",d"),
-        Column("segments_per_record", "segments/record", ".3g"),
-    )
+Records: TypeAlias = Result[RecordsVariant]
 
 
 @cache

@@ -6,38 +6,29 @@ its BSD system had an MTU of its own. Linux sends whatever is its own through lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, TypeAlias
 
-from tcplab.experiments import Result, Variant, experiment, provenance
+from tcplab.experiments import Result, Variant, column, experiment, provenance
 from tcplab.experiments.interface_settings import with_route_socket
 from tcplab.experiments.interfaces import MAX_PACKET_BYTES
 from tcplab.experiments.mode import at_network
 from tcplab.lab import Lab, Network
 from tcplab.models import announced_mss_bytes
-from tcplab.tables import Column
 
 
 class Route(Variant):
     """The path that packets from the client to an address take."""
 
-    to: str  #: What the address is to the client: "localhost", "its own address", "the other host"
-    address: str  #: The address
-    interface: str  #: Through which the kernel sends them
-    mtu_bytes: int  #: Of that interface
-    announced_mss_bytes: int  #: What the SYN of a connection there announces (RFC 9293, 3.7.1)
+    #: what the address is to the client: "localhost", "its own address", "the other host"
+    to: str = column("from the client to")
+    address: str = column("address")
+    interface: str = column("leads through")  #: through which the kernel sends them
+    mtu_bytes: int = column("MTU (bytes)", "d")  #: of that interface
+    #: what the SYN of a connection there announces (RFC 9293, 3.7.1)
+    announced_mss_bytes: int = column("MSS in the SYN", "d")
 
 
-class Routes(Result[Route]):
-    """The route to each address; the key is what the address is to the client."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "from the client to"),
-        Column("address", "address"),
-        Column("interface", "leads through"),
-        Column("mtu_bytes", "MTU (bytes)", "d"),
-        Column("announced_mss_bytes", "MSS in the SYN", "d"),
-    )
+Routes: TypeAlias = Result[Route]
 
 
 @experiment("routes", on_loopback=True)

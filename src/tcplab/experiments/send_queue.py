@@ -17,15 +17,14 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Loopback
-from tcplab.tables import Column
 
 Method = Literal["read + send", "sendfile"]
 
@@ -38,37 +37,27 @@ NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own ove
 class Queue(Variant):
     """Data that was queued by one method, and the memory that it took."""
 
-    method: Method  #: How it got into the queues
-    clients: int  #: Connections
-    queued_bytes: Sequence[int]  #: In all queues together, of each run
-    #: Of those, how many were received as they were queued, although the file had been overwritten
+    method: Method = column("method")
+    clients: int = column("clients", "d", is_setting=True)
+    queued_bytes: Sequence[int]  #: in all queues together, of each run
+    #: of those, how many were received as they were queued, although the file had been overwritten
     copied_bytes: Sequence[int]
 
-    @property
+    @derived("queued (MB)", ".1f")
+    def queued_mb(self) -> float:
+        return statistics.median(self.queued_bytes) / 1e6
+
+    @derived("copied (MB)", ".1f")
+    def copied_mb(self) -> float:
+        return statistics.median(self.copied_bytes) / 1e6
+
+    @derived("copied bytes per byte", ".2f")
     def copied_per_byte(self) -> float:
-        """Median of copies over data."""
         pairs = zip(self.copied_bytes, self.queued_bytes, strict=True)
         return statistics.median(copied / queued for copied, queued in pairs)
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and of the runs the medians."""
-        return Variant.row(self) | {
-            "queued_mb": statistics.median(self.queued_bytes) / 1e6,
-            "copied_mb": statistics.median(self.copied_bytes) / 1e6,
-            "copied_per_byte": self.copied_per_byte,
-        }
 
-
-class Queues(Result[Queue]):
-    """Both methods, measured in turn; the key is the method."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "method"),
-        Column("clients", "clients", "d", is_setting=True),
-        Column("queued_mb", "queued (MB)", ".1f"),
-        Column("copied_mb", "copied (MB)", ".1f"),
-        Column("copied_per_byte", "copied bytes per byte", ".2f"),
-    )
+Queues: TypeAlias = Result[Queue]
 
 
 @experiment("send-queue", on_loopback=True)

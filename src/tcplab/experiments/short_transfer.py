@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
-from tcplab.tables import Column
 from tcplab.timeline import Exchange, Timeline
 
 #: A pause of the sender of at least this part of the RTT is a wait for ACKs.
@@ -24,23 +23,16 @@ _PAUSE_RTT: Final = 0.25
 class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
-    number: int  #: From 1
-    start_ms: float  #: Departure of its first segment, since the SYN
-    segments: int  #: With data
-    model_segments: int  #: With a window that begins with 10 segments and doubles each round trip
-    bytes: int  #: Their data
+    number: int = column("round trip", "d")  #: from 1
+    start_ms: float = column("begins (ms)", ".1f")  #: its first segment leaves, after the SYN
+    segments: int = column("segments", "d")  #: with data
+    #: with a window that begins with 10 segments and doubles each round trip
+    model_segments: int = column("the model says", "d")
+    bytes: int = column("data (bytes)", ",d")
 
 
 class ShortTransfer(Result[Flight]):
     """The flights of one transfer, found by their number."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("number", "round trip", "d"),
-        Column("start_ms", "begins (ms)", ".1f"),
-        Column("segments", "segments", "d"),
-        Column("model_segments", "the model says", "d"),
-        Column("bytes", "data (bytes)", ",d"),
-    )
 
     exchange: Exchange[None]  #: The segments at both hosts
 
@@ -159,25 +151,18 @@ def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
 class Sized(Variant):
     """A transfer of one size, from its first segment to the ACK of its last."""
 
-    data_bytes: int
-    round_trips: int  #: Flights: all but the first waited for ACKs
-    model_round_trips: int  #: With a window that begins with 10 segments and doubles
-    took_ms: float
-    model_ms: float  #: Slow start, then the rate of the wire; and the last ACK's way back
-    mbit: float  #: Data over that time
+    data_bytes: int = column("data (bytes)", ",d")
+    round_trips: int = column("round trips", "d")  #: flights: all but the first waited for ACKs
+    #: with a window that begins with 10 segments and doubles
+    model_round_trips: int = column("the model says", "d")
+    took_ms: float = column("took (ms)", ".0f")
+    #: slow start, then the rate of the wire; and the last ACK's way back
+    model_ms: float = column("the model says (ms)", ".0f")
+    mbit: float = column("Mbit/s", ".1f")  #: data over that time
 
 
 class Sizes(Result[Sized]):
     """Transfers by size, found by it."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("data_bytes", "data (bytes)", ",d"),
-        Column("round_trips", "round trips", "d"),
-        Column("model_round_trips", "the model says", "d"),
-        Column("took_ms", "took (ms)", ".0f"),
-        Column("model_ms", "the model says (ms)", ".0f"),
-        Column("mbit", "Mbit/s", ".1f"),
-    )
 
     rtt_ms: float
     rate_mbit: float

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
-from tcplab.experiments import Between, Result, experiment, provenance
+from tcplab.experiments import Between, Result, computed, derived, experiment, provenance
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     OwnRtt,
@@ -23,7 +23,6 @@ from tcplab.experiments.exchange import (
 from tcplab.lab import Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
 from tcplab.programs import small_writes as run_program
-from tcplab.tables import Column
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
@@ -38,15 +37,42 @@ PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
 PUBLISHED_CASE: Final[Mapping[str, Any]] = {"writes": 15, "write_bytes": 2, "quickack": "on"}
 
 
-class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode"):
+class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading="variant"):
     """One mode of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
 
-    @property
+    @derived("ms/message", ".3f")
     def ms_per_message(self) -> float:
         """Median time of a message with its reply: one that was disturbed does not move it."""
         return self.result.message_us.median / 1e3
+
+    mean_ms_per_message = computed(lambda each: each.result.ms_per_message, "mean", ".3f")
+
+    @derived("Red Hat's mean", ".3f")
+    def published_ms_per_message(self) -> float | None:
+        return PUBLISHED_MS_PER_MESSAGE.get(self.mode)
+
+    bytes_per_ms = computed(lambda each: each.result.bytes_per_ms, "bytes/ms", ".2f")
+
+    @derived("segments/message", "g")
+    def data_segments_per_message(self) -> float | None:
+        """The median: a connection's first messages are special. They are acknowledged at once,
+        and no more may leave than the initial congestion window allows.
+        """
+        counts = self.segments_per_message()
+        return statistics.median(counts) if counts else None
+
+    @derived("of the first", "g")
+    def data_segments_first_message(self) -> int | None:
+        counts = self.segments_per_message()
+        return counts[0] if counts else None
+
+    @derived("calls/message", "g")
+    def system_calls_per_message(self) -> float:
+        return self.result.system_calls / self.result.messages
+
+    p99_us = computed(lambda each: each.result.message_us.p99)
 
     @property
     def data_segment_sizes(self) -> list[int] | None:
@@ -60,7 +86,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode"):
         sizes: list[int] = sent["payload_bytes"].tolist()
         return sizes
 
-    @property
+    @derived()
     def retransmissions(self) -> int | None:
         """Data segments that the client sent again; None if unseen."""
         if self.exchange.segments is None:
@@ -92,39 +118,9 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode"):
                 start_ns = event.time_ns
         return times
 
-    def row(self) -> dict[str, Any]:
-        """The plain data, and the medians of the messages.
-
-        Times and segments per message are medians over the messages. A connection's first ones are
-        special: they are acknowledged at once, and no more may leave than the initial congestion
-        window allows.
-        """
-        counts = self.segments_per_message()
-        return ExchangeVariant.row(self) | {
-            "ms_per_message": self.ms_per_message,
-            "mean_ms_per_message": self.result.ms_per_message,
-            "p99_us": self.result.message_us.p99,
-            "data_segments_per_message": counts and statistics.median(counts),
-            "data_segments_first_message": counts and counts[0],
-            "retransmissions": self.retransmissions,
-            "system_calls_per_message": self.result.system_calls / self.result.messages,
-            "published_ms_per_message": PUBLISHED_MS_PER_MESSAGE.get(self.mode),
-        }
-
 
 class SmallWrites(Result[SmallWritesVariant]):
     """The variants, measured in one laboratory, one after the other."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "variant"),
-        Column("ms_per_message", "ms/message", ".3f"),
-        Column("mean_ms_per_message", "mean", ".3f"),
-        Column("published_ms_per_message", "Red Hat's mean", ".3f"),
-        Column("bytes_per_ms", "bytes/ms", ".2f"),
-        Column("data_segments_per_message", "segments/message", "g"),
-        Column("data_segments_first_message", "of the first", "g"),
-        Column("system_calls_per_message", "calls/message", "g"),
-    )
 
     def rows(self) -> list[dict[str, Any]]:
         """See Result.rows; the published means stand only beside the case that they are of."""

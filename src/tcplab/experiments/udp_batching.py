@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance, spread
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
@@ -22,40 +22,33 @@ _MAX_BATCH: Final = 64  # datagrams in one call with UDP_SEGMENT
 _LARGE_BUFFER_BYTES: Final = 8 << 20
 
 
+def _middle(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
 class BatchingVariant(Variant):
     """A method of handing the same bytes over."""
 
     name: str  #: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large"
-    how: str  #: The same in words
-    bytes_per_call: int  #: Handed over in one system call of the source
-    calls: int  #: System calls that hand it over, in one run
-    mb_per_s: Sequence[float]  #: Bytes that arrived over the sink's time, run by run
-    cpu_s_per_gb: Sequence[float]  #: CPU time of both ends for 10^9 bytes that arrived, run by run
-    lost_percent: Sequence[float]  #: Of the datagrams, run by run; empty for TCP
-
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and of the others the medians."""
-        return Variant.row(self) | {
-            **spread_columns("mb_per_s", self.mb_per_s),
-            "cpu_s_per_gb": statistics.median(self.cpu_s_per_gb),
-            "lost_percent": statistics.median(self.lost_percent) if self.lost_percent else None,
-        }
+    how: str = column("how")  #: the same in words
+    #: handed over in one system call of the source
+    bytes_per_call: int = column("bytes per call", ",d")
+    calls: int = column("calls", ",d")  #: that hand it over, in one run
+    #: bytes that arrived over the sink's time, run by run
+    mb_per_s: Sequence[float] = spread("MB/s min", "median", "max", ",.0f")
+    #: CPU time of both ends for 10^9 bytes that arrived, run by run
+    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)
+    #: of the datagrams, run by run; empty for TCP
+    lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)
 
 
 class Batching(Result[BatchingVariant]):
     """TCP and UDP with few and with many bytes per call; the key is the name."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        Column("how", "how"),
-        Column("bytes_per_call", "bytes per call", ",d"),
-        Column("calls", "calls", ",d"),
-        Column("mb_per_s_min", "MB/s min", ",.0f"),
-        Column("mb_per_s", "median", ",.0f"),
-        Column("mb_per_s_max", "max", ",.0f"),
-        Column("times_plain", "× plain UDP", ".1f"),
-        Column("cpu_s_per_gb", "CPU s/GB", ".2f"),
-        Column("lost_percent", "lost (%)", ".1f"),
-    )
+    @property
+    def columns(self) -> Sequence[Column]:
+        *first, cpu, lost = super().columns
+        return (*first, Column("times_plain", "× plain UDP", ".1f"), cpu, lost)
 
     def times_plain(self, name: str) -> float:
         """Rate of arrival over that of plain UDP, of the median runs."""

@@ -10,54 +10,48 @@ from __future__ import annotations
 import socket
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    derived,
+    experiment,
+    provenance,
+    spread,
+)
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
-from tcplab.tables import Column
 
 
 class ReceiveBuffer(Variant):
     """A receive buffer: what it holds, and what got lost with it."""
 
-    requested_bytes: int  #: Given to setsockopt(SO_RCVBUF)
-    #: What getsockopt returned: twice as much, and at most what the system allows
-    granted_bytes: int
-    room_datagrams: int  #: How many arrived at a socket that nobody read from
-    sent: int  #: Datagrams of a run with a sink that reads as fast as it can
-    lost: Sequence[int]  #: Of these that did not arrive, run by run
-    #: What the sink's kernel threw away because the buffer was full, run by run
-    drops: Sequence[int]
+    requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
+    #: what getsockopt returned: twice as much, and at most what the system allows
+    granted_bytes: int = column("granted (bytes)", ",d")
+    #: how many arrived at a socket that nobody read from
+    room_datagrams: int = column("room for (datagrams)", ",d")
+    #: datagrams of a run with a sink that reads as fast as it can
+    sent: int = column("sent", ",d", is_setting=True)
+    #: of these that did not arrive, run by run
+    lost: Sequence[int] = spread("lost, min", "median", "max", ",d")
+    #: what the sink's kernel threw away because the buffer was full, run by run
+    drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and of the runs the medians."""
+    @derived("lost elsewhere", ",d")
+    def lost_elsewhere(self) -> int:
         # The end markers take the same path and may be dropped as well, so more drops than losses
         # is no contradiction.
         elsewhere = [lost - drops for lost, drops in zip(self.lost, self.drops, strict=True)]
-        return Variant.row(self) | {
-            **spread_columns("lost", self.lost),
-            "drops": statistics.median(self.drops),
-            "lost_elsewhere": max(0, *elsewhere),
-        }
+        return max(0, *elsewhere)
 
 
-class ReceiveBuffers(Result[ReceiveBuffer]):
-    """The same datagrams into receive buffers of different sizes; the key is the size asked for."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("requested_bytes", "SO_RCVBUF (bytes)", ",d"),
-        Column("granted_bytes", "granted (bytes)", ",d"),
-        Column("room_datagrams", "room for (datagrams)", ",d"),
-        Column("sent", "sent", ",d", is_setting=True),
-        Column("lost_min", "lost, min", ",d"),
-        Column("lost", "median", ",.0f"),
-        Column("lost_max", "max", ",d"),
-        Column("drops", "buffer was full (median)", ",.0f"),
-        Column("lost_elsewhere", "lost elsewhere", ",d"),
-    )
+ReceiveBuffers: TypeAlias = Result[ReceiveBuffer]
 
 
 @experiment("udp-receive-buffers", on_loopback=True)

@@ -9,41 +9,30 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread_columns
+from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
 from tcplab.programs import tcp_source, writepattern_peer
-from tcplab.tables import Column
 
 
-class Block(Variant, key=("write_bytes", "untouched")):
+class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
     """One block, sent again and again."""
 
-    write_bytes: int  #: Its size
-    untouched: bool  #: Whether nobody wrote to it before
-    cpu_s_per_gb: Sequence[float]  #: CPU time of the sender for 10^9 bytes, run by run
+    write_bytes: int
+    untouched: bool  #: nobody wrote to it before
+    #: CPU time of the sender for 10^9 bytes, run by run
+    cpu_s_per_gb: Sequence[float] = spread("sender's CPU s/GB, min", "median", "max", ".3f")
 
     @property
     def label(self) -> str:
         return f"{self.write_bytes:,}, {'untouched' if self.untouched else 'written'}"
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the spread of the CPU time."""
-        return Variant.row(self) | spread_columns("cpu_s_per_gb", self.cpu_s_per_gb)
-
 
 class UntouchedMemory(Result[Block]):
     """Blocks of each size, written to and not; the key is (bytes, untouched)."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "block (bytes)"),
-        Column("cpu_s_per_gb", "sender's CPU s/GB", ".3f"),
-        Column("cpu_s_per_gb_min", "min", ".3f"),
-        Column("cpu_s_per_gb_max", "max", ".3f"),
-    )
 
     def ratio(self, write_bytes: int) -> float:
         """CPU time with a block that was written to, over that with an untouched one."""

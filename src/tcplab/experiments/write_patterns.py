@@ -13,11 +13,22 @@ import statistics
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, Variant, experiment, provenance
+from tcplab.experiments import (
+    Between,
+    Result,
+    Spelled,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+)
 from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.quantities import plus, yes_no
 from tcplab.experiments.sockets import MSS_BYTES, connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
@@ -39,12 +50,12 @@ STALL_MS: Final = 25.0
 WARM_UP: Final = 3
 
 
-class Pattern(Variant):
+class Pattern(Variant, heading="writes (bytes)"):
     """A pattern of writes, repeated over one connection."""
 
     writes: tuple[int, ...]  #: bytes of each write, in order
     #: payload bytes of the segments of the last message, as captured at the sender
-    segments: tuple[int, ...]
+    segments: tuple[int, ...] = column("segments (bytes)", show=plus)
     #: from the first write to the arrival of the last byte, one value per message
     arrivals_ms: tuple[float, ...]
 
@@ -54,57 +65,23 @@ class Pattern(Variant):
         first = self.writes[0]
         if len(self.writes) > 2 and set(self.writes) == {first}:
             return f"{len(self.writes)} × {first}"
-        return " + ".join(map(str, self.writes))
+        return plus(self.writes)
 
-    @property
+    @derived("last byte after (ms)", ".2f")
     def arrival_ms(self) -> float:
         """The median of the messages."""
         return statistics.median(self.arrivals_ms)
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields; of the messages the median."""
-        return Variant.row(self) | {
-            "segments": " + ".join(map(str, self.segments)),
-            "arrival_ms": self.arrival_ms,
-            "messages": len(self.arrivals_ms),
-        }
+    messages = computed(lambda each: len(each.arrivals_ms))
 
 
-class WritePatterns(Result[Pattern]):
-    """All patterns, measured over one connection each."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "writes (bytes)"),
-        Column("segments", "segments (bytes)"),
-        Column("arrival_ms", "last byte after (ms)", ".2f"),
-    )
+WritePatterns: TypeAlias = Result[Pattern]
 
 
-class Cell(Pattern):
+class Cell(Pattern, key=("writes", "option", "receiver")):
     """A pattern of writes with one option of the sender and one receiver."""
 
-    option: Option  #: how the sender hands the writes to TCP
-    #: when the other end acknowledges: as Linux does, as late as it may, at once
-    receiver: Receiver
-
-    @property
-    def key(self) -> tuple[tuple[int, ...], Option, Receiver]:
-        return self.writes, self.option, self.receiver
-
-    @property
-    def stalled(self) -> bool:
-        """Whether the median message waited for a timer."""
-        return self.arrival_ms > STALL_MS
-
-    def row(self) -> dict[str, Any]:
-        """The row of the pattern, and whether it stalled."""
-        return Pattern.row(self) | {"stalled": "yes" if self.stalled else "no"}
-
-
-class WriteMatrix(Result[Cell]):
-    """Patterns by options by receivers, over one connection each."""
-
-    columns: ClassVar[Sequence[Column]] = (
+    columns = (
         Column("variant", "writes (bytes)"),
         Column("receiver", "receiver's ACKs"),
         Column("option", "sender"),
@@ -112,6 +89,18 @@ class WriteMatrix(Result[Cell]):
         Column("arrival_ms", "last byte after (ms)", ".2f"),
         Column("stalled", "waits for a timer"),
     )
+
+    option: Option  #: how the sender hands the writes to TCP
+    #: when the other end acknowledges: as Linux does, as late as it may, at once
+    receiver: Receiver
+
+    @derived(show=yes_no)
+    def stalled(self) -> bool:
+        """Whether the median message waited for a timer."""
+        return self.arrival_ms > STALL_MS
+
+
+WriteMatrix: TypeAlias = Result[Cell]
 
 
 def _parse_pattern(word: str) -> tuple[int, ...]:

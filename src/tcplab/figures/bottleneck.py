@@ -88,8 +88,8 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
 
 
 def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str]:
-    if isinstance(result, Bufferbloat) and key is None:
-        shown = result.variants
+    shown = [each for each in result.variants if isinstance(each, Bloat)]
+    if shown and key is None:
         first, last = shown[0], shown[-1]
         title = f"{first.label}: a ping takes {first.probe_ms:.0f} ms"
         if last is not first:

@@ -70,8 +70,8 @@ def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
 
 def test_capture_loss_as_a_picture() -> None:
     watched = [
-        capture_loss.Watched(500, 500, 502, 502, 0, 0, 1.0, 1.0, ""),
-        capture_loss.Watched(None, 1000, 1002, 402, 600, 0, 1.0, 0.01, "scapy was too slow"),
+        capture_loss.Watched(500, 500, 1.0, 502, 502, 0, 0, 1.0, ""),
+        capture_loss.Watched(None, 1000, 0.01, 1002, 402, 600, 0, 1.0, "scapy was too slow"),
     ]
     result = capture_loss.CaptureLoss(watched, {})
     picture = figures.capture_loss(result)

@@ -39,7 +39,7 @@ def case(name: str, *, finished: bool, cure: str = "") -> PathMtuVariant:
     icmp = [0.03] if name == "ICMP tells" else []
     told = 1200 if icmp else None
     after_ms = 3.2 if finished else 2000
-    return PathMtuVariant(name, cure, finished, "", after_ms, sent, 0, icmp, told, 10)
+    return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, told, 10, cure)
 
 
 def paths() -> PathMtu:

@@ -14,34 +14,34 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
-from tcplab.tables import Column
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
 #: The same, and those that mark in place of dropping where the packet allows it.
 Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 
 
-class Bloat(Variant, key=("queue_packets", "congestion", "aqm")):
+class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the bottleneck"):
     """A long transfer through one queue, and what a bystander sees of it."""
 
     queue_packets: int  #: length of the queue
     congestion: str  #: control of the transfer
     aqm: str  #: which packets the queue drops, or marks
-    mbit: float  #: its rate in the second half
-    median_queue: float  #: packets that waited, second half
+    mbit: float = column("Mbit/s", ".2f")  #: its rate in the second half
+    median_queue: float = column("queue, median", ".0f")  #: packets that waited, second half
     most_queue: int  #: at most, in all
-    drops: int  #: packets that the queue dropped
-    marks: int  #: packets that it marked in place of dropping them
+    drops: int = column("dropped", "d")
+    marks: int = column("marked", "d")  #: in place of dropping them
     retransmissions: int  #: segments that the transfer sent again
-    probe_ms: float  #: round trip of a probe, median of the second half
-    most_probe_ms: float  #: the longest
-    page_s: float  #: fetching a page, mean
-    page_sd_s: float  #: its standard deviation
-    pages: int  #: how many were fetched
+    #: round trip of a probe, median of the second half
+    probe_ms: float = column("ping, median (ms)", ".0f")
+    most_probe_ms: float = column("longest (ms)", ".0f")
+    page_s: float = column("page, mean (s)", ".2f")  #: fetching a page
+    page_sd_s: float = column("its deviation", ".2f")
+    pages: int = column("pages", "d")  #: how many were fetched
     run: Shared  #: all of it over time
 
     @property
@@ -51,21 +51,7 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm")):
         return f"queue of {self.queue_packets}, {managed}{self.congestion}"
 
 
-class Bufferbloat(Result[Bloat]):
-    """Queues by their length and management, and by the sender's congestion control."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "at the bottleneck"),
-        Column("mbit", "Mbit/s", ".2f"),
-        Column("median_queue", "queue, median", ".0f"),
-        Column("drops", "dropped", "d"),
-        Column("marks", "marked", "d"),
-        Column("probe_ms", "ping, median (ms)", ".0f"),
-        Column("most_probe_ms", "longest (ms)", ".0f"),
-        Column("page_s", "page, mean (s)", ".2f"),
-        Column("page_sd_s", "its deviation", ".2f"),
-        Column("pages", "pages", "d"),
-    )
+Bufferbloat: TypeAlias = Result[Bloat]
 
 
 @experiment("bufferbloat")

@@ -10,32 +10,30 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, TypeAlias
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.lab import congestion_controls
-from tcplab.tables import Column
 
 
-class Contest(Variant, key=("controls", "queue_packets")):
+class Contest(Variant, key=("controls", "queue_packets"), heading="through one queue"):
     """One transfer, or two with different congestion controls, through one queue."""
 
     controls: str  #: "cubic", or "cubic, bbr"
     queue_packets: int  #: length of the queue
-    mbit: float  #: the rate of all together, in the second half
-    first_mbit: float  #: of the first
-    second_mbit: float | None  #: of the second, if there are two
-    rtt_ms: float  #: round-trip time of the first with the queue, median
-    median_queue: float  #: packets that waited
-    drops: int  #: packets that the queue dropped
+    mbit: float = column("together (Mbit/s)", ".2f")  #: in the second half
+    first_mbit: float = column("the first", ".2f")
+    second_mbit: float | None = column("the second", ".2f")  #: if there are two
+    rtt_ms: float = column("RTT (ms)", ".0f")  #: of the first with the queue, median
+    median_queue: float = column("queue, median", ".0f")  #: packets that waited
+    drops: int = column("dropped", "d")  #: packets that the queue dropped
     retransmissions: int  #: segments sent again, by both
     run: Shared  #: all of it over time
 
     @property
     def label(self) -> str:
-        """The congestion controls and the queue."""
         return f"{self.controls.replace(', ', ' against ')}, queue of {self.queue_packets}"
 
     @property
@@ -44,18 +42,7 @@ class Contest(Variant, key=("controls", "queue_packets")):
         return self.first_mbit / self.mbit
 
 
-class Contests(Result[Contest]):
-    """Contests by their congestion controls and the length of the queue."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "through one queue"),
-        Column("mbit", "together (Mbit/s)", ".2f"),
-        Column("first_mbit", "the first", ".2f"),
-        Column("second_mbit", "the second", ".2f"),
-        Column("rtt_ms", "RTT (ms)", ".0f"),
-        Column("median_queue", "queue, median", ".0f"),
-        Column("drops", "dropped", "d"),
-    )
+Contests: TypeAlias = Result[Contest]
 
 
 @experiment("congestion-controls")

@@ -15,29 +15,29 @@ rtt-fairness is the same question with round-trip times that differ eightfold (R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.models import jain_index
-from tcplab.tables import Column
 
 #: Of the parking lot: a cable of 1 ms to the first switch and one to the receiver, and back; then
 #: one cable more for each sender.
 _HOP_RTT_MS = 2.0
 
 
-class Crowd(Variant):
+class Crowd(Variant, heading="through one queue"):
     """Flows that share a bottleneck."""
 
     flows: int  #: how many
-    mbit: float  #: the rate of all together, in the second half
-    least_mbit: float  #: of one flow
-    most_mbit: float  #: of one flow
-    jain: float  #: Jain's index of their rates: 1 when all are equal, 1/n when one has all
-    median_queue: float  #: packets that waited
-    drops: int  #: packets that the queue dropped
+    mbit: float = column("together (Mbit/s)", ".2f")  #: in the second half
+    least_mbit: float = column("the slowest", ".2f")
+    most_mbit: float = column("the fastest", ".2f")
+    #: of the rates: 1 when all are equal, 1/n when one has all
+    jain: float = column("Jain's index", ".3f")
+    median_queue: float = column("queue, median", ".0f")  #: packets that waited
+    drops: int = column("dropped", "d")  #: packets that the queue dropped
     run: Shared  #: all of it over time
 
     @property
@@ -45,18 +45,7 @@ class Crowd(Variant):
         return f"{self.flows} flow" + "s" * (self.flows > 1)
 
 
-class Fairness(Result[Crowd]):
-    """Crowds by their number of flows."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "through one queue"),
-        Column("mbit", "together (Mbit/s)", ".2f"),
-        Column("least_mbit", "the slowest", ".2f"),
-        Column("most_mbit", "the fastest", ".2f"),
-        Column("jain", "Jain's index", ".3f"),
-        Column("median_queue", "queue, median", ".0f"),
-        Column("drops", "dropped", "d"),
-    )
+Fairness: TypeAlias = Result[Crowd]
 
 
 @experiment("fairness")
@@ -103,19 +92,20 @@ def _crowd(run: Shared) -> Crowd:
     )
 
 
-class Race(Variant, key=("congestion", "aqm")):
+class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
     """Flows of one congestion control, whose round-trip times differ."""
 
     congestion: str  #: control of all
     aqm: str  #: which packets the queue drops
-    mbit: float  #: the rate of all together, in the second half
-    near_mbit: float  #: of the flow with the shortest round trip
-    far_mbit: float  #: of the one with the longest
-    ratio: float  #: near over far
-    model_ratio: float  #: of their round-trip times, queue included: Reno's, by Mathis's law
-    jain: float  #: Jain's index of the rates
-    median_queue: float  #: packets that waited
-    drops: int  #: packets that the queue dropped
+    mbit: float = column("together (Mbit/s)", ".2f")  #: in the second half
+    near_mbit: float = column("shortest RTT", ".2f")  #: the flow with the shortest round trip
+    far_mbit: float = column("longest RTT", ".2f")  #: the one with the longest
+    ratio: float = column("ratio", ".1f")  #: near over far
+    #: of their round-trip times, queue included: Reno's, by Mathis's law
+    model_ratio: float = column("ratio of RTTs", ".1f")
+    jain: float = column("Jain's index", ".3f")
+    median_queue: float = column("queue, median", ".0f")  #: packets that waited
+    drops: int = column("dropped", "d")  #: packets that the queue dropped
     run: Shared  #: all of it over time
 
     @property
@@ -124,20 +114,7 @@ class Race(Variant, key=("congestion", "aqm")):
         return self.congestion if self.aqm == "tail_drop" else f"{self.congestion}, {self.aqm}"
 
 
-class RttFairness(Result[Race]):
-    """Races by congestion control and by the management of the queue."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "all flows run"),
-        Column("mbit", "together (Mbit/s)", ".2f"),
-        Column("near_mbit", "shortest RTT", ".2f"),
-        Column("far_mbit", "longest RTT", ".2f"),
-        Column("ratio", "ratio", ".1f"),
-        Column("model_ratio", "ratio of RTTs", ".1f"),
-        Column("jain", "Jain's index", ".3f"),
-        Column("median_queue", "queue, median", ".0f"),
-        Column("drops", "dropped", "d"),
-    )
+RttFairness: TypeAlias = Result[Race]
 
 
 @experiment("rtt-fairness")

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final
 
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, share_each
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
-from tcplab.tables import Column
 
 #: The round-trip times of several flows differ by so much, or they would lose in step.
 _APART: Final = 0.5
@@ -25,42 +24,27 @@ _APART: Final = 0.5
 class RouterBuffer(Variant, key=("flows", "bdps")):
     """Flows through a buffer of one size."""
 
-    flows: int  #: how many
-    bdps: float  #: the buffer, in bandwidth-delay products
-    packets: int  #: the same, in packets
-    mbit: float  #: the rate of all together, in the second half
+    flows: int = column("flows", "d")
+    bdps: float = column("buffer (BDP)", ".2f")  #: in bandwidth-delay products
+    packets: int = column("packets", "d")  #: the same
+    mbit: float = column("Mbit/s", ".2f")  #: of all together, in the second half
     used: float  #: of the goodput that the line allows, 0 to 1
     model_used: float  #: of one flow, or of flows that lose in step: Reno's sawtooth
-    jain: float  #: Jain's index of the flows' rates
-    median_queue: float  #: packets that waited
-    rtt_ms: float  #: round-trip time with the queue, median of the flows
 
     @property
     def label(self) -> str:
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the shares in percent."""
-        return Variant.row(self) | {
-            "used_percent": 100 * self.used,
-            "model_percent": 100 * self.model_used,
-        }
+    used_percent = computed(lambda each: 100 * each.used, "of the line (%)", ".1f")
+    model_percent = computed(lambda each: 100 * each.model_used, "model, in step (%)", ".1f")
+
+    jain: float = column("Jain's index", ".2f")
+    median_queue: float = column("queue, median", ".0f")  #: packets that waited
+    rtt_ms: float = column("RTT (ms)", ".0f")  #: with the queue, median of the flows
 
 
 class RouterBuffers(Result[RouterBuffer]):
     """Buffers by the number of flows and by their size in bandwidth-delay products."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("flows", "flows", "d"),
-        Column("bdps", "buffer (BDP)", ".2f"),
-        Column("packets", "packets", "d"),
-        Column("mbit", "Mbit/s", ".2f"),
-        Column("used_percent", "of the line (%)", ".1f"),
-        Column("model_percent", "model, in step (%)", ".1f"),
-        Column("jain", "Jain's index", ".2f"),
-        Column("median_queue", "queue, median", ".0f"),
-        Column("rtt_ms", "RTT (ms)", ".0f"),
-    )
 
     rate_mbit: float
     rtt_ms: float

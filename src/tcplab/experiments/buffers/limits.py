@@ -7,14 +7,13 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.buffers.common import steady_mbit
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
-from tcplab.tables import Column
 
 Case = Literal["receive buffer", "send buffer", "network", "application"]
 Verdict = Literal["receive window", "congestion window", "application", "send buffer"]
@@ -24,20 +23,21 @@ CASES: Final[tuple[Case, ...]] = get_args(Case)
 class Limit(Variant):
     """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians."""
 
-    case: Case  #: what was made small
-    mbit: float  #: throughput of its second half
-    in_flight_bytes: float  #: sent and not acknowledged
-    cwnd_bytes: float  #: the congestion window
-    peer_window_bytes: float  #: the receiver's window
-    unsent_bytes: float  #: written, and not sent yet
+    case: Case = column("what was made small")
+    mbit: float = column("Mbit/s", ".1f")  #: throughput of its second half
+    in_flight_bytes: float = column("in flight (bytes)", ",.0f")  #: sent and not acknowledged
+    peer_window_bytes: float = column("peer's window", ",.0f")
+    cwnd_bytes: float = column("congestion window", ",.0f")
+    unsent_bytes: float = column("written, unsent", ",.0f")
     #: samples in which the send buffer was full: more than two thirds taken, until which the kernel
     #: does not wake a blocked writer (sk_stream_is_writeable); 0 to 1
-    sndbuf_full_share: float
-    rwnd_share: float  #: of the busy time, what the receiver's window is blamed for
-    sndbuf_share: float  #: of the busy time, what the send buffer is blamed for
-    busy_share: float  #: of the whole time, when data was outstanding
+    sndbuf_full_share: float = column("send buffer full", ".0%")
+    #: of the busy time, what the receiver's window and the send buffer are blamed for
+    rwnd_share: float = column("rwnd_limited", ".0%")
+    sndbuf_share: float = column("sndbuf_limited", ".0%")
+    busy_share: float = column("busy", ".0%")  #: of the whole time, when data was outstanding
 
-    @property
+    @derived("so the limit is")
     def verdict(self) -> Verdict:
         """The bound that is met, read off the numbers without knowing the case."""
         if self.rwnd_share > 0.5:
@@ -47,27 +47,8 @@ class Limit(Variant):
         # Nothing waits to be sent: the writer is late, for want of room or of data.
         return "send buffer" if self.sndbuf_full_share > 0.25 else "application"
 
-    def row(self) -> dict[str, Any]:
-        """The fields and the verdict."""
-        return Variant.row(self) | {"verdict": self.verdict}
 
-
-class Limits(Result[Limit]):
-    """Four slow transfers."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "what was made small"),
-        Column("mbit", "Mbit/s", ".1f"),
-        Column("in_flight_bytes", "in flight (bytes)", ",.0f"),
-        Column("peer_window_bytes", "peer's window", ",.0f"),
-        Column("cwnd_bytes", "congestion window", ",.0f"),
-        Column("unsent_bytes", "written, unsent", ",.0f"),
-        Column("sndbuf_full_share", "send buffer full", ".0%"),
-        Column("rwnd_share", "rwnd_limited", ".0%"),
-        Column("sndbuf_share", "sndbuf_limited", ".0%"),
-        Column("busy_share", "busy", ".0%"),
-        Column("verdict", "so the limit is"),
-    )
+Limits: TypeAlias = Result[Limit]
 
 
 @experiment("buffer-limits")

@@ -6,31 +6,33 @@ import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from tcplab.checks import whole
-from tcplab.experiments import Between, Result, Variant, experiment
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.buffers.common import MOST_BYTES, Sample, samples_of, steady_mbit
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import serialisation_ms
 from tcplab.programs import RunOptions, SinkOptions, small_writes, tcp_bulk
-from tcplab.tables import Column
 
 
-class Queue(Variant, key=("queue_packets", "rcvbuf_bytes")):
+class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bottleneck"):
     """A transfer through a queue of one length."""
 
     queue_packets: int  #: the queue before the bottleneck
     rcvbuf_bytes: int | None  #: SO_RCVBUF asked for; None for not set
-    mbit: float  #: throughput of the second half
-    rtt_ms: float  #: the transfer's smoothed round-trip time, median of the second half
-    most_rtt_ms: float  #: its largest
-    full_queue_rtt_ms: float  #: what it is when the queue is full
-    most_queued_packets: int  #: the longest that the queue was
-    retransmissions: int  #: segments sent again
-    other_ms: float  #: median time of a small question and answer on another connection meanwhile
+    mbit: float = column("Mbit/s", ".2f")  #: throughput of the second half
+    #: the transfer's smoothed round-trip time, median of the second half; its largest; and what it
+    #: is when the queue is full
+    rtt_ms: float = column("RTT, median (ms)", ".0f")
+    most_rtt_ms: float = column("largest (ms)", ".0f")
+    full_queue_rtt_ms: float = column("with a full queue (ms)", ".0f")
+    most_queued_packets: int = column("queued at most", "d")
+    retransmissions: int = column("sent again", "d")
+    #: median time of a small question and answer on another connection meanwhile
+    other_ms: float = column("another host's request (ms)", ".0f")
     samples: Sequence[Sample]  #: over time
 
     @property
@@ -42,17 +44,6 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes")):
 
 class Queues(Result[Queue]):
     """Round-trip time under load, by the length of the queue."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "at the bottleneck"),
-        Column("mbit", "Mbit/s", ".2f"),
-        Column("rtt_ms", "RTT, median (ms)", ".0f"),
-        Column("most_rtt_ms", "largest (ms)", ".0f"),
-        Column("full_queue_rtt_ms", "with a full queue (ms)", ".0f"),
-        Column("most_queued_packets", "queued at most", "d"),
-        Column("retransmissions", "sent again", "d"),
-        Column("other_ms", "another host's request (ms)", ".0f"),
-    )
 
     rate_mbit: float
     rtt_ms: float

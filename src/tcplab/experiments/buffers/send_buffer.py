@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.sockets import MSS_BYTES
@@ -20,35 +20,23 @@ from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
 
-class Holding(Variant):
+class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
     """The most data that the sender held, with writes of one size."""
 
-    write_bytes: int  #: size of each write
-    granted_bytes: int  #: SO_SNDBUF as granted
-    held_bytes: int  #: the most that was written and not acknowledged
-    mbit: float  #: throughput of the second half
+    write_bytes: int
 
-    @property
-    def label(self) -> str:
-        return f"{self.write_bytes:,}"
+    segments = computed(lambda each: each.write_bytes / MSS_BYTES, "in segments of 1448", ".2f")
 
-    def row(self) -> dict[str, Any]:
-        """The fields, with the write in segments and the data held in send buffers."""
-        segments, times = self.write_bytes / MSS_BYTES, self.held_bytes / self.granted_bytes
-        return Variant.row(self) | {"segments": segments, "times": times}
+    granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
+    held_bytes: int = column("held at most (bytes)", ",d")  #: written and not acknowledged
+
+    times = computed(lambda each: each.held_bytes / each.granted_bytes, "held / SO_SNDBUF", ".1f")
+
+    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half
 
 
 class Held(Result[Holding]):
     """One send buffer, filled by writes of different sizes."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "each write (bytes)"),
-        Column("segments", "in segments of 1448", ".2f"),
-        Column("granted_bytes", "SO_SNDBUF", ",d", is_setting=True),
-        Column("held_bytes", "held at most (bytes)", ",d"),
-        Column("times", "held / SO_SNDBUF", ".1f"),
-        Column("mbit", "Mbit/s", ".1f"),
-    )
 
     rate_mbit: float
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     Sample,
@@ -26,7 +26,6 @@ from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
 from tcplab.programs import SinkOptions, tcp_bulk
-from tcplab.tables import Column
 
 Side = Literal["receive", "send"]
 REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
@@ -35,39 +34,28 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 # ---- fixed sizes ---------------------------------------------------------------------------------
 
 
-class Transfer(Variant, key=("rtt_ms", "requested_bytes")):
+class Transfer(
+    Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.requested_bytes} bytes"
+):
     """One transfer."""
 
-    rtt_ms: float  #: of the wire
-    requested_bytes: int  #: SO_RCVBUF or SO_SNDBUF as asked for
-    granted_bytes: int  #: as granted
+    rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
+    requested_bytes: int = column("asked for (bytes)", ",d")  #: SO_RCVBUF or SO_SNDBUF
+    granted_bytes: int = column("granted", ",d")
     #: the largest window that the receiver offered; for the send buffer, what the sender held
     #: (unacknowledged or unsent), median of the second half
-    window_bytes: int
-    model_window_bytes: int  #: what the model makes of the grant
-    mbit: float  #: throughput of the second half of the transfer
-    model_mbit: float  #: window / RTT, or the wire's goodput if that is less
-    rwnd_share: float  #: of the busy time, how much the receiver's window was in the way (TCP_INFO)
+    window_bytes: int = column("window offered, or data held", ",d")
+    model_window_bytes: int = column("by the model", ",d")  #: what the model makes of the grant
+    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half of the transfer
+    #: window / RTT, or the wire's goodput if that is less
+    model_mbit: float = column("model's Mbit/s", ".1f")
+    #: of the busy time, how much the receiver's window was in the way (TCP_INFO)
+    rwnd_share: float = column("window in the way", ".0%")
     sndbuf_share: float  #: the same of the send buffer, as far as TCP_INFO notices
-
-    @property
-    def label(self) -> str:
-        return f"{self.rtt_ms:g} ms, {self.requested_bytes} bytes"
 
 
 class Sweep(Result[Transfer]):
     """Throughput against the size of one buffer, in order of round-trip time and size."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
-        Column("requested_bytes", "asked for (bytes)", ",d"),
-        Column("granted_bytes", "granted", ",d"),
-        Column("window_bytes", "window offered, or data held", ",d"),
-        Column("model_window_bytes", "by the model", ",d"),
-        Column("mbit", "Mbit/s", ".1f"),
-        Column("model_mbit", "model's Mbit/s", ".1f"),
-        Column("rwnd_share", "window in the way", ".0%"),
-    )
 
     side: Side
     rate_mbit: float
@@ -160,41 +148,29 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 # ---- autotuning ----------------------------------------------------------------------------------
 
 
-class Tuned(Variant, key=("rtt_ms", "requested_bytes")):
+class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.asked}"):
     """A transfer over a path, with a receive buffer that is fixed or left to the kernel."""
 
-    rtt_ms: float  #: of the wire
+    rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     requested_bytes: int | None  #: SO_RCVBUF asked for; None for not set
-    start_bytes: int  #: SO_RCVBUF at the start
-    end_bytes: int  #: SO_RCVBUF at the end
-    mbit: float  #: throughput of the second half
-    samples: Sequence[Sample]  #: over time
 
-    @property
+    @derived("asked for (bytes)")
     def asked(self) -> str:
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
-    @property
-    def label(self) -> str:
-        return f"{self.rtt_ms:g} ms, {self.asked}"
+    start_bytes: int = column("SO_RCVBUF at the start", ",d")
+    end_bytes: int = column("at the end", ",d")
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the largest window of the samples."""
-        window = max(sample.window_bytes for sample in self.samples)
-        return Variant.row(self) | {"asked": self.asked, "window_bytes": window}
+    @derived("largest window", ",d")
+    def window_bytes(self) -> int:
+        return max(sample.window_bytes for sample in self.samples)
+
+    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half
+    samples: Sequence[Sample]  #: over time
 
 
 class Autotuning(Result[Tuned]):
     """Fixed sizes and the kernel's own, over paths of different length."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("rtt_ms", "RTT (ms)", "g", is_setting=True),
-        Column("asked", "asked for (bytes)"),
-        Column("start_bytes", "SO_RCVBUF at the start", ",d"),
-        Column("end_bytes", "at the end", ",d"),
-        Column("window_bytes", "largest window", ",d"),
-        Column("mbit", "Mbit/s", ".1f"),
-    )
 
     rate_mbit: float
 

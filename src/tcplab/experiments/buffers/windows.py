@@ -8,58 +8,45 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from tcplab.checks import whole
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
-from tcplab.tables import Column
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 
-class Grant(Variant):
+class Grant(Variant, heading="asked for (bytes)"):
     """One request; the windows are those of a transfer into such a buffer."""
 
     requested_bytes: int | None  #: given to setsockopt(); None for a socket that nobody set
-    sndbuf_bytes: int  #: SO_SNDBUF as getsockopt() returns it
-    rcvbuf_bytes: int  #: SO_RCVBUF as getsockopt() returns it
-    model_sndbuf_bytes: int | None  #: what the model says of the first
-    model_rcvbuf_bytes: int | None  #: and of the second
-    syn_window_bytes: int  #: the window in the SYN-ACK, which is never scaled
-    window_scale: int  #: in the same segment
-    largest_window_bytes: int  #: that the receiver offered later
+    sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)  #: as getsockopt() returns it
+    rcvbuf_bytes: int = column("SO_RCVBUF", ",d")  #: as getsockopt() returns it
+    model_sndbuf_bytes: int | None
+    model_rcvbuf_bytes: int | None
+    syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: which is never scaled
+    window_scale: int = column("scale", "d")  #: in the same segment
+    largest_window_bytes: int = column("largest window", ",d")  #: that the receiver offered later
     #: the largest that the model expects of a buffer that does not grow
-    model_window_bytes: int | None
+    model_window_bytes: int | None = column("model's largest", ",d")
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
     def label(self) -> str:
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
-    def row(self) -> dict[str, Any]:
-        """The fields, and the share of the buffer that was offered as a window."""
-        return Variant.row(self) | {"share": self.largest_window_bytes / self.rcvbuf_end_bytes}
+    @derived("window / SO_RCVBUF", ".3f")
+    def share(self) -> float:
+        return self.largest_window_bytes / self.rcvbuf_end_bytes
 
 
-class Grants(Result[Grant]):
-    """Requests, grants and windows."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "asked for (bytes)"),
-        Column("sndbuf_bytes", "SO_SNDBUF", ",d", is_setting=True),
-        Column("rcvbuf_bytes", "SO_RCVBUF", ",d"),
-        Column("syn_window_bytes", "window in the SYN-ACK", ",d"),
-        Column("window_scale", "scale", "d"),
-        Column("largest_window_bytes", "largest window", ",d"),
-        Column("model_window_bytes", "model's largest", ",d"),
-        Column("share", "window / SO_RCVBUF", ".3f"),
-    )
+Grants: TypeAlias = Result[Grant]
 
 
 @experiment("buffer-grants")
@@ -137,34 +124,23 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 class Ordered(Variant, key=("before", "after")):
     """One transfer, with the receive buffer set at one moment or another."""
 
-    before: int | None  #: SO_RCVBUF asked for before listen(); None for not set
-    after: int | None  #: asked for after accept(); None for not set
-    rcvbuf_bytes: int  #: SO_RCVBUF at the end
+    #: SO_RCVBUF asked for before listen() and after accept(); None for not set
+    before: int | None = column("before listen()", ",d")
+    after: int | None = column("after accept()", ",d")
+    window_scale: int = column("scale in the SYN-ACK", "d")
+    rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
     syn_window_bytes: int  #: the window in the SYN-ACK
-    window_scale: int  #: in the same segment
-    largest_window_bytes: int  #: that the receiver offered
-    mbit: float  #: of the whole transfer
-    retransmissions: int  #: segments that were sent again
-    zero_windows: int  #: segments that said that there is no room
+    largest_window_bytes: int = column("largest window", ",d")  #: that the receiver offered
+    mbit: float = column("Mbit/s", ".1f")  #: of the whole transfer
+    retransmissions: int = column("sent again", "d")
+    zero_windows: int = column("zero windows", "d")  #: segments that said that there is no room
 
     @property
     def label(self) -> str:
         return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
 
 
-class Order(Result[Ordered]):
-    """The same sizes, set before listen() and after accept()."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("before", "before listen()", ",d"),
-        Column("after", "after accept()", ",d"),
-        Column("window_scale", "scale in the SYN-ACK", "d"),
-        Column("rcvbuf_bytes", "SO_RCVBUF at the end", ",d"),
-        Column("largest_window_bytes", "largest window", ",d"),
-        Column("mbit", "Mbit/s", ".1f"),
-        Column("retransmissions", "sent again", "d"),
-        Column("zero_windows", "zero windows", "d"),
-    )
+Order: TypeAlias = Result[Ordered]
 
 
 @experiment("buffer-order")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path as File
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.quantities import yes_no
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import HeaderOptions, send_file
@@ -20,25 +21,22 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 class Headers(Variant):
     """A header and a file, sent by one means."""
 
-    mode: HeaderMode  #: how they are sent
-    sizes: tuple[int, ...]  #: payload bytes of the data segments
-    system_calls: int  #: of the sender
+    mode: HeaderMode = column("sent by")
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the sizes in a few characters."""
-        return Variant.row(self) | {"segments": len(self.sizes), "sizes": run_lengths(self.sizes)}
+    segments = computed(lambda each: len(each.sizes), "data segments", "d")
+
+    #: payload bytes of the data segments
+    sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)
+    system_calls: int  #: of the sender
 
 
 class HeaderAndFile(Result[Headers]):
     """A header with send(), then a file with sendfile()."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "sent by"),
-        Column("segments", "data segments", "d"),
-        Column("sizes", "their sizes (bytes)"),
-        Column("alone", "header alone"),
-        Column("system_calls", "system calls", "d"),
-    )
+    @property
+    def columns(self) -> Sequence[Column]:
+        calls = Column("system_calls", "system calls", "d")
+        return (*super().columns, Column("alone", "header alone"), calls)
 
     header_bytes: int
     file_bytes: int
@@ -49,10 +47,7 @@ class HeaderAndFile(Result[Headers]):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per variant; whether the header was alone in its segment."""
-        return [
-            each.row() | {"alone": "yes" if self.is_alone(each.mode) else "no"}
-            for each in self.variants
-        ]
+        return [each.row() | {"alone": yes_no(self.is_alone(each.mode))} for each in self.variants]
 
 
 @experiment("header-and-file")

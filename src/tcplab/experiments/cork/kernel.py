@@ -9,54 +9,43 @@ from __future__ import annotations
 import socket
 import statistics
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, TypeAlias
 
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
+from tcplab.experiments.quantities import plus
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.programs.counters import tcp_counters
-from tcplab.tables import Column, run_lengths
+from tcplab.tables import run_lengths
 
 # ---- autocorking ---------------------------------------------------------------------------------
 
 
-class Autocorks(Variant):
+class Autocorks(Variant, heading="tcp_autocorking"):
     """One run of small writes with TCP_NODELAY behind a slow interface."""
 
-    autocorking: bool  #: net.ipv4.tcp_autocorking.
-    writes: int  #: how many
-    counted: int  #: by how much the counter TcpExtTCPAutoCorking of the host grew
-    sizes: tuple[int, ...]  #: payload bytes of the data segments
-    played: Played  #: calls and segments
+    autocorking: bool  #: net.ipv4.tcp_autocorking
 
     @property
     def label(self) -> str:
         return "on" if self.autocorking else "off"
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields, and the sizes of the segments as counts."""
-        return Variant.row(self) | {
-            "segments": len(self.sizes),
-            "mean_bytes": statistics.fmean(self.sizes),
-            "sizes": run_lengths(self.sizes),
-        }
+    writes: int = column("writes", "d", is_setting=True)
+
+    segments = computed(lambda each: len(each.sizes), "data segments", "d")
+    mean_bytes = computed(lambda each: statistics.fmean(each.sizes), "bytes/segment", ".0f")
+
+    #: by how much the counter TcpExtTCPAutoCorking of the host grew
+    counted: int = column("TCPAutoCorking grew by", "d")
+    sizes: tuple[int, ...] = column(show=run_lengths)  #: payload bytes of the data segments
+    played: Played  #: calls and segments
 
 
-class Autocorking(Result[Autocorks]):
-    """The same writes with autocorking on and off."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "tcp_autocorking"),
-        Column("writes", "writes", "d", is_setting=True),
-        Column("segments", "data segments", "d"),
-        Column("mean_bytes", "bytes/segment", ".0f"),
-        Column("counted", "TCPAutoCorking grew by", "d"),
-    )
+Autocorking: TypeAlias = Result[Autocorks]
 
 
 @experiment("autocorking")
@@ -94,23 +83,13 @@ def measure_autocorking(
 class Corked(Variant):
     """Corked writes of one thread, and the segments of its first socket."""
 
-    name: str  #: to which sockets
-    writes: int  #: to each of them
-    sizes: tuple[int, ...]  #: payload bytes of the segments
-
-    def row(self) -> dict[str, Any]:
-        """The fields, the sizes as a sum."""
-        return Variant.row(self) | {"sizes": " + ".join(map(str, self.sizes))}
+    name: str = column("one thread writes")  #: to which sockets
+    writes: int = column("writes to each", "d", is_setting=True)
+    #: payload bytes
+    sizes: tuple[int, ...] = column("segments of the first socket (bytes)", show=plus)
 
 
-class Leak(Result[Corked]):
-    """Corked writes of one thread, to one socket, and alternating between two."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "one thread writes"),
-        Column("writes", "writes to each", "d", is_setting=True),
-        Column("sizes", "segments of the first socket (bytes)"),
-    )
+Leak: TypeAlias = Result[Corked]
 
 
 @experiment("cork-leak")

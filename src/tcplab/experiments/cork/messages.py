@@ -6,15 +6,15 @@ import os
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, computed, derived, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
-from tcplab.tables import Column, run_lengths
+from tcplab.tables import run_lengths
 
 if TYPE_CHECKING:
     from tcplab.timeline import Timeline
@@ -28,7 +28,7 @@ MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
-class Message(Variant):
+class Message(Variant, heading="sent by"):
     """Messages sent by one means."""
 
     mode: SendMode  #: how the writes are handed to TCP
@@ -54,30 +54,29 @@ class Message(Variant):
         """See :func:`tcplab.timeline.explain`."""
         return self.played.timeline()
 
-    def row(self) -> dict[str, Any]:
-        """The plain fields; times and counts are medians over the messages."""
-        counts = [len(sizes) for sizes in self.message_sizes()]
-        return Variant.row(self) | {
-            "ms_per_message": statistics.median(self.message_ms),
-            "published_ms_per_message": PUBLISHED_MS_PER_MESSAGE.get(self.mode)
-            if self.writes_bytes == PUBLISHED_WRITES_BYTES
-            else None,
-            "data_segments_per_message": statistics.median(counts),
-            "sizes": run_lengths(self.usual_sizes()),
-            "calls_per_message": self.played.calls // self.messages,
-        }
+    @derived("ms/message", ".3f")
+    def ms_per_message(self) -> float:
+        """The median, as of the segments."""
+        return statistics.median(self.message_ms)
+
+    @derived()
+    def published_ms_per_message(self) -> float | None:
+        published = self.writes_bytes == PUBLISHED_WRITES_BYTES
+        return PUBLISHED_MS_PER_MESSAGE.get(self.mode) if published else None
+
+    @derived("segments/message", "g")
+    def data_segments_per_message(self) -> float:
+        return statistics.median(len(sizes) for sizes in self.message_sizes())
+
+    sizes = computed(lambda each: run_lengths(each.usual_sizes()), "their sizes (bytes)")
+
+    @derived("calls/message", "d")
+    def calls_per_message(self) -> int:
+        return self.played.calls // self.messages
 
 
 class Cork(Result[Message]):
     """One message in several writes, sent by each means."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "sent by"),
-        Column("ms_per_message", "ms/message", ".3f"),
-        Column("data_segments_per_message", "segments/message", "g"),
-        Column("sizes", "their sizes (bytes)"),
-        Column("calls_per_message", "calls/message", "d"),
-    )
 
     writes_bytes: tuple[int, ...]
     rtt_ms: float

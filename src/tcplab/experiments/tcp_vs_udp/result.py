@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from tcplab.experiments import Result, Variant, spread_columns
+from tcplab.experiments import Result, Variant
+from tcplab.experiments.quantities import spread_columns
 from tcplab.experiments.tcp_vs_udp.networks import Run
-from tcplab.experiments.tcp_vs_udp.published import (
-    PUBLISHED,
-    PUBLISHED_COUNT,
-    Protocol,
-    Server,
-)
+from tcplab.experiments.tcp_vs_udp.published import PUBLISHED, PUBLISHED_COUNT, Protocol, Server
 from tcplab.tables import Column, Table
 
 
