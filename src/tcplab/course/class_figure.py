@@ -36,21 +36,17 @@ def histograms(found: ClassPredictions) -> Picture:
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to zero says nothing.
     shown = some([each for each in found.guesses if each.values and each.measured], missing)
-    figure, axes = canvas.new_axes(narrow_height=60 + 44 * len(shown))
+    figure, axes = canvas.new_axes()
     for row, each in enumerate(shown):
         _histogram(axes, each, row)
     axes.set_xlim(-_EDGE, _EDGE)
     axes.set_ylim(len(shown) - 0.98, -0.8)
     ticks = ["≤ 1/1000", "1/100", "1/10", "1", "10", "100", "≥ 1000"]
-    if canvas.is_narrow():
-        ticks[1] = ticks[5] = ""
     axes.set_xticks(range(-3, 4), ticks)
     axes.set_yticks([])
     axes.set_xlabel("guess / measured; green: close, within a quarter")
     axes.spines["left"].set_visible(False)
-    lessons = ", ".join(dict.fromkeys(each.lesson for each in shown))
-    alt = f"Histograms of guesses, lesson {lessons}. " + " ".join(map(_in_words, shown))
-    return Picture(figure, _finding(found, shown), alt, found.table)
+    return Picture(figure, _finding(found, shown), found.table)
 
 
 def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
@@ -58,7 +54,7 @@ def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
     found = Counter(map(_place, guesses.ratios))
     highest = max(found.values())
     for place, many in found.items():
-        look = look_of(_CLOSE if place == 0 else _GUESSES, 0.5)
+        look = look_of(_CLOSE if place == 0 else _GUESSES)
         axes.bar(place / _BARS, -_HIGHEST * many / highest, 0.9 / _BARS, bottom=row, **look)
     axes.axhline(row, color="black", lw=0.8)
     axes.plot([0, 0], [row - _HIGHEST, row], color="black", lw=1.6)
@@ -76,14 +72,6 @@ def _place(ratio: float) -> int:
         return 0
     exact = _BARS * math.log10(min(max(ratio, 1 / _MOST), _MOST))
     return round(exact) or (1 if exact > 0 else -1)
-
-
-def _in_words(guesses: Guesses) -> str:
-    low, under, close, over, high = guesses.counts or [0] * 5
-    return (
-        f"{guesses.question}, measured {digits(guesses.measured or 0)}: of {len(guesses.values)}"
-        f" guesses {low + under} are too low, {close} close, {over + high} too high."
-    )
 
 
 def _finding(found: ClassPredictions, shown: Sequence[Guesses]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tcplab.demos import Demo, Step
 from tcplab.errors import LabError
 from tcplab.experiments.mode import recorded_note
-from tcplab.figures.canvas import WIDE, drawing, new_figure
+from tcplab.figures.canvas import drawing, new_figure
 from tcplab.figures.picture import PNG_WIDTH
 from tcplab.tables import digits
 from tcplab.widgets.panel import Panel
@@ -86,7 +86,7 @@ def _notes(
 
 def _question(demo: Demo, step: Step) -> bytes:
     """The slide before the answer, as PNG."""
-    with drawing(WIDE):
+    with drawing():
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")
         lines = textwrap.wrap(step.ask, _CHARACTERS)

@@ -1,4 +1,4 @@
-"""Figures: data in, a :class:`Picture` out, which holds a matplotlib Figure, words and a table.
+"""Figures: data in, a :class:`Picture` out, a matplotlib Figure, its finding and a table.
 
 ::
 
@@ -7,10 +7,10 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-Each is drawn twice, for a column of 640 pixels or more and for a telephone's, with type of at least
-12 pixels and for any colour vision: nothing is told by colour alone. In a page a figure takes the
-page's type and theme (see page.py). A result without anything to draw raises ValueError. Each
-module names its figures in its ``__all__``, and they are all here.
+Each is drawn once, for a column of 640 pixels or more (in a narrower one it scrolls), with type of
+at least 12 pixels and for any colour vision: nothing is told by colour alone. In a page a figure
+takes the page's type and theme (see page.py). A result without anything to draw raises ValueError.
+Each module names its figures in its ``__all__``, and they are all here.
 """
 
 # ruff: noqa: F403

@@ -52,7 +52,7 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
     """
     some(result.variants)
     curves, title = _curves(result, key)
-    figure, strips = canvas.new_panels([1, 1, 1, 1], stacked=True, narrow_height=500)
+    figure, strips = canvas.new_panels([1, 1, 1, 1], stacked=True)
     windows, rtts, queue, rates = strips
     runs: list[Shared] = []
     for number, (label, flow, run) in enumerate(curves):
@@ -74,17 +74,7 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
     if len(curves) == 1:
         _draw_probes(rtts, runs[0])
     _legend(figure, strips, any(run.drops_s for run in runs), any(run.marks_s for run in runs))
-    words = "; ".join(
-        f"{label}: {flow.mbit:.2f} Mbit/s, round trip {flow.median_rtt_ms:.0f} ms in the median,"
-        f" {flow.retransmissions} segments sent again"
-        for label, flow, _run in curves
-    )
-    drops = sum(len(run.drops_s) for run in runs)
-    alt = (
-        "Four strips over time: congestion window, round-trip time, queue and rate."
-        f" {title}. {words}. {drops} packets were dropped."
-    )
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str]:

@@ -24,7 +24,7 @@ _HELD: Final = "data that the send buffer holds"
 _LIMITS: Final = (
     ("in_flight_bytes", Style(style.BLUE, "", "in flight")),
     ("peer_window_bytes", Style(style.VERMILION, "//", "receiver's window")),
-    ("cwnd_bytes", Style(style.GREEN, "..", "congestion window")),
+    ("cwnd_bytes", Style(style.GREEN, "--", "congestion window")),
     ("unsent_bytes", Style(style.GREY, "xx", "written, not sent yet")),
 )
 
@@ -55,19 +55,12 @@ def buffer_sweep(result: Sweep) -> Picture:
     axes.set_ylim(top=result.goodput_mbit * 1.5)
     axes.set_xlim(xs[0], xs[-1])
     what = "receive window" if result.side == "receive" else _HELD
-    xlabel = canvas.folded(f"{what} (bytes, logarithmic)")
-    axes.set(xlabel=xlabel, ylabel="Mbit/s (logarithmic)")
+    axes.set(xlabel=f"{what} (bytes, logarithmic)", ylabel="Mbit/s (logarithmic)")
     _plain_ticks(axes)
     _byte_ticks(axes.xaxis)
-    canvas.legend(figure, ncols=2 if canvas.is_narrow() else min(len(result.rtts_ms), 3))
+    canvas.legend(figure, ncols=min(len(result.rtts_ms), 3))
     title = _sweep_finding(result)
-    words = "; ".join(
-        f"RTT {each.rtt_ms:g} ms, {each.requested_bytes:,} bytes asked for: {each.mbit:.1f} Mbit/s"
-        f" (model {each.model_mbit:.1f})"
-        for each in result.variants
-    )
-    alt = f"Throughput against the {result.side} buffer, both axes logarithmic. {title}. {words}."
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 def _sweep_finding(result: Sweep) -> str:
@@ -92,13 +85,11 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         reveal: say which of them does.
     """
     found = some(result.variants)
-    height = bars.narrow_height(len(found), 110, 125)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
-    is_narrow = canvas.is_narrow()
+    figure, axes = canvas.new_axes(grid="x")
     for row, each in enumerate(found):
         for number, (name, look) in enumerate(_LIMITS):
             value = max(getattr(each, name), 1100)
-            y = row + (number - 1.5) * 0.19 + (0.1 if is_narrow else 0)
+            y = row + (number - 1.5) * 0.19
             # Where the axis is logarithmic a length would mean nothing.
             axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
             marker, label = _MARKERS[number], named_once(axes, look.name)
@@ -107,16 +98,11 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         verdict = f"\n→ {each.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
         words = f"{each.mbit:.1f} Mbit/s" + verdict
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
-        align: dict[str, Any] = {"ha": "right", "va": "bottom" if is_narrow else "center"}
-        if is_narrow:
-            words = words.replace("\n", " ")
-        at = row - 0.29 if is_narrow else row
-        axes.text(1, at, words, fontweight="bold", **align, **place)
+        axes.text(1, row, words, fontweight="bold", ha="right", va="center", **place)
     axes.set_xscale("log")
     # The verdicts stand right of all dots.
-    axes.set_xlim(1000, 3e8 if is_narrow else 3e9)
-    names = [each.case for each in found]
-    bars.name_rows(axes, names, characters=12, lift=0.27)
+    axes.set_xlim(1000, 3e9)
+    bars.name_rows(axes, [each.case for each in found], characters=12)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
     _byte_ticks(axes.xaxis)
     axes.set_xticks([1e3, 1e4, 1e5, 1e6, 1e7])
@@ -129,17 +115,10 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
             f" The kernel's numbers name the limit of {right} of {len(result.variants)}"
             " slow transfers"
         )
-    words = "; ".join(
-        f"{each.case} made small: {each.mbit:.1f} Mbit/s, {each.in_flight_bytes:,.0f} bytes in"
-        f" flight, receiver's window {each.peer_window_bytes:,.0f}, congestion window"
-        f" {each.cwnd_bytes:,.0f}, unsent {each.unsent_bytes:,.0f}, send buffer full"
-        f" {each.sndbuf_full_share:.0%} of the time" + (f", so {each.verdict}" if reveal else "")
-        for each in result.variants
-    )
     numbers = table(result)
     if not reveal:
         numbers = replace(numbers, columns=[c for c in numbers.columns if c.key != "verdict"])
-    return Picture(figure, title, f"Bars of bytes for each transfer. {words}.", numbers)
+    return Picture(figure, title, numbers)
 
 
 def _agrees(case: str, verdict: str) -> bool:
@@ -183,18 +162,14 @@ def zero_window(result: ZeroWindow) -> Picture:
         f"A receiver that does not read closes its window after {result.accepted_bytes:,} bytes;"
         f" the sender asks {style.count(len(probes), 'time')}, and goes on when it hears of room"
     )
-    alt = (
-        f"The receiver's window over time. {title}. It was closed from {closed[0]:.0f} to"
-        f" {reopened:.0f} ms; probes at {', '.join(f'{when:.0f}' for when in probes)} ms."
-    )
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 @drawn
 def autotuning(result: Autotuning) -> Picture:
     """The data delivered over time on the longest path, and the window, by the buffer asked for."""
     longest = max(each.rtt_ms for each in some(result.variants))
-    figure, [data, window] = canvas.new_panels([1, 1], narrow_height=520)
+    figure, [data, window] = canvas.new_panels([1, 1])
     shown = [each for each in result.variants if each.rtt_ms == longest]
     for number, each in enumerate(shown):
         size = each.requested_bytes
@@ -218,13 +193,7 @@ def autotuning(result: Autotuning) -> Picture:
         title += (
             f"; the best fixed size, SO_RCVBUF {worse.requested_bytes:,}: {worse.mbit:.0f} Mbit/s"
         )
-    words = "; ".join(
-        f"RTT {each.rtt_ms:g} ms, {_buffer_name(each.requested_bytes)}: {each.mbit:.1f} Mbit/s,"
-        f" SO_RCVBUF {each.start_bytes:,} at the start and {each.end_bytes:,} at the end"
-        for each in result.variants
-    )
-    alt = f"Two plots over time, delivered data and receive window. {title}. {words}."
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 def _buffer_name(requested: int | None) -> str:
@@ -234,11 +203,10 @@ def _buffer_name(requested: int | None) -> str:
 @drawn
 def bufferbloat(result: Queues) -> Picture:
     """The round-trip time over time, by the length of the queue at the bottleneck."""
-    figure, axes = canvas.new_axes(grid="both", narrow_height=420)
+    figure, axes = canvas.new_axes(grid="both")
     for number, each in enumerate(some(result.variants)):
         points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
         name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} retransmitted"
-        name = canvas.folded(name, narrow=40)
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 2)), label="the idle wire")
     end = max(moment.time_s for each in result.variants for moment in each.samples)
@@ -252,12 +220,7 @@ def bufferbloat(result: Queues) -> Picture:
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
         f" trip of {short.rtt_ms:.0f} ms ({short.label}) or {long.rtt_ms:.0f} ms ({long.label})"
     )
-    words = "; ".join(
-        f"{each.label}: RTT {each.rtt_ms:.0f} ms in the median, {each.most_rtt_ms:.0f} ms at most,"
-        f" {each.mbit:.1f} Mbit/s"
-        for each in result.variants
-    )
-    return Picture(figure, title, f"Round-trip time over time. {title}. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 # ---- drawing -------------------------------------------------------------------------------------
@@ -286,11 +249,10 @@ def _byte_ticks(axis: Axis) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Ticks at 1, 2, 5, 10, … on both axes, written out, or at 1, 3, 10, …"""
+    """Ticks at 1, 2, 5, 10, … on both axes, written out"""
     from matplotlib.ticker import LogLocator
 
-    digits = (1, 3) if canvas.is_narrow() else (1, 2, 5)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=digits, numticks=99))
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=99))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")

@@ -1,129 +1,85 @@
-"""The paper of a figure: its two sizes, the style sheet, and axes that lay themselves out.
+"""The paper of a figure: its one size, the style sheet, and axes that lay themselves out.
 
-One unit of a drawing is one pixel of a page, or more: a page shows the wide drawing where a column
-has at least its width, and elsewhere the narrow one. So type of 12 is never smaller than 12 pixels.
+One unit of a figure is one pixel of a page, or more: where a column is narrower than a figure, the
+figure scrolls in a box of its own. So type of 12 is never smaller than 12 pixels.
 """
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-class Size(NamedTuple):
-    """A drawing's width and height, and the heights kept free for title and note, in units."""
-
-    width: float
-    height: float
-    title: float
-    note: float
-
-
-#: A projector's 16 to 9; with its title and its note for export and print.
-WIDE: Final = Size(640, 360, 46, 15)
-#: A telephone's column; title and note are the page's.
-NARROW: Final = Size(336, 340, 0, 0)
+#: A projector's 16 to 9, in units; more height only for many rows.
+WIDTH: Final = 640
+HEIGHT: Final = 360
+#: Heights that are kept free for the title and the note of an exported figure.
+TITLE: Final = 46
+NOTE: Final = 15
 
 #: matplotlib's points per inch, of which a figure's size is made.
 POINTS: Final = 72
 
-#: Lines of a legend for which a narrow drawing has room; units of a name's mark and gaps.
-_NARROW_LINES: Final = 3
+#: Units of the mark beside a name in a legend, and of the gaps around it.
 _HANDLE: Final = 44
 
-_size: contextvars.ContextVar[Size | None] = contextvars.ContextVar("size", default=None)
 #: matplotlib's settings belong to the whole process. Drawing calls drawing: hence reentrant.
 _SETTINGS: Final = threading.RLock()
 _SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
 
 
 @contextmanager
-def drawing(size: Size | None = None) -> Iterator[None]:
-    """The course's style sheet, whatever the user has set for figures of his own; and a size."""
+def drawing() -> Iterator[None]:
+    """Apply the course's style sheet, whatever the user has set for figures of his own."""
     from matplotlib import style
 
-    token = _size.set(size or _size.get())
-    try:
-        with _SETTINGS, style.context(["default", _SHEET]):
-            yield
-    finally:
-        _size.reset(token)
+    with _SETTINGS, style.context(["default", _SHEET]):
+        yield
 
 
-def is_drawing() -> bool:
-    """A figure is being drawn."""
-    return _size.get() is not None
-
-
-def is_narrow() -> bool:
-    """The drawing is for a narrow column."""
-    return _size.get() is NARROW
-
-
-def new_figure(narrow_height: float = NARROW.height, height: float = WIDE.height) -> Figure:
-    """An empty figure of the current size; drawn without pyplot, so in any thread.
-
-    Args:
-        narrow_height: of a narrow drawing, which may be as high as it needs to be.
-        height: of a wide drawing, more than a projector's only for many rows.
-    """
+def new_figure(height: float = HEIGHT) -> Figure:
+    """Return an empty figure; it is drawn without pyplot, so in any thread."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = (_size.get() or WIDE).width
-    height = narrow_height if is_narrow() else height
-    figure = Figure(figsize=(width / POINTS, height / POINTS))
+    figure = Figure(figsize=(WIDTH / POINTS, height / POINTS))
     FigureCanvasAgg(figure)
     return figure
 
 
 def body(figure: Figure) -> tuple[float, float]:
     """Bottom and top of what is between note and title, in parts of the figure's height."""
-    height, size = figure.get_figheight() * POINTS, _size.get() or WIDE
-    return size.note / height, 1 - size.title / height
+    height = figure.get_figheight() * POINTS
+    return NOTE / height, 1 - TITLE / height
 
 
 def new_axes(
-    grid: Literal["both", "x", "y"] | None = None,
-    *,
-    narrow_height: float = NARROW.height,
-    height: float = WIDE.height,
+    grid: Literal["both", "x", "y"] | None = None, *, height: float = HEIGHT
 ) -> tuple[Figure, Axes]:
     """A figure with one pair of axes, as large as what stands around them leaves room for."""
-    figure, [axes] = new_panels([1], narrow_height=narrow_height, height=height)
+    figure, [axes] = new_panels([1], height=height)
     if grid:
         axes.grid(axis=grid)
     return figure, axes
 
 
 def new_panels(
-    shares: Sequence[float],
-    *,
-    narrow_height: float = NARROW.height,
-    height: float = WIDE.height,
-    stacked: bool = False,
+    shares: Sequence[float], *, height: float = HEIGHT, stacked: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with axes beside each other, in a narrow drawing or `stacked` one below the other.
-
-    They share the width, or the height of those that are stacked. Heights are those of new_figure.
-    """
-    figure = new_figure(narrow_height, height)
+    """A figure with axes that share its width, or its height if they are `stacked`."""
+    figure = new_figure(height)
     low, high = body(figure)
     figure.set_layout_engine("constrained", rect=(0, low, 1, high - low), w_pad=0.05, h_pad=0.03)
-    ratios: dict[str, Any] = {"width_ratios": shares}
-    shape = 1, len(shares)
-    if stacked or is_narrow():
-        shape = len(shares), 1
-        ratios = {"height_ratios": shares if stacked else None}
-    axes = figure.subplots(*shape, squeeze=False, **ratios)
+    if stacked:
+        axes = figure.subplots(len(shares), 1, squeeze=False, height_ratios=shares)
+    else:
+        axes = figure.subplots(1, len(shares), squeeze=False, width_ratios=shares)
     return figure, list(axes.flat)
 
 
@@ -143,13 +99,9 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
             named.setdefault(label, handle)
     if not named:
         return
-    width = figure.get_figwidth() * POINTS
     widths = [max(text_width_px(line, SMALL) for line in label.split("\n")) for label in named]
-    columns = ncols or _most_columns(widths, width)
+    columns = ncols or _most_columns(widths, WIDTH)
     lines = -(-len(named) // columns) + sum(label.count("\n") for label in named)
-    if is_narrow():  # a long legend takes no room from the axes
-        more = 15.5 * max(lines - _NARROW_LINES, 0)
-        figure.set_figheight(figure.get_figheight() + more / POINTS)
     low, high = body(figure)
     height = (15.5 * lines + 4) / (figure.get_figheight() * POINTS)
     engine: Any = figure.get_layout_engine()
@@ -178,10 +130,3 @@ def _most_columns(widths: Sequence[float], room: float) -> int:
         if used <= room:
             return columns
     return 1
-
-
-def folded(text: str, narrow: int = 44) -> str:
-    """The text in lines of 96 characters, or of so many in a narrow drawing."""
-    import textwrap
-
-    return textwrap.fill(text, narrow if is_narrow() else 96, break_on_hyphens=False)

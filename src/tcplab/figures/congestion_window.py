@@ -36,9 +36,7 @@ def transfer_sizes(result: Sizes) -> Picture:
     rates = [row["mbit"] for row in rows]
     axes.plot(sizes, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
     for number, row in enumerate(rows):
-        words = f"{row['round_trips']} RTT"
-        if not canvas.is_narrow():
-            words = f"{row['mbit']:.3g}, {words}"
+        words = f"{row['mbit']:.3g}, {row['round_trips']} RTT"
         # Left of the curve, which rises; the steps keep neighbours apart.
         at, above = (row["data_bytes"], row["mbit"]), (2, 12 + 21 * (number % 2))
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "zorder": 5}
@@ -52,12 +50,7 @@ def transfer_sizes(result: Sizes) -> Picture:
         f"{middle['data_bytes']:,} bytes at {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s:"
         f" {style.count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"
     )
-    words = "; ".join(
-        f"{row['data_bytes']:,} bytes: {style.count(row['round_trips'], 'round trip')},"
-        f" {row['mbit']:.3g} Mbit/s"
-        for row in rows
-    )
-    return Picture(figure, title, f"Rate against size. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 @drawn
@@ -77,8 +70,7 @@ def lost_segments(result: Losses) -> Picture:
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:
         title += f"; losing {slowest.lost}, {slowest.took_ms:.0f} ms"
-    words = "; ".join(f"{each.lost}: {each.took_ms:.0f} ms, {_way_out(each).name}" for each in rows)
-    return Picture(figure, title, f"Bars for each loss. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _way_out(each: Loss) -> Style:
@@ -122,8 +114,6 @@ def loss_rates(result: LossRates) -> Picture:
                 where, align = (-10, 6), "right"
             elif row["times_formula"] > 1.3:  # clear of the line below
                 where, align = (0, 10), "center"
-            if canvas.is_narrow():
-                words = words.replace(", ", ",\n")
             look = {"textcoords": "offset points", "ha": align, "linespacing": 1.0}
             axes.annotate(words, at, where, **look)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 2 * ends[1]))
@@ -136,8 +126,4 @@ def loss_rates(result: LossRates) -> Picture:
         f"Over {len(rows)} paths with random loss the rate is {min(apart):.2f} to"
         f" {max(apart):.2f} times what the formula of 1997 says"
     )
-    said = "; ".join(
-        f"{row['variant']}: {row['mbit']:.3g} Mbit/s, formula {row['formula_mbit']:.3g}"
-        for row in rows
-    )
-    return Picture(figure, title, f"Measured rate against the formula's. {said}.", table(result))
+    return Picture(figure, title, table(result))

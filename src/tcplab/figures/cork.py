@@ -19,7 +19,7 @@ __all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
 
 _TIME: Final = Style(style.BLUE, "", "ms per message")
 _COUNT: Final = Style(style.ORANGE, "//", "data segments per message")
-_CALLS: Final = Style(style.GREY, "..", "system calls per message")
+_CALLS: Final = Style(style.GREY, "--", "system calls per message")
 _MANUAL_MS: Final = 200
 
 
@@ -27,8 +27,7 @@ _MANUAL_MS: Final = 200
 def cork_messages(result: Cork) -> Picture:
     """The time, the segments and the system calls of a message, for each variant."""
     rows = some(result.rows())
-    height = 3 * bars.narrow_height(len(rows), 44, 36)
-    figure, panels = canvas.new_panels([2, 1, 1], narrow_height=height)
+    figure, panels = canvas.new_panels([2, 1, 1])
     keys = (
         (_TIME, "ms_per_message"),
         (_COUNT, "data_segments_per_message"),
@@ -37,7 +36,7 @@ def cork_messages(result: Cork) -> Picture:
     for axes, (look, key) in zip(panels, keys, strict=True):
         values = [float(row[key]) for row in rows]
         names = [row["variant"] for row in rows]
-        _measured(axes, look, values, names if canvas.is_narrow() or look is _TIME else None)
+        _measured(axes, look, values, names if look is _TIME else None)
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
     title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
@@ -47,13 +46,7 @@ def cork_messages(result: Cork) -> Picture:
         for name in ("default", "no_delay", "cork")
         if name in by_name
     )
-    words = "; ".join(
-        f"{row['variant']}: {row['ms_per_message']:.3g} ms,"
-        f" {style.count(row['data_segments_per_message'], 'segment')} ({row['sizes']} bytes),"
-        f" {row['calls_per_message']} system calls"
-        for row in rows
-    )
-    return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | None) -> None:
@@ -94,7 +87,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
     axes.plot(times, model, "-", color="black", lw=1.6, label="model: retransmission timeout")
     axes.axhline(_MANUAL_MS, color=style.VERMILION, ls="--", label="tcp(7): 200 ms")
     place: dict[str, Any] = {"textcoords": "offset points", "zorder": 5}
-    close = 0.25 * max(times) if canvas.is_narrow() else 0.08 * max(times)
+    close = 0.08 * max(times)
     for before, x, one, other in zip([None, *times], times, cork, more, strict=False):
         at, colour = (x, max(one, other)), style.ink(style.PURPLE)
         above = 24 if before is not None and x - before < close else 8  # the label of its neighbour
@@ -102,8 +95,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
         if abs(one - other) > 0.05 * max(cork):
             colour = style.ink(style.ORANGE)
             axes.annotate(f"{other:.0f} ms", (x, other), (8, -4), color=colour, **place)
-    left = 0.3 if canvas.is_narrow() else 0.14  # room for a number
-    axes.set_xlim(min(times) - left * max(times, default=1) - 1, 1.1 * max(times) + 1)
+    axes.set_xlim(min(times) - 0.14 * max(times) - 1, 1.1 * max(times) + 1)
     axes.set(ylim=(0, 1.18 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
     axes.set_ylabel("waited (ms)")
     canvas.legend(figure)
@@ -111,37 +103,23 @@ def forgotten_cork(result: Forgotten) -> Picture:
         f"A forgotten cork holds for the retransmission timeout: {cork[0]:.0f} ms at an RTT"
         f" of {times[0]:g} ms, {cork[-1]:.0f} ms at {times[-1]:g} ms"
     )
-    words = "; ".join(
-        f"RTT {row['rtt_ms']:g} ms: cork {row['cork_ms']:.0f} ms, MSG_MORE {row['more_ms']:.0f} ms,"
-        f" model {row['model_ms']:.0f} ms"
-        for row in rows
-    )
-    return Picture(figure, title, f"Waiting time against RTT. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 @drawn
 def cork_scenarios(result: Scenarios) -> Picture:
     """The wait of each segment of each script, its reason, and when it left."""
     found = some(result.variants)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=bars.narrow_height(len(found), 110, 70))
+    figure, axes = canvas.new_axes(grid="x")
     latest = 1.0
     for row, each in enumerate(found):
         latest = max([latest, *_waits(axes, each, row)])
     names = [f"{row + 1} · {each.name}" for row, each in enumerate(found)]
-    bars.name_rows(axes, names, characters=28, lift=0.26)
+    bars.name_rows(axes, names, characters=28)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)
     title = _scenarios_finding(result)
-    words = "; ".join(
-        f"{each.name} ({each.calls}): "
-        + ", ".join(
-            f"{segment.payload_bytes} bytes at"
-            f" {(segment.time_ns - each.played.start_ns) / 1e6:.1f} ms, {segment.reason}"
-            for segment in each.segments()
-        )
-        for each in found
-    )
-    return Picture(figure, title, f"Bars of waiting for each script. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _scenarios_finding(result: Scenarios) -> str:
@@ -166,7 +144,7 @@ def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)
         # Two segments of one script wait at the same time now and then.
-        y = row + (number - (len(segments) - 1) / 2) * 0.36 + (0.14 if canvas.is_narrow() else 0)
+        y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:
             bars.bar(axes, y, (HOLD_STYLES[held.reason], end - begin), left=begin, thick=0.3)

@@ -74,7 +74,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
     canvas.legend(figure)
-    return Picture(figure, *_rate_finding(curves), curves.table())
+    return Picture(figure, _rate_finding(curves), curves.table())
 
 
 @drawn
@@ -103,8 +103,7 @@ def in_flight(
         steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
     if bdp_bytes is None:
-        room = 1.22 if canvas.is_narrow() else 1.14  # for the words about the peer's window
-        axes.set_ylim(0, room * highest)
+        axes.set_ylim(0, 1.14 * highest)  # with room for the words about the peer's window
     else:
         axes.axhline(bdp_bytes, color="black", ls=":", label="fills the path: rate × RTT")
         highest = most = max(highest, int(bdp_bytes), *(value for _time, value in windows))
@@ -113,7 +112,7 @@ def in_flight(
     _windows(axes, windows, _HEADROOM * most, "peer's window", "never full: it is")
     _bytes_axis(axes)
     canvas.legend(figure)
-    return Picture(figure, *finding, curves.table())
+    return Picture(figure, finding, curves.table())
 
 
 # ---- the curves ----------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ class _Curves:
             for at in (length * i / 20 for i in range(21))
         ]
         columns = (Column("time_ms", "time (ms)", ".1f"), *curves)
-        return Table(columns, rows, _rate_finding(self)[0])
+        return Table(columns, rows, _rate_finding(self))
 
 
 def _value(points: Points, moment: float) -> int | None:
@@ -248,24 +247,17 @@ def _value(points: Points, moment: float) -> int | None:
 # ---- what they show, in words --------------------------------------------------------------------
 
 
-def _rate_finding(curves: _Curves) -> tuple[str, str]:
+def _rate_finding(curves: _Curves) -> str:
     timeline = curves.timeline
     highest = max(each.end for each in timeline.segments)
     length_ms = max(curves.ms(curves.end_ns), 1e-6)
     again = sum(each.reason is Reason.RETRANSMISSION for each in timeline.segments)
     title = f"{highest:,} bytes in {ms(length_ms)}: {rate(highest * 8 / length_ms)}"
     title += f", {count(again, 'segment')} sent again" if again else ", nothing was sent again"
-    title += _longest_wait(timeline)
-    alt = (
-        f"Time-sequence plot of {timeline.connection}: {title}. The data left in"
-        f" {count(len(timeline.segments), 'segment')}, the first at"
-        f" {curves.ms(timeline.segments[0].time_ns):.3g} ms, the last at"
-        f" {curves.ms(timeline.segments[-1].time_ns):.3g} ms."
-    )
-    return title, alt
+    return title + _longest_wait(timeline)
 
 
-def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> tuple[str, str]:
+def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     highest = max(value for _time, value in flying)
     # Of the second half, where the beginning is over: the longest at one value.
     settled = _settled(flying)
@@ -275,12 +267,7 @@ def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) ->
         text += f" ({highest / mss:.3g} segments of {mss})"
     if bdp_bytes is not None:
         text = f"{settled:,} bytes in flight most of the time, {bdp_bytes:,.0f} would fill the path"
-    text += _longest_wait(curves.timeline)
-    alt = f"Bytes in flight over time on {curves.timeline.connection}. {text}."
-    cwnd = [value for _time, value in curves.congestion_windows()]
-    if cwnd:
-        alt += f" The congestion window went from {cwnd[0]:,} to {cwnd[-1]:,} bytes."
-    return text, alt
+    return text + _longest_wait(curves.timeline)
 
 
 def _settled(points: Points) -> int:
@@ -325,7 +312,6 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
     least = min((value for _time, value in points), default=0)
     if least > top:
         words = f"the peer's window is {where} {least:,} bytes or more"
-        words = canvas.folded(words)
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
         axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)
     elif points:
@@ -334,16 +320,13 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
 
 def _shade(axes: Axes, curves: _Curves) -> None:
     """The long waits as bands, each kind named once in the legend."""
-    from matplotlib.colors import to_rgba
-
     for reason, start_ms, end_ms in _bands(curves):
         look = HOLD_STYLES[reason]
         axes.axvspan(
             start_ms,
             end_ms,
-            facecolor=to_rgba(look.colour, 0.12),
-            # The curves are what is to be seen.
-            edgecolor=to_rgba(look.colour, 0.25),
+            facecolor=style.pale(look.colour),
+            edgecolor=style.FAINT,  # the curves are what is to be seen
             hatch=look.hatch,
             lw=0,
             zorder=1,

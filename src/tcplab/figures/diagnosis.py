@@ -27,7 +27,7 @@ __all__ = ["cause", "symptom"]
 
 _HEADER_BYTES: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
 _HERE: Final = Style(style.VERMILION, "//", "")
-_NEEDED: Final = Style(style.GREEN, "..", "")
+_NEEDED: Final = Style(style.GREEN, "--", "")
 _TEXT: Final = Style(style.BLUE, "", "text")
 _HEADERS: Final = replace(_HERE, name="headers")
 _NOTHING_SENT: Final = "no data segment was recorded"
@@ -55,21 +55,11 @@ def symptom(case: Diagnosis) -> Picture:
     Nothing of why: that is :func:`cause`.
     """
     some(case.sent, _NOTHING_SENT)
-    figure, [packets, excess] = canvas.new_panels([2.2, 1], narrow_height=360, stacked=True)
-    rows: SegmentArray = case.segments[_part(case)]
-    gaps = _draw_packets(packets, case, rows)
+    figure, [packets, excess] = canvas.new_panels([2.2, 1], stacked=True)
+    _draw_packets(packets, case, case.segments[_part(case)])
     canvas.legend(figure, packets)
     _draw_excess(excess, case)
-    what, taken, needed = case.excess
-    data = rows.data("client")
-    shown = ", ".join(ms(each) for each in gaps)
-    alt = (
-        f"Packets of {case.program} at the sender over time, {count(len(rows), 'packet')} from the"
-        f" middle of the run, {len(data)} of them with data from the client."
-        f"{f' Long gaps: {shown}.' if gaps else ''}"
-        f" Bars: {what}, here {digits(taken)}, needed {digits(needed)}."
-    )
-    return Picture(figure, _symptom_finding(case), alt, case.symptoms())
+    return Picture(figure, _symptom_finding(case), case.symptoms())
 
 
 def _symptom_finding(case: Diagnosis) -> str:
@@ -113,7 +103,7 @@ def _part(case: Diagnosis) -> slice:
     return slice(begin, int(np.searchsorted(times, until, "right")))
 
 
-def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float]:
+def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
     """One stem per packet, up from the client and down from the server; the long gaps in ms."""
     start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
@@ -131,27 +121,26 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> list[float
             axes.vlines(at_ms, 0, heights, color=look["color"], lw=1.4)
             axes.plot(at_ms, heights, label=kind, ls="", ms=5, **look)
     width = times[-1] or 1.0
-    gaps = _mark_gaps(axes, times, width) if case.program != "ticker" else []
+    if case.program != "ticker":
+        _mark_gaps(axes, times, width)
     axes.axhline(0, color="black", lw=1.2)
     axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-2.6, 5.6))
     ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.set_ylabel("data (bytes)")
     sender = "client, which sends" if case.program == "backup" else "client"
-    axes.set_xlabel(canvas.folded(f"time (ms), a part of the run; captured at the {sender}"))
+    axes.set_xlabel(f"time (ms), a part of the run; captured at the {sender}")
     axes.grid(axis="y")
-    return gaps
 
 
-def _mark_gaps(axes: Axes, times: list[float], width: float) -> list[float]:
+def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
     pairs = [(b - a, a, b) for a, b in itertools.pairwise(times) if b - a > _GAP_SHARE * width]
     longest = sorted(pairs, reverse=True)[:_MOST_GAPS]
     for gap, begin, end in longest:
         style.extent(axes, begin, end, 4.4, "black")
-        room = (end - begin) / width * (270 if canvas.is_narrow() else 560)
+        room = (end - begin) / width * 560
         if style.text_width_px(ms(gap), style.SMALL) < room:
             axes.text((begin + end) / 2, 4.5, ms(gap), ha="center", va="bottom")
-    return [gap for gap, _begin, _end in sorted(longest, key=lambda each: each[1])]
 
 
 def _draw_excess(axes: Axes, case: Diagnosis) -> None:
@@ -171,7 +160,6 @@ def _here_and_needed(axes: Axes) -> None:
 # ---- the cause -----------------------------------------------------------------------------------
 
 
-@drawn
 def cause(case: Diagnosis) -> Picture:
     """The picture that names the cause, another one for each program.
 
@@ -184,6 +172,7 @@ def cause(case: Diagnosis) -> Picture:
     return _backup_in_flight(case) if case.program == "backup" else _one_line(case)
 
 
+@drawn
 def _backup_in_flight(case: Diagnosis) -> Picture:
     import numpy as np
 
@@ -210,10 +199,10 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     canvas.legend(figure)
-    alt = f"Bytes in flight over time, at most {most:,}. {title}."
-    return Picture(figure, title, alt, case.evidence())
+    return Picture(figure, title, case.evidence())
 
 
+@drawn
 def _one_line(case: Diagnosis) -> Picture:
     """A line from the middle of the run: each character, and the segment it travelled in."""
     number = case.units // 2
@@ -232,28 +221,23 @@ def _one_line(case: Diagnosis) -> Picture:
     )
     nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
     note = f"line {number} of the run; a box is a segment; TCP_NODELAY is {nodelay}"
-    # A narrow column takes a line of the ticker in two.
-    pieces = 2 if canvas.is_narrow() else 1
-    figure, [axes, headers] = canvas.new_panels([1.2, 1], narrow_height=270, stacked=True)
+    figure, [axes, headers] = canvas.new_panels([1.2, 1], stacked=True)
     axes.set_axis_off()
-    each = -(-LINE_BYTES // pieces)
-    axes.set(xlim=(-0.2, each + 0.2), ylim=(pieces, 0))
+    axes.set(xlim=(-0.2, LINE_BYTES + 0.2), ylim=(1, 0))
     for at, character in enumerate(text):
         shown = {"\n": "↵", " ": "␣"}.get(character, character)
-        place = at % each + 0.5, at // each + 0.5
-        axes.text(*place, shown, fontsize=TITLE, ha="center", va="center", family="monospace")
+        axes.text(
+            at + 0.5, 0.5, shown, fontsize=TITLE, ha="center", va="center", family="monospace"
+        )
     for begin, end in cuts:
-        for row in range(begin // each, (end - 1) // each + 1):
-            left, right = max(begin - row * each, 0), min(end - row * each, each)
-            style.fill(axes, _TEXT, left + 0.06, row + 0.2, right - left - 0.12, 0.6)
+        style.fill(axes, _TEXT, begin + 0.06, 0.2, end - begin - 0.12, 0.6)
     text_bytes, header_bytes = (
         case.payload_bytes / case.units,
         case.segments_per_unit * _HEADER_BYTES,
     )
     _draw_headers(headers, text_bytes, header_bytes)
     canvas.legend(figure, headers)
-    alt = f"The text of a line, cut into {count(len(cuts), 'segment')}. {title}."
-    return Picture(figure, title, alt, case.evidence(), note)
+    return Picture(figure, title, case.evidence(), note)
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:

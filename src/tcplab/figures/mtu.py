@@ -28,7 +28,7 @@ _LINEAR_MS: Final = 0.05  # up to here the axis is linear, so that it has a 0
 @drawn
 def mtu_sweep(result: Mtu) -> Picture:
     """Throughput and CPU time against the MTU, with and without offload."""
-    figure, [speed, cost] = canvas.new_panels([1, 1], narrow_height=470)
+    figure, [speed, cost] = canvas.new_panels([1, 1])
     for offload in sorted({each.offload for each in result.loopback}):
         line, marker, colour = _LOOKS[offload]
         rows = [each for each in result.loopback if each.offload == offload]
@@ -48,8 +48,7 @@ def mtu_sweep(result: Mtu) -> Picture:
     cost.set_title("CPU s per 10⁹ bytes, both ends")
     canvas.legend(figure, speed)
     finding = _sweep_finding(result)
-    alt = f"Two line plots against the MTU, throughput and CPU time. {finding}."
-    return Picture(figure, finding, alt, result.tables()[0])
+    return Picture(figure, finding, result.tables()[0])
 
 
 def _offload_name(offload: bool) -> str:
@@ -87,17 +86,14 @@ def headers(result: Mtu) -> Picture:
     sizes = [size for size in sizes if size <= 8948]
     curve = [100 * (1 - header_share(size, 9000, TCP_ON_ETHERNET)) for size in sizes]
     label = "derived: data / (data + 90 bytes of headers and framing)"
-    axes.plot(sizes, curve, color="black", label=canvas.folded(label))
+    axes.plot(sizes, curve, color="black", label=label)
     percents = {
         each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
         for each in wire
     }
     _measured_shares(axes, percents)
     words = f"1 byte: {curve[0]:.1f} %"
-    above: dict[str, Any] = {"textcoords": "offset points"}
-    if canvas.is_narrow():
-        above["arrowprops"] = {"arrowstyle": "-", "lw": 0.6}
-    axes.annotate(words, (1, curve[0]), (2, 46 if canvas.is_narrow() else 12), **above)
+    axes.annotate(words, (1, curve[0]), (2, 12), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
     axes.set(xlim=(0.9, 30_000), ylim=(0, 116))
@@ -109,11 +105,7 @@ def headers(result: Mtu) -> Picture:
     ]
     best = max(wire, key=lambda each: each.mtu_bytes)
     finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
-    alt = (
-        f"A curve that rises from {curve[0]:.1f} % at one byte per segment towards 100 %, with the"
-        f" measured points on it. {finding}."
-    )
-    return Picture(figure, finding, alt, result.tables()[1])
+    return Picture(figure, finding, result.tables()[1])
 
 
 def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
@@ -127,18 +119,17 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
     # Below the curve there is nothing, wherever a busy machine's points lie.
     for row, mtu in enumerate(reversed(others), 1):
-        x, name = mtu - 52, "" if canvas.is_narrow() else "MTU "
+        x = mtu - 52
         y = max(min(percents.values()) - 13 * row, 3)
         axes.plot([x, x], [percents[mtu], y], color="black", lw=0.6, zorder=2)
-        axes.text(x, y, f"{name}{mtu}: {percents[mtu]:.1f} %", va="top", bbox=ON_WHITE)
+        axes.text(x, y, f"MTU {mtu}: {percents[mtu]:.1f} %", va="top", bbox=ON_WHITE)
 
 
 @drawn
 def path_mtu(result: PathMtu) -> Picture:
     """Each segment that left, when, and whether it fitted the path: one lane per case."""
     cases = list(result.variants)
-    height = bars.narrow_height(len(cases), 110, 62)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    figure, axes = canvas.new_axes(grid="x")
     last_ms = max([100.0, *(each.ms for each in cases)]) * 2
     for y, case in enumerate(cases):
         _path_lane(axes, case, y, result.path_mtu_bytes)
@@ -146,15 +137,14 @@ def path_mtu(result: PathMtu) -> Picture:
         axes.text(last_ms, y + 0.3, words, ha="right", va="center")
     axes.set_xscale("symlog", linthresh=_LINEAR_MS, linscale=0.4)
     axes.set_xlim(-0.1 * _LINEAR_MS, last_ms)
-    bars.name_rows(axes, [_case_name(each) for each in cases], lift=0.24)
+    bars.name_rows(axes, [_case_name(each) for each in cases])
     ticks = [0, *(10.0**power for power in range(-1, 6) if 10.0**power < last_ms)]
     axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel(canvas.folded("ms after the first segment with data, logarithmic from 0.05 on"))
+    axes.set_xlabel("ms after the first segment with data, logarithmic from 0.05 on")
     canvas.legend(figure)
     finding = _path_finding(result)
-    alt = f"A lane for each case, marks where segments left. {finding}."
-    return Picture(figure, finding, alt, Table(result.columns, result.rows(), finding))
+    return Picture(figure, finding, Table(result.columns, result.rows(), finding))
 
 
 def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""A picture: a figure with its finding, its alternative text, and its numbers."""
+"""A picture: a figure with its finding above it, and its numbers as a table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import io
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tcplab.experiments.mode import mode
-from tcplab.figures import canvas, element, page
-from tcplab.figures.canvas import NARROW, POINTS, WIDE, drawing
+from tcplab.figures import element, page
+from tcplab.figures.canvas import POINTS, WIDTH, drawing
 from tcplab.tables import Table
 
 if TYPE_CHECKING:
@@ -32,25 +32,24 @@ _TITLE, _NOTE = "title", "note"  # their gids
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure with its finding above it, its alternative text, and its numbers as a table.
+    """A figure with its finding above it, and its numbers as a table.
 
     The last expression of a notebook cell shows it once, with its alternative text.
     """
 
     figure: Figure  #: unknown to pyplot; for a projector, with title and note
     title: str
-    alt: str  #: for a reader who cannot see the figure: a sentence or two, with numbers
     table: Table
     note: str = ""  #: what is the same for all that is drawn, below the figure
     #: What the marks in the figure say of themselves, by their gid.
     parts: Mapping[str, str] = field(default_factory=dict)
-    #: For a figure that plays: stretches of its time axis, each with its two ends, in units of the
-    #: figure from the left or from the top, and its start and end in ms.
-    times: tuple[tuple[float, float, float, float], ...] = ()
-    axis: Literal["x", "y"] = "y"  #: along which time runs: to the right, or downwards
+    times: page.Times = ()  #: for a figure that plays
     unused: float = 0.0  #: units below the drawing with nothing in them
-    #: Draws it for a narrow column.
-    narrow: Callable[[], Picture] | None = None
+
+    @property
+    def alt(self) -> str:
+        """The alternative text, for a reader who cannot see the figure."""
+        return f"{self.title}. The numbers are in the table of this picture."
 
     def png(self, width_px: int = PNG_WIDTH) -> bytes:
         """The figure as a PNG file, of 16 to 9 unless it has very many rows."""
@@ -80,17 +79,13 @@ class Picture:
             )
 
     def html(self) -> str:
-        """The figure for a page: drawings for two widths of its column, title, note, and script."""
+        """The figure for a page: title, drawing, note, and script."""
         return f"{self.markup()}<script>{element.script()}</script>"
 
     def markup(self) -> str:
         """The same without the script, for a page that has it (see element)."""
-        drawings = [] if self.narrow is None else [self.narrow()._drawing("n")]
-        drawings.append(self._drawing("w", WIDE.title, WIDE.note + self.unused))
-        return page.markup(drawings, self.title, self.alt, self._notes())
-
-    def _drawing(self, *cut: Any) -> page.Drawing:
-        return page.Drawing(self._svg(), self.parts, self.times, self.axis, *cut)
+        image = page.themed(self._svg(), self.parts, self.times, self.unused)
+        return page.markup(self.title, image, self.alt, self._notes())
 
     def _svg(self) -> str:
         """The drawing for a page, which writes title and note itself."""
@@ -110,29 +105,21 @@ class Picture:
         return " · ".join(filter(None, notes))
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, str]:
-        return {"text/html": self.html(), "text/plain": f"{self.title}. {self.alt}"}
+        return {"text/html": self.html(), "text/plain": self.alt}
 
 
 def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Decorates a function that draws a picture: it is called for a wide column, and once more
-    for a narrow one when a page wants it.
-    """
-
-    def once(size: canvas.Size, *args: P.args, **kwargs: P.kwargs) -> Picture:
-        with drawing(size):
-            return draw(*args, **kwargs)
+    """Decorate a function that draws a picture: the course's style, then title and note."""
 
     @functools.wraps(draw)
-    def both(*args: P.args, **kwargs: P.kwargs) -> Picture:
-        if canvas.is_drawing():  # a picture may be another one's
-            return draw(*args, **kwargs)
-        picture = once(WIDE, *args, **kwargs)
-        with drawing(WIDE):
+    def once(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        with drawing():
+            picture = draw(*args, **kwargs)
             _write_title(picture.figure, picture.title)
             _write_note(picture.figure, picture._notes())
-        return replace(picture, narrow=lambda: once(NARROW, *args, **kwargs))
+        return picture
 
-    return both
+    return once
 
 
 def some(items: S, missing: str = "there is nothing to draw") -> S:
@@ -150,11 +137,11 @@ def _write_title(figure: Figure, text: str) -> None:
     text = page.unbroken(text)
     wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in _TITLES]
     size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
-    at = 6 / WIDE.width, 1 - 4 / (figure.get_figheight() * POINTS)
+    at = 6 / WIDTH, 1 - 4 / (figure.get_figheight() * POINTS)
     look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "va": "top", "linespacing": 1.1}
     figure.text(*at, "\n".join(lines[:3]), gid=_TITLE, **look)
 
 
 def _write_note(figure: Figure, text: str) -> None:
-    at = 1 - 6 / WIDE.width, 3 / (figure.get_figheight() * POINTS)
+    at = 1 - 6 / WIDTH, 3 / (figure.get_figheight() * POINTS)
     figure.text(*at, text, ha="right", fontsize=_NOTE_SIZE, gid=_NOTE, color="#595959")

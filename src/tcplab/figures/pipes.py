@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
@@ -25,7 +25,7 @@ _OTHER: Final = Style(style.GREY, "//", "to compare with")
 _PROGRAMS: Final = (
     Style(style.BLUE, "", "first"),
     Style(style.ORANGE, "//", "second"),
-    Style(style.GREEN, "..", "third"),
+    Style(style.GREEN, "--", "third"),
     Style(style.PURPLE, "xx", "fourth"),
 )
 _COPY: Final = Line("-", style.VERMILION, 3.0)
@@ -45,8 +45,7 @@ _Point = tuple[float, float]
 def pipe_rates(result: Pipes) -> Picture:
     """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
-    heights = bars.narrow_height(len(measured), 90, 52), bars.wide_height(len(measured), 31)
-    figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
+    figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     for y, chain in enumerate(measured):
         _rate_bar(axes, chain, y, _WIRE if chain.pipeline.wire else _HERE)
         if chain.pipeline.published_mb_per_s:
@@ -58,16 +57,10 @@ def pipe_rates(result: Pipes) -> Picture:
         beside(axes, words, _end(chain), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
-    axes.locator_params(axis="x", nbins=4 if canvas.is_narrow() else 9)
+    axes.locator_params(axis="x", nbins=9)
     axes.set_xlabel("MB/s: median; line: slowest to fastest run")
     canvas.legend(figure)
-    each = "; ".join(
-        f"{chain.pipeline.name} {chain.median_mb_per_s:.0f} MB/s,"
-        f" {chain.pipeline.cost.copies} copies"
-        for chain in measured
-    )
-    alt = f"Bars of the rate of each variant. {each}."
-    return Picture(figure, _rates_finding(measured), alt, table(result))
+    return Picture(figure, _rates_finding(measured), table(result))
 
 
 def _measured(result: Pipes) -> list[Chain]:
@@ -116,10 +109,9 @@ def pipe_cpus(result: Pipes) -> Picture:
         "no variant within one machine was measured; see the notes in the table",
     )
     cores = int(result.provenance["cores"])
-    heights = bars.narrow_height(len(measured), 60, 52), bars.wide_height(len(measured), 31)
-    figure, axes = canvas.new_axes(narrow_height=heights[0], height=heights[1])
+    figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
-    unit = (320 if canvas.is_narrow() else 450) / end  # of a CPU
+    unit = 450 / end  # of a CPU
     for y, chain in enumerate(measured):
         left = 0.0
         for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
@@ -149,9 +141,7 @@ def pipe_cpus(result: Pipes) -> Picture:
         for chain in measured
     ]
     headings = ["variant", "share of a CPU, each", "CPUs in all", "bytes per read, each"]
-    each = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
-    alt = f"Stacked bars of the CPUs that each program had; the machine has {cores}. {each}."
-    return Picture(figure, title, alt, Table.of(headings, rows))
+    return Picture(figure, title, Table.of(headings, rows))
 
 
 def _programs(chain: Chain) -> list[str]:
@@ -176,24 +166,10 @@ def copy_path(result: Pipes, key: str) -> Picture:
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
     measured = _measured(result)
-    places = 44 * (2 * len(chain.pipeline.stages) + 1)
-    rows = len(measured)
-    figure, [axes, rates] = canvas.new_panels(
-        [places, 40 + 52 * rows] if canvas.is_narrow() else [170, 30 + 28 * rows],
-        narrow_height=places + 60 + 52 * rows,
-        stacked=True,
-    )
-    copies = _draw_path(axes, chain.pipeline)
+    figure, [axes, rates] = canvas.new_panels([170, 30 + 28 * len(measured)], stacked=True)
+    _draw_path(axes, chain.pipeline)
     _draw_rates(rates, chain, measured)
-    each = "; ".join(
-        f"{one.pipeline.name} {one.median_mb_per_s:,.0f} MB/s, {count_copies(one.pipeline)}"
-        for one in measured
-    )
-    alt = (
-        f"The path of a byte: {', '.join(copies) or 'no copy at all'}; below it bars of the rates:"
-        f" {each}."
-    )
-    return Picture(figure, _path_finding(chain, measured), alt, table(result))
+    return Picture(figure, _path_finding(chain, measured), table(result))
 
 
 def count_copies(pipeline: Pipeline) -> str:
@@ -217,8 +193,7 @@ def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
     for y, chain in enumerate(measured):
         _rate_bar(axes, chain, y, _HERE if chain is drawn else _OTHER)
         words = f"{chain.median_mb_per_s or 0:,.0f}, {count_copies(chain.pipeline)}"
-        if not canvas.is_narrow():
-            words += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
+        words += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
         beside(axes, words, max(chain.mb_per_s), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.9 * max(max(chain.mb_per_s) for chain in measured))
@@ -257,36 +232,33 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
     return [begin, *pipes[0], tcp, *pipes[1], end]
 
 
-def _draw_path(axes: Axes, pipeline: Pipeline) -> list[str]:
-    """Draws it; the copies in words."""
+def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
+    """Draw the kernel's parts, the programs, and a numbered arrow for each copy."""
     stops, parts = list(_stops(pipeline)), _kernel_parts(pipeline)
     path = _Path(axes, len(stops) + len(parts))
     for number, name in enumerate(parts):
         if name:
             path.box(2 * number + 0.5, _KERNEL, name, style.SKY)
-    copies: list[str] = []
+    copies = 0
     for number, (program, takes, gives) in enumerate(stops):
         at = 2 * number + 1.5
         idle = not (takes or gives)
         path.box(at, _PROGRAM, program, style.PALE if idle else style.YELLOW)
-        before, behind = parts[number].replace("\n", " "), parts[number + 1].replace("\n", " ")
-        name = program.replace("\n", " ")
         if idle:
             path.pass_on(at)
             continue
         if takes:
-            copies.append(f"{before} to {name}")
-            path.step(at - 0.72, at - 0.3, _COPY, str(len(copies)), to_program=True)
+            copies += 1
+            path.step(at - 0.72, at - 0.3, _COPY, str(copies), to_program=True)
         if gives:
-            copies.append(f"{name} to {behind}")
-            path.step(at + 0.3, at + 0.72, _COPY, str(len(copies)))
-        elif behind:
+            copies += 1
+            path.step(at + 0.3, at + 0.72, _COPY, str(copies))
+        elif parts[number + 1]:
             path.step(at + 0.3, at + 0.72, _DROPPED, "no copy")
-    return copies
 
 
 class _Path:
-    """The way of a byte through kernel and programs: from left to right, or downwards if narrow.
+    """The way of a byte through kernel and programs: from left to right.
 
     Args:
         axes: to draw it in.
@@ -296,35 +268,25 @@ class _Path:
     def __init__(self, axes: Axes, places: int) -> None:
         self.axes = axes
         self._places = places
-        self._is_narrow = canvas.is_narrow()
         axes.set_axis_off()
         axes.set(xlim=(0, 1), ylim=(0, 1))
-        line = axes.axvline if self._is_narrow else axes.axhline
-        line((_KERNEL + _PROGRAM) / 2, color=style.GREY, ls=":", lw=1.2)
+        axes.axhline((_KERNEL + _PROGRAM) / 2, color=style.GREY, ls=":", lw=1.2)
         for across, words in (
             (_PROGRAM, "programs, each with its memory"),
             (_KERNEL, "the kernel"),
         ):
-            if self._is_narrow:
-                words = words.split(",")[0]
-                axes.text(across, 1, words, ha="center", va="bottom", fontweight="bold")
-            else:
-                up = across + _HALF + 0.03
-                axes.text(0.005, up, words, va="bottom", fontweight="bold")
+            up = across + _HALF + 0.03
+            axes.text(0.005, up, words, va="bottom", fontweight="bold")
 
     def _at(self, place: float, across: float) -> _Point:
-        along = place / self._places
-        return (across, 1 - along) if self._is_narrow else (along, across)
+        return place / self._places, across
 
     def box(self, place: float, across: float, words: str, colour: str) -> None:
         """A part of the kernel, or a program."""
         x, y = self._at(place, across)
-        size = 0.9 / self._places, 2 * _HALF
-        width, height = size[::-1] if self._is_narrow else size
+        width, height = 0.9 / self._places, 2 * _HALF
         look = Style(colour, "", "")
         style.fill(self.axes, look, x - width / 2, y - height / 2, width, height)
-        if self._is_narrow:
-            words = words.replace("\n", " ")
         style.write(self.axes, x, y, words)
 
     def step(
@@ -346,8 +308,4 @@ class _Path:
         start, end = self._at(place - 0.54, _KERNEL), self._at(place + 0.54, _KERNEL)
         style.arrow(self.axes, start, end, _HANDED_ON)
         x, y = self._at(place, _KERNEL)
-        place_it: dict[str, Any] = {"ha": "left", "va": "center"}
-        if not self._is_narrow:
-            place_it = {"ha": "center", "va": "bottom"}
-        shift = (0.03, 0.0) if self._is_narrow else (0.0, 0.03)
-        self.axes.text(x + shift[0], y + shift[1], "no copy", **place_it)
+        self.axes.text(x, y + 0.03, "no copy", ha="center", va="bottom")

@@ -11,11 +11,10 @@ from tcplab.figures import canvas, style
 from tcplab.figures.bars import (
     bar,
     beside,
+    height_of,
     name_rows,
     named_once,
-    narrow_height,
     tick_decades,
-    wide_height,
     within,
 )
 from tcplab.figures.picture import Picture, drawn, some
@@ -27,7 +26,7 @@ __all__ = ["contests", "data_ages", "line_use", "managed_queues"]
 _CONTROLS: Final = {
     "cubic": Style(style.BLUE, "", "cubic"),
     "reno": Style(style.ORANGE, "//", "reno"),
-    "bbr": Style(style.GREEN, "..", "bbr"),
+    "bbr": Style(style.GREEN, "--", "bbr"),
 }
 _UNSENT: Final = Style(style.VERMILION, "//", "unsent, in the sender's own queue")
 _SENT: Final = Style(style.SKY, "", "in flight")
@@ -37,7 +36,7 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 def managed_queues(result: Bufferbloat) -> Picture:
     """A bystander's ping and page behind each queue, on a logarithmic axis of time."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x", narrow_height=narrow_height(len(rows), 110))
+    figure, axes = canvas.new_axes("x")
     series: list[tuple[str, str, str, list[float]]] = [
         ("ping, median", "o", style.BLUE, [each.probe_ms for each in rows]),
         ("ping, longest", "s", style.VERMILION, [each.most_probe_ms for each in rows]),
@@ -58,12 +57,7 @@ def managed_queues(result: Bufferbloat) -> Picture:
         f"Behind one long transfer a ping takes {rows[slow].probe_ms:.0f} ms ({names[slow]}) or"
         f" {rows[fast].probe_ms:.0f} ms ({names[fast]})"
     )
-    words = "; ".join(
-        f"{each.label}: {each.mbit:.1f} Mbit/s, ping {each.probe_ms:.0f} ms in the median and"
-        f" {each.most_probe_ms:.0f} at most, a page {1e3 * each.page_s:.0f} ms"
-        for each in rows
-    )
-    return Picture(figure, title, f"Dots for each queue. {words}.", table(result), same)
+    return Picture(figure, title, table(result), same)
 
 
 def _apart(labels: list[str]) -> tuple[list[str], str]:
@@ -104,8 +98,7 @@ def line_use(result: RouterBuffers) -> Picture:
     title = f"A buffer of {middle:.2g} BDP: {_used(result, few, middle)}"
     if many != few:
         title += f"; {_used(result, many, middle)}"
-    words = "; ".join(f"{each.label}: {100 * each.used:.0f} %" for each in rows)
-    return Picture(figure, title, f"Use of the line by buffer. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
@@ -118,14 +111,13 @@ def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
 def contests(result: Contests) -> Picture:
     """The rate of each congestion control, alone and beside another, for each queue."""
     rows = some(result.variants)
-    height = narrow_height(len(rows), 90)
-    figure, axes = canvas.new_axes("x", narrow_height=height, height=wide_height(len(rows), 23))
+    figure, axes = canvas.new_axes("x", height=height_of(len(rows), 23))
     most = max(each.mbit for each in rows)
     for y, each in enumerate(rows):
         left = 0.0
         rates = (each.first_mbit, each.second_mbit or 0.0)
         for name, rate in zip(each.controls.split(", "), rates, strict=False):
-            pixels = (210 if canvas.is_narrow() else 330) * rate / most
+            pixels = 330 * rate / most
             within(axes, f"{rate:.1f}", left + rate / 2, y, pixels)
             left = bar(axes, y, (_CONTROLS[name], rate), left=left)
         beside(axes, f"RTT {each.rtt_ms:.0f} ms", left, y)
@@ -134,13 +126,7 @@ def contests(result: Contests) -> Picture:
     canvas.legend(figure)
     pairs = [each for each in rows if each.second_mbit is not None]
     title = "; ".join(_score(each) for each in _extremes(pairs)) or f"{rows[0].label}, alone"
-    words = "; ".join(
-        f"{each.label}: {each.first_mbit:.1f}"
-        + ("" if each.second_mbit is None else f" and {each.second_mbit:.1f}")
-        + f" Mbit/s, round trip {each.rtt_ms:.0f} ms"
-        for each in rows
-    )
-    return Picture(figure, title, f"Bars for each contest. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _extremes(pairs: list[Any]) -> list[Any]:
@@ -165,7 +151,7 @@ def _score(contest: Any) -> str:
 def data_ages(result: Ages) -> Picture:
     """The age of data at its arrival, and the part of it that is the sender's own queue."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x", narrow_height=narrow_height(len(rows), 120))
+    figure, axes = canvas.new_axes("x")
     longest = max(max(each.age_ms, each.model_age_ms) for each in rows)
     for y, each in enumerate(rows):
         unsent_ms = 8 * each.unsent_bytes / each.mbit / 1e3
@@ -184,7 +170,4 @@ def data_ages(result: Ages) -> Picture:
     title = f"{oldest.rtt_ms:g} ms away, data is {oldest.age_ms:.0f} ms old when it arrives"
     if fresh is not oldest:
         title += f"; with {fresh.option} {fresh.age_ms:.0f} ms, at {fresh.mbit:.1f} Mbit/s"
-    words = "; ".join(
-        f"{each.label}: {each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s" for each in rows
-    )
-    return Picture(figure, title, f"Bars of the age of data. {words}.", table(result))
+    return Picture(figure, title, table(result))

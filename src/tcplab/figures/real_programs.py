@@ -25,9 +25,9 @@ _CAUSES: Final = {
     "forgotten-cork": Style(style.PURPLE, "xx", "a forgotten cork"),
     "loss": Style(style.BLACK, "||", "lost packets"),
     "receive-window": Style(style.SKY, "\\\\\\", "the receive window"),
-    "send-buffer": Style(style.YELLOW, "oo", "the send buffer"),
+    "send-buffer": Style(style.YELLOW, "x-", "the send buffer"),
     "congestion-window": Style(style.GREEN, "++", "the congestion window"),
-    "handshake": Style(style.BLUE, "..", "handshakes"),
+    "handshake": Style(style.BLUE, "--", "handshakes"),
     "in-flight": Style(style.BLUE, "", "on the way"),
 }
 #: A shorter part of the longest bar is not to be seen.
@@ -44,7 +44,7 @@ _SAME: Final = {
 _WRITES: Final = (
     Style(style.BLUE, "", "first write"),
     Style(style.ORANGE, "//", "second write"),
-    Style(style.GREEN, "..", "later writes"),
+    Style(style.GREEN, "--", "later writes"),
 )
 
 
@@ -55,8 +55,7 @@ _WRITES: Final = (
 def waits(result: Commands) -> Picture:
     """For each run a bar: the time of a message, divided among what the client waited for."""
     runs = some(result.variants)
-    height = bars.narrow_height(len(runs), 90)
-    figure, axes = canvas.new_axes("x", narrow_height=height, height=bars.wide_height(len(runs)))
+    figure, axes = canvas.new_axes("x", height=bars.height_of(len(runs)))
     longest = max(each.ms_per_message for each in runs) or 1.0
     for row, each in enumerate(runs):
         seen = [(look, value) for look, value in _parts(each) if value >= _SEEN * longest]
@@ -72,12 +71,7 @@ def waits(result: Commands) -> Picture:
             f"{ms(slow.ms_per_message)} per message ({slow.case}) or"
             f" {ms(fast.ms_per_message)} ({fast.case}): {slow.verdict}"
         )
-    words = "; ".join(
-        f"{each.case}: {ms(each.ms_per_message)}, "
-        + ", ".join(f"{look.name} {ms(value)}" for look, value in _parts(each))
-        for each in runs
-    )
-    return Picture(figure, title, f"Bars of ms per message. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
@@ -98,8 +92,7 @@ def _parts(run: Explained) -> list[tuple[Style, float]]:
 def answers(result: Commands) -> Picture:
     """For each run a typical answer: a box for each segment, the look of the write it came from."""
     runs = some([each for each in result.variants if each.answer()[1]], "no answer was recorded")
-    height = bars.narrow_height(len(runs), 80)
-    figure, axes = canvas.new_axes(narrow_height=height, height=bars.wide_height(len(runs)))
+    figure, axes = canvas.new_axes(height=bars.height_of(len(runs)))
     widest = max(sum(each.answer()[1]) for each in runs)
     for row, each in enumerate(runs):
         _draw_answer(axes, each, row, widest)
@@ -109,16 +102,12 @@ def answers(result: Commands) -> Picture:
     axes.set(xlim=(0, 1.3 * widest), xlabel="bytes of an answer; a box is a segment")
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= widest])
     canvas.legend(figure)
-    words = "; ".join(
-        f"{each.case}: writes of {each.answer_writes}, segments of {each.answer_segments} bytes"
-        for each in runs
-    )
     counts = sorted({len(each.answer()[1]) for each in runs})
     title = f"The same answer in {' or '.join(map(str, counts))} segments"
     slow = max(runs, key=lambda each: each.held_ms)
     if slow.held_ms > 1:
         title += f"; {slow.case} holds it back for {ms(slow.held_ms / slow.messages)}"
-    return Picture(figure, title, f"An answer of each run. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
@@ -134,7 +123,7 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
                 left += gap if left == begin else 0.0
                 right -= gap if right == end else 0.0
                 bars.bar(axes, row, (look, right - left), left=left)
-        room = size / (1.3 * widest) * (300 if canvas.is_narrow() else 430)
+        room = size / (1.3 * widest) * 430
         within(axes, str(size), begin + size / 2, row, room)
         begin = end
 
@@ -153,9 +142,7 @@ def pipelines(result: Pipelines) -> Picture:
     axes.plot(lengths, model, "-", color="black", lw=1.2, label="model: a pipeline per round trip")
     axes.plot(lengths, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
     for row in rows:
-        words = f"{row['commands_per_s']:,.0f}"
-        if not canvas.is_narrow():
-            words += f": {row['server_reads']} reads of the server"
+        words = f"{row['commands_per_s']:,.0f}: {row['server_reads']} reads of the server"
         last = row is rows[-1]
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right" if last else "left"}
         at = (row["pipeline"], row["commands_per_s"])
@@ -171,19 +158,14 @@ def pipelines(result: Pipelines) -> Picture:
         f"{rows[0]['commands_per_s']:,.0f} commands per second in pipelines of {lengths[0]},"
         f" {rows[-1]['commands_per_s']:,.0f} in pipelines of {lengths[-1]}, RTT {rtt_ms:g} ms"
     )
-    words = "; ".join(
-        f"{row['pipeline']}: {row['commands_per_s']:,.0f} per second, the model"
-        f" {row['model_per_s']:,.0f}"
-        for row in rows
-    )
-    return Picture(figure, title, f"Rate against the pipeline's length. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 @drawn
 def deliveries(result: Deliveries) -> Picture:
     """The way of a reading from the broker to the subscriber, and the segments for all of them."""
     runs = some(result.variants)
-    figure, panels = canvas.new_panels([1.3, 1], narrow_height=340)
+    figure, panels = canvas.new_panels([1.3, 1])
     looks = (Style(style.BLUE, "", ""), Style(style.ORANGE, "//", ""))
     values = ([each.delay_ms for each in runs], [float(each.broker_segments) for each in runs])
     labels = ("ms from the broker's write, mean", "segments to the subscriber")
@@ -191,7 +173,7 @@ def deliveries(result: Deliveries) -> Picture:
         for row, value in enumerate(values[number]):
             bars.bar(axes, row, (looks[number], value))
             beside(axes, f"{value:.0f}", value, row)
-        if number == 0 or canvas.is_narrow():
+        if number == 0:
             bars.name_rows(axes, [each.case for each in runs], characters=16)
         else:
             axes.set(ylim=(len(runs) - 0.5, -0.5), yticks=[])
@@ -201,9 +183,4 @@ def deliveries(result: Deliveries) -> Picture:
         f"{off.case}: {off.delay_ms:.0f} ms and {off.broker_segments} segments;"
         f" {on.case.rpartition(' ')[2]}: {on.delay_ms:.0f} ms and {on.broker_segments}"
     )
-    words = "; ".join(
-        f"{each.case}: {each.delay_ms:.1f} ms on the way, at most {each.longest_ms:.1f},"
-        f" {each.broker_segments} segments for {each.broker_writes} writes"
-        for each in runs
-    )
-    return Picture(figure, title, f"Bars for each setting. {words}.", table(result))
+    return Picture(figure, title, table(result))

@@ -23,11 +23,11 @@ __all__ = ["file_methods", "file_seconds", "header_segments"]
 _LETTERS: Final = {
     "A": Style(style.BLUE, "", "A: read + send"),
     "B": Style(style.ORANGE, "//", "B: sendfile"),
-    "C": Style(style.GREEN, "..", "C: cork, sendfile"),
+    "C": Style(style.GREEN, "--", "C: cork, sendfile"),
 }
 _RATE: Final = Style(style.BLUE, "", "")
 _SENDER: Final = Style(style.ORANGE, "//", "sender")
-_RECEIVER: Final = Style(style.GREY, "..", "receiver")
+_RECEIVER: Final = Style(style.GREY, "--", "receiver")
 _HEADER: Final = Style(style.VERMILION, "xx", "header")
 _FILE: Final = Style(style.BLUE, "", "file")
 
@@ -41,7 +41,7 @@ def file_seconds(result: SendFiles) -> Picture:
     )
     sizes = sorted({each.plan.file_bytes for each in three})
     largest = [each for each in three if each.plan.file_bytes == sizes[-1]]
-    figure, [clock, work] = canvas.new_panels([1.7, 1], narrow_height=520)
+    figure, [clock, work] = canvas.new_panels([1.7, 1])
     for each in three:
         _clock_bar(clock, each, sizes.index(each.plan.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
@@ -57,13 +57,7 @@ def file_seconds(result: SendFiles) -> Picture:
     for axes in (clock, work):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     title = _seconds_finding(largest)
-    words = "; ".join(
-        f"{each.plan.name}, {each.plan.file_bytes / 1e6:g} MB: {each.wall_s:.3g} s"
-        for each in three
-    )
-    work_words = ", ".join(f"{each.plan.name[0]} {each.cpu_s_per_gb:.2g}" for each in largest)
-    alt = f"Bars of seconds: {words}. CPU seconds of the sender for 1 GB: {work_words}."
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
@@ -88,8 +82,7 @@ def file_methods(result: SendFiles) -> Picture:
         (each for each in found if each.plan.file_bytes == size),
         key=lambda each: each.mb_per_s or 0,
     )
-    height = 2 * bars.narrow_height(len(variants), 60, 40)
-    figure, [rates, work] = canvas.new_panels([1, 1], narrow_height=height)
+    figure, [rates, work] = canvas.new_panels([1, 1])
     for y, each in enumerate(variants):
         end = bars.bar(rates, y, (_RATE, each.mb_per_s or 0))
         beside(rates, f"{each.mb_per_s:,.0f}", end, y)
@@ -99,10 +92,7 @@ def file_methods(result: SendFiles) -> Picture:
         beside(work, f"{sender:.2f} + {receiver:.2f}", end, y)
     names = [each.plan.name for each in variants]
     bars.name_rows(rates, names, characters=20)
-    if canvas.is_narrow():
-        bars.name_rows(work, names)
-    else:
-        work.set(yticks=[], ylim=rates.get_ylim())
+    work.set(yticks=[], ylim=rates.get_ylim())
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds per GB")):
         axes.set(xlim=(0, axes.get_xlim()[1] * 1.4), xlabel=label)
     canvas.legend(figure, work)
@@ -113,22 +103,17 @@ def file_methods(result: SendFiles) -> Picture:
         f" read 4096 + send, and its sender needs {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)}"
         " times less CPU"
     )
-    words = "; ".join(
-        f"{each.plan.name} {each.mb_per_s:.0f} MB/s, {each.cpu_s_per_gb:.2g} CPU s/GB"
-        for each in variants
-    )
-    return Picture(figure, title, f"Bars for each variant. {words}.", table(result))
+    return Picture(figure, title, table(result))
 
 
 @drawn
 def header_segments(result: SendFiles) -> Picture:
     """The segments of a header and a file, side by side, the header's bytes marked."""
     found = some([each for each in _measured(result) if each.segments], "no segments were recorded")
-    height = bars.narrow_height(len(found), 70, 50)
-    figure, axes = canvas.new_axes(narrow_height=height)
+    figure, axes = canvas.new_axes()
     widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
-    unit = (320 if canvas.is_narrow() else 440) / widest  # of a byte
-    half = bars.thickness() / 2
+    unit = 440 / widest  # of a byte
+    half = bars.THICK / 2
     for y, each in enumerate(found):
         left = 0
         for number, size in enumerate(each.segments):
@@ -150,9 +135,7 @@ def header_segments(result: SendFiles) -> Picture:
     canvas.legend(figure)
     alone = [each.plan.name for each in found if header_alone(each)]
     title = f"The header leaves in a segment of its own with: {', '.join(alone) or 'none of them'}"
-    rows = table(result)
-    words = "; ".join(f"{row['variant']}: {row['segments']}" for row in rows.rows)
-    return Picture(figure, title, f"The data segments of each variant. {words}.", rows)
+    return Picture(figure, title, table(result))
 
 
 def _is_published(plan: Plan) -> bool:

@@ -26,6 +26,8 @@ __all__ = ["sequence"]
 _ROW: Final = 0.047  # height of a line of small type in a wide drawing
 _TOP: Final = 0.93  # y where the lines begin
 _STAY: Final = "\N{NO-BREAK SPACE}"  # between words of one line
+#: Between the left host's line and its labels, and to where their lines go.
+_GAP, _NEAR = 0.075, 0.062
 _APART: Final = 0.012  # arrows that would lie on each other are so far apart
 
 
@@ -33,23 +35,13 @@ _APART: Final = 0.012  # arrows that would lie on each other are so far apart
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draws the packets of some messages as arrows between sender and peer, time downwards.
 
-    In a page it plays.
-
     Arguments and errors are those of :func:`tcplab.figures.timeline`.
     """
     view = View.of(timeline, first_message, messages)
-    packets = len(view.timeline.segments) + len(view.timeline.acks)
-    figure = canvas.new_figure(narrow_height(packets + len(view.waits())))
+    figure = canvas.new_figure()
     painter = _Painter(axes_of(figure), view)
     painter.paint()
-    times = [painter.diagram.stretch(*each) for each in view.stretches()]
-    words = view.finding(), f"Sequence diagram. {view.alt()}"
-    return Picture(figure, *words, view.table(), view.note(), view.parts(), tuple(times))
-
-
-def narrow_height(labels: int) -> float:
-    """The height of a narrow drawing with so many labels."""
-    return min(max(30.0 * labels + 60, 260), 700)
+    return Picture(figure, view.finding(), view.table(), view.note(), view.parts())
 
 
 def axes_of(figure: Figure) -> Axes:
@@ -104,11 +96,7 @@ class Diagram:
         box = axes.get_position()
         self._width, self._row = wide * box.width, 1.25 * SMALL / (high * box.height)
         #: x of the hosts' lines.
-        self.left, self.right = (0.36, 0.64)
-        if canvas.is_narrow():
-            self.left, self.right = (0.37, 0.69) if bars else (0.32, 0.68)
-        #: Between the left host's line and its labels, and to where their lines go.
-        self._gap, self._near = (0.1, 0.09) if canvas.is_narrow() else (0.075, 0.062)
+        self.left, self.right = 0.36, 0.64
         self._labels: list[tuple[float, _Label]] = []
         self._arrows: list[tuple[float, float, bool]] = []
         axes.set(xlim=(0, 1), ylim=(0, 1))
@@ -120,17 +108,6 @@ class Diagram:
     def y(self, share: float) -> float:
         """The height of a moment, given as a part of the time, 0 to 1."""
         return _TOP - 0.02 - (_TOP - 0.05) * share
-
-    def stretch(
-        self, first: float, last: float, start_ms: float, end_ms: float
-    ) -> tuple[float, float, float, float]:
-        """A part of the time, given like a moment, as Picture.times has it."""
-        box, height = self.axes.get_position(), self.axes.get_figure().get_figheight()  # type: ignore[union-attr]
-        top, bottom = (
-            (1 - box.y0 - self.y(share) * box.height) * height * canvas.POINTS
-            for share in (first, last)
-        )
-        return top, bottom, start_ms, end_ms
 
     def label(
         self,
@@ -185,8 +162,8 @@ class Diagram:
             labels = [each for x, each in self._labels if abs(x - line) < 0.2]
             barred = self._bars and line == self.left
             outside = -1 if line == self.left else 1
-            near = line + outside * (self._near if barred else 0.005)
-            self._write(labels, line + outside * (self._gap if barred else 0.03), near)
+            near = line + outside * (_NEAR if barred else 0.005)
+            self._write(labels, line + outside * (_GAP if barred else 0.03), near)
 
     def _write(self, labels: list[_Label], x: float, line: float) -> None:
         align, room, near = ("right", x, 0.003) if x < line else ("left", 1 - x, -0.003)
@@ -205,8 +182,7 @@ class _Painter:
         sender, _, peer = view.timeline.connection.partition(" -> ")
         self.axes = axes
         self.view = view
-        names = ("sender", "peer") if canvas.is_narrow() else (f"sender {sender}", f"peer {peer}")
-        self.diagram = Diagram(axes, names, bars=True)
+        self.diagram = Diagram(axes, (f"sender {sender}", f"peer {peer}"), bars=True)
         self.numbers = {id(each): i for i, each in enumerate(view.timeline.acks)}
         self._named: set[Style] = set()  # kinds of waits that have a label by now
 
@@ -219,7 +195,7 @@ class _Painter:
         columns = side_by_side(waits)
         names = {id(hold): f"hold-{i}" for i, hold in enumerate(waits)}
         for i, column in enumerate(columns):
-            width = (0.075 if canvas.is_narrow() else 0.05) / len(columns)
+            width = 0.05 / len(columns)
             left = self.diagram.left - 0.012 - (i + 1) * width
             for hold in sorted(column, key=lambda each: -each.duration_ms):
                 self._wait(hold, left, width - 0.003, names[id(hold)])
@@ -237,8 +213,7 @@ class _Painter:
             self.axes.axhspan(bottom, top, color=style.PALE, lw=0, zorder=0)
             if top - bottom < _ROW:
                 continue
-            between = "\n" if canvas.is_narrow() else " "
-            text = f"{ms((part.end_ns - part.start_ns) / 1e6)},{between}shortened"
+            text = f"{ms((part.end_ns - part.start_ns) / 1e6)}, shortened"
             box = {"facecolor": style.PALE, "edgecolor": "none", "pad": 1}
             at = (self.diagram.left + self.diagram.right) / 2, (top + bottom) / 2
             style.write(self.axes, *at, text, color=style.GREY, bbox=box)
@@ -279,7 +254,7 @@ class _Painter:
         how_long = ms(hold.duration_ms)
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
-        if top - bottom > 0.055 * len(lines) and not canvas.is_narrow():
+        if top - bottom > 0.055 * len(lines):
             words = "\n".join(lines)
             self.diagram.label(self.diagram.left, middle, words, "black", TEXT, gid=gid)
             self._named.add(look)

@@ -54,25 +54,18 @@ def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
     dots = [_Dot(*(row[name] for name in names)) for row in result.rows()]
     variants = list(dict.fromkeys(dot.variant for dot in dots))
     receivers = list(dict.fromkeys(dot.receiver for dot in dots))
-    height = bars.narrow_height(len(variants), 90, 66)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    figure, axes = canvas.new_axes(grid="x")
     for dot in dots:
         place = receivers.index(dot.receiver) - (len(receivers) - 1) / 2
         _draw_dot(axes, dot, variants.index(dot.variant) + 0.36 * place)
-    bars.name_rows(axes, variants, lift=0.32)
+    bars.name_rows(axes, variants)
     axes.set_xscale("log")
     rates = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
-    axes.set_xlim(min(rates) / 3, max(rates) * (30 if canvas.is_narrow() else 8))
+    axes.set_xlim(min(rates) / 3, max(rates) * 8)
     bars.tick_decades(axes)
     axes.set_xlabel(f"{what} per second (logarithmic)")
     canvas.legend(figure)
-    listed = "; ".join(
-        f"{dot.variant}, {_RECEIVERS[dot.receiver][2]}: {digits(dot.per_s)}" for dot in dots
-    )
-    published = next((dot.published_per_s for dot in dots if dot.published_per_s), None)
-    mark = f" The published rate, {published:g}, is marked." if published else ""
-    alt = f"Dot plot on a logarithmic scale, {what} per second. {listed}.{mark}"
-    return Picture(figure, _rates_finding(dots, what), alt, table(result))
+    return Picture(figure, _rates_finding(dots, what), table(result))
 
 
 def _draw_dot(axes: Axes, dot: _Dot, y: float) -> None:
@@ -108,7 +101,6 @@ def write_matrix(result: WriteMatrix) -> Picture:
     """Write pattern by option and receiver: which combinations wait for a timer."""
     cells = {(each.writes, each.option, each.receiver): each for each in result.variants}
     stalled = [each for each in result.variants if each.stalled]
-    quick = [each.arrival_ms for each in result.variants if not each.stalled]
     title = (
         f"{len(stalled)} of {len(cells)} combinations wait for a timer: several small writes, Nagle"
         " on, and an ACK that is late"
@@ -116,27 +108,11 @@ def write_matrix(result: WriteMatrix) -> Picture:
     patterns = list(dict.fromkeys(each.writes for each in result.variants))
     columns = list(dict.fromkeys((each.receiver, each.option) for each in result.variants))
     labels = [cells[(writes, columns[0][1], columns[0][0])].label for writes in patterns]
-    # In a narrow column the receivers are one below the other.
-    receivers = list(dict.fromkeys(receiver for receiver, _option in columns))
-    groups = [receivers] if not canvas.is_narrow() else [[each] for each in receivers]
-    rows = len(patterns) + 1.8
-    figure = canvas.new_figure(len(groups) * rows * 42)
+    figure = canvas.new_figure()
     low, high = canvas.body(figure)
-    share = (high - low) / len(groups)
-    for number, group in enumerate(groups):
-        axes = figure.add_axes((0, high - (number + 1) * share, 1, share))
-        _matrix(axes, cells, patterns, labels, [each for each in columns if each[0] in group])
-    listed = "; ".join(
-        f"{each.label} with {each.option}, receiver {each.receiver}: {each.arrival_ms:.0f} ms"
-        for each in stalled
-    )
-    alt = (
-        f"Table of {len(patterns)} write patterns by {len(columns)} combinations of option and"
-        f" receiver. Stalled: {listed or 'none'}. All others take less than"
-        f" {max(quick, default=0):.3g} ms."
-    )
+    _matrix(figure.add_axes((0, low, 1, high - low)), cells, patterns, labels, columns)
     note = "ms until the last byte arrived, and segments"
-    return Picture(figure, title, alt, table(result), note)
+    return Picture(figure, title, table(result), note)
 
 
 def _matrix(
@@ -146,10 +122,9 @@ def _matrix(
     labels: Sequence[str],
     columns: Sequence[tuple[str, str]],
 ) -> None:
-    """Cells of some receivers under their headings; a row's height is 1, as a column's width."""
+    """Cells under their headings; a row's height is 1, as a column's width."""
     widest = max(style.text_width_px(each, SMALL) for each in (*labels, _CORNER)) + 12
-    wide = canvas.NARROW.width if canvas.is_narrow() else canvas.WIDE.width
-    cell = (wide - widest - 4) / len(columns)
+    cell = (canvas.WIDTH - widest - 4) / len(columns)
     axes.set(xlim=(-widest / cell, len(columns) + 4 / cell), ylim=(len(patterns) + 0.1, -1.7))
     axes.axis("off")
     axes.text(-6 / cell, -0.05, _CORNER, ha="right", va="bottom", color=style.ink(style.GREY))
@@ -176,8 +151,7 @@ _ACKS: Final[Mapping[str, str]] = {
 
 def _headings(axes: Axes, columns: Sequence[tuple[str, str]]) -> None:
     for column, (_receiver, option) in enumerate(columns):
-        words = option.replace("_", "_\n") if canvas.is_narrow() else option
-        axes.text(column + 0.5, -0.15, words, ha="center", va="baseline", linespacing=0.95)
+        axes.text(column + 0.5, -0.15, option, ha="center", va="baseline", linespacing=0.95)
     for receiver in dict.fromkeys(each for each, _option in columns):
         places = [i for i, each in enumerate(columns) if each[0] == receiver]
         left, right = places[0], places[-1] + 1

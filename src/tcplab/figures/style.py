@@ -24,6 +24,7 @@ PURPLE: Final = "#CC79A7"
 GREY: Final = "#6E6E6E"
 PALE: Final = "#E8E8E8"
 FAINT: Final = "#B0B0B0"
+GRID: Final = "#D8D8D8"  # as in tcplab.mplstyle
 
 #: Darker, for text: on white at least 4.5 times as dark, which a projector needs.
 _INK: Final = {
@@ -32,6 +33,35 @@ _INK: Final = {
     VERMILION: "#A84A00",
     PURPLE: "#8F3F6E",
     GREY: "#595959",
+}
+
+
+def pale(colour: str) -> str:
+    """The colour for an area on which a label can be read: a fifth of it, and white."""
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - 0.2 * (255 - one)):02x}" for one in channels)
+
+
+_PALETTE: Final = {
+    "ink": BLACK,
+    "grey": GREY,
+    "orange": ORANGE,
+    "sky": SKY,
+    "green": GREEN,
+    "yellow": YELLOW,
+    "blue": BLUE,
+    "vermilion": VERMILION,
+    "purple": PURPLE,
+}
+#: The colours of a drawing, as matplotlib writes them, and the variables of figure.css for them.
+THEMED: Final = {
+    "#ffffff": "paper",
+    PALE.lower(): "shade",
+    GRID.lower(): "grid",
+    FAINT.lower(): "faint",
+    **{pale(colour): f"{name}-pale" for name, colour in _PALETTE.items()},
+    **{_INK[each].lower(): f"{name}-ink" for name, each in _PALETTE.items() if each in _INK},
+    **{colour.lower(): name for name, colour in _PALETTE.items()},
 }
 
 #: Type of two sizes, as in tcplab.mplstyle; larger than SMALL is bold.
@@ -78,16 +108,16 @@ ACK: Final = Line("--", VERMILION, 1.7)
 HOLD_STYLES: Final = {
     Reason.HELD_BY_NAGLE: Style(VERMILION, "///", "held by Nagle"),
     Reason.CORKED: Style(PURPLE, "xx", "held by the cork"),
-    Reason.MSG_MORE: Style(PURPLE, "..", "held by MSG_MORE"),
+    Reason.MSG_MORE: Style(PURPLE, "x", "held by MSG_MORE"),
     Reason.AUTOCORKED: Style(PURPLE, "--", "held by autocorking"),
     Reason.WINDOW_LIMITED: Style(SKY, "\\\\\\", "held, peer's window full"),
     Reason.CWND_LIMITED: Style(GREEN, "++", "held, congestion window full"),
-    Reason.DEFERRED: Style(GREEN, "o.", "deferred for a longer burst"),
-    Reason.SNDBUF_LIMITED: Style(YELLOW, "oo", "not taken, send buffer full"),
+    Reason.DEFERRED: Style(GREEN, "/|", "deferred for a longer burst"),
+    Reason.SNDBUF_LIMITED: Style(YELLOW, "x-", "not taken, send buffer full"),
     Reason.RETRANSMISSION: Style(BLACK, "||", "sent again after"),
     Reason.RATE_LIMITED: Style(GREY, "---", "queued in the wire"),
     Reason.APPLICATION_IDLE: Style(GREY, "", "nothing to send"),
-    Reason.UNKNOWN: Style(GREY, "**", "held, reason unknown"),
+    Reason.UNKNOWN: Style(GREY, "x|", "held, reason unknown"),
 }
 
 
@@ -118,12 +148,10 @@ def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look
     axes.text(x, y, text, fontsize=size, **look | {"color": ink(look["color"])})
 
 
-def look_of(style: Style, opacity: float = 0.3) -> dict[str, Any]:
+def look_of(style: Style) -> dict[str, Any]:
     """A style as arguments for Axes.bar and other areas: pale, with a coloured edge and a hatch."""
-    from matplotlib.colors import to_rgba
-
     return {
-        "facecolor": to_rgba(style.colour, opacity),
+        "facecolor": pale(style.colour),
         "edgecolor": style.colour,
         "hatch": style.hatch,
         "linewidth": 1.3,
@@ -143,7 +171,7 @@ def fill(
     """A bar in a style, so pale that a label can be read on it."""
     from matplotlib.patches import Rectangle
 
-    axes.add_patch(Rectangle((x, y), width, height, zorder=2, gid=gid, **look_of(style, 0.16)))
+    axes.add_patch(Rectangle((x, y), width, height, zorder=2, gid=gid, **look_of(style)))
 
 
 def arrow(

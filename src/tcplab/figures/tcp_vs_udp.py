@@ -37,10 +37,9 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
-    height = sum(bars.narrow_height(len(rows), 56, 38) for rows in drawn_rows) + 30
-    figure, panels = canvas.new_panels([1] * len(sizes), narrow_height=height)
+    figure, panels = canvas.new_panels([1] * len(sizes))
     for number, (axes, rows) in enumerate(zip(panels, drawn_rows, strict=True)):
-        _draw_rates(axes, rows, named=number == 0 or canvas.is_narrow())
+        _draw_rates(axes, rows, named=number == 0)
         axes.set_title(f"blocks of {sizes[number]} bytes")
     canvas.legend(figure, panels[0])
     columns = (
@@ -53,13 +52,7 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
         Column("mb_per_s_max", "max", ".4g"),
     )
     table = Table(columns, result.rows(), finding)
-    fastest = max(table.rows, key=lambda row: float(row["mb_per_s"]))
-    alt = (
-        f"Dot plot on a logarithmic axis, the published rates beside those of this run. {finding}."
-        f" The fastest row is {fastest['protocol']} {fastest['server']},"
-        f" {fastest['write_bytes']} bytes, with {fastest['mb_per_s']:.0f} MB/s."
-    )
-    return Picture(figure, finding, alt, table)
+    return Picture(figure, finding, table)
 
 
 def _tables_finding(result: TcpVsUdp) -> str:
@@ -124,7 +117,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
     rates += [figures.mb_per_s for figures in PUBLISHED.values()]
     axes.set_xlim(min(rates) / 6, 10 * max(rates))  # with room for the numbers
     names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in series]
-    bars.name_rows(axes, names, lift=0.2)
+    bars.name_rows(axes, names)
     bars.tick_decades(axes)
     axes.set_xlabel("MB/s (logarithmic)")
     axes.grid(axis="x")
@@ -158,19 +151,9 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
     axes.set_ylim(0, 122)
     axes.set_yticks(range(0, 101, 20))
     axes.set_ylabel("lost (%)")
-    axes.set_xlabel(canvas.folded("buffer asked for, granted, and the datagrams with room in it"))
+    axes.set_xlabel("buffer asked for, granted, and the datagrams with room in it")
     canvas.legend(figure)
-    elsewhere = max(row["lost_elsewhere"] for row in result.rows())
-    where = (
-        f"Up to {elsewhere:,} were lost elsewhere"
-        if elsewhere
-        else "Every loss was counted at the receive buffer"
-    )
-    alt = (
-        f"Bars: the share of datagrams lost on one machine, for {len(buffers)} sizes of the receive"
-        f" buffer. {finding}. {where}."
-    )
-    return Picture(figure, finding, alt, Table(result.columns, result.rows(), finding))
+    return Picture(figure, finding, Table(result.columns, result.rows(), finding))
 
 
 def _worst(each: ReceiveBuffer) -> str:
@@ -196,8 +179,7 @@ def batching(result: Batching) -> Picture:
         f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
         f" times what it carries with {rows[0]['bytes_per_call']:,}"
     )
-    height = bars.narrow_height(len(rows), 60, 58)
-    figure, axes = canvas.new_axes(grid="x", narrow_height=height)
+    figure, axes = canvas.new_axes(grid="x")
     for y, row in enumerate(rows):
         protocol = "tcp" if row["variant"].startswith("tcp") else "udp"
         rate, most = row["mb_per_s"], row["mb_per_s_max"]
@@ -208,8 +190,4 @@ def batching(result: Batching) -> Picture:
     bars.name_rows(axes, [row["how"] for row in rows], characters=24)
     axes.set_xlim(0, 1.45 * max(row["mb_per_s_max"] for row in rows))
     axes.set_xlabel("arrived, MB/s: median, min to max")
-    alt = (
-        f"Horizontal bars: MB/s that arrived through loopback. {finding}."
-        f" {rows[-1]['how']}: {rows[-1]['mb_per_s']:,.0f} MB/s."
-    )
-    return Picture(figure, finding, alt, Table(result.columns, rows, finding))
+    return Picture(figure, finding, Table(result.columns, rows, finding))

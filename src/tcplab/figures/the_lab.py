@@ -9,7 +9,7 @@ from tcplab.experiments import table
 from tcplab.figures import canvas, style
 from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.sequence_diagram import Diagram, axes_of, narrow_height
+from tcplab.figures.sequence_diagram import Diagram, axes_of
 from tcplab.figures.style import Line, Style, look_of
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import digits
@@ -39,13 +39,12 @@ def handshake(tour: Connection) -> Picture:
     packets = some(_packets(tour), "the recording has no packets to draw")
     start_ns = min(min(each.left_ns, each.right_ns) for each in packets)
     end_ns = max(max(each.left_ns, each.right_ns) for each in packets)
-    opened_ns = next((each.right_ns for each in packets if each.kind == "opens"), start_ns)
     data_ns = next((each.sent_ns for each in packets if each.payload_bytes), start_ns)
     title = (
         f"{len(packets)} packets for ten bytes; the first byte leaves"
         f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK is here"
     )
-    figure = canvas.new_figure(narrow_height(len(packets)))
+    figure = canvas.new_figure()
     diagram = Diagram(axes_of(figure), ("client", "server"))
     for number, each in enumerate(packets):
         left, right = (
@@ -56,17 +55,8 @@ def handshake(tour: Connection) -> Picture:
         words, gid = each.label(start_ns), f"packet-{number}"
         diagram.packet(start, end, _LOOKS[each.kind], words, gid=gid)
     diagram.write_labels()
-    listed = "; ".join(
-        f"{(each.sent_ns - start_ns) / 1e6:.0f} ms {each.sender} {each.text}".replace("\n", ", ")
-        for each in packets
-    )
-    alt = (
-        f"Sequence diagram of a TCP connection, {(opened_ns - start_ns) / 1e6:.0f} ms to the SYN's"
-        f" arrival. {listed}."
-    )
     parts = {f"packet-{i}": each.sentence(start_ns) for i, each in enumerate(packets)}
-    times = (diagram.stretch(0, 1, 0, (end_ns - start_ns) / 1e6),)
-    return Picture(figure, title, alt, table(tour), parts=parts, times=times)
+    return Picture(figure, title, table(tour), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +146,13 @@ def capture_loss(result: CaptureLoss) -> Picture:
     axes.set_yticks(range(0, 101, 25), [f"{each} %" for each in range(0, 101, 25)])
     axes.set_ylabel("of the packets that passed")
     canvas.legend(figure)
-    listed = "; ".join(
-        f"{digits(row['sent_per_s'], 2)} packets per second: scapy {row['scapy_share']:.0%},"
-        f" recorder {row['recorder_kept'] / row['passed']:.0%}"
-        for row in rows
-    )
-    alt = f"Pairs of bars, the share of packets that scapy and the recorder have. {listed}."
-    return Picture(figure, title, alt, table(result))
+    return Picture(figure, title, table(result))
 
 
 def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:
     percent = 100 * share
     axes.bar(x, percent, 0.36, label=named_once(axes, look.name), **look_of(look))
-    words = f"{percent:.0f}" if canvas.is_narrow() else f"{percent:.0f} %"
-    if drops and not canvas.is_narrow():
+    words = f"{percent:.0f} %"
+    if drops:
         words += f"\n{drops:,} lost"
     axes.text(x, percent + 1.5, words, ha="center")

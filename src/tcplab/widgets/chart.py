@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
@@ -117,13 +118,12 @@ def picture(
         for number, mark in enumerate(data["marks"]):
             axes.axvline(mark["x"], color=style.GREY, ls=":")
             right = axes.transLimits.transform(axes.transScale.transform((mark["x"], 1)))[0] > 0.5
-            step = 0.15 if canvas.is_narrow() else 0.08  # a label may have two lines there
+            step = 0.08  # a label may have two lines there
             place, away = (mark["x"], 0.03 + step * number), (-4 if right else 4, 0)
             where: dict[str, Any] = {"textcoords": "offset points", "bbox": style.ON_WHITE}
             where |= {"xycoords": axes.get_xaxis_transform(), "ha": "right" if right else "left"}
-            axes.annotate(canvas.folded(mark["label"], 16), place, away, **where)
+            axes.annotate(textwrap.fill(mark["label"], 24), place, away, **where)
         canvas.legend(figure)
-        measured = ", ".join(f"({a:g}, {b:.3g})" for a, b in points)
-        return Picture(figure, title, f"{data['alt']} Measured: {measured}.", table)
+        return Picture(figure, title, table)
 
     return draw()

@@ -182,7 +182,7 @@ def _warm_up() -> None:
         figure = new_figure()
         for number, weight in enumerate(("normal", "bold")):  # finds the fonts
             figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
-        return Picture(figure, "", "", table)
+        return Picture(figure, "", table)
 
     Shown.of("", None, warm(), table, {})
     gc.collect()

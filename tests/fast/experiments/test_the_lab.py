@@ -48,7 +48,7 @@ def test_handshake_as_a_picture() -> None:
     tour = connection.measure(rtt_ms=20)
     picture = figures.handshake(tour)
     assert "packets for ten bytes" in picture.title
-    assert "client SYN seq 0, MSS 1460" in picture.alt
+    assert "from the client: SYN seq 0, MSS 1460" in picture.parts["packet-0"]
     assert picture.table.text() == table(tour).text()
     assert picture.png()[:4] == b"\x89PNG"
 

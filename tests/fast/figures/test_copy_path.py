@@ -41,9 +41,6 @@ def test_every_way_of_the_text_has_a_path(key: str) -> None:
     picture = figures.copy_path(Pipes([chain(key, 900)], {}), key)
     written = {each.get_text() for each in picture.figure.axes[0].texts}
     assert sum(text.isdecimal() for text in written) == PIPELINES[key].cost.copies
-    assert (
-        picture.alt.count(" to ") == PIPELINES[key].cost.copies or "no copy at all" in picture.alt
-    )
 
 
 def test_unmeasured_variant_is_named_with_reason() -> None:

@@ -12,21 +12,6 @@ from tcplab.figures.curves import _bands
 from tcplab.models import Reason
 
 
-def height_px(names: int) -> float:
-    """Of the axes of a narrow figure with so many names in lines of their own."""
-    with canvas.drawing(canvas.NARROW):
-        figure, axes = canvas.new_axes()
-        for number in range(names):
-            axes.plot([0, 1], [0, 1], label=f"{number} is a name that fills a line of a telephone")
-        canvas.legend(figure)
-        figure.draw_without_rendering()
-        return axes.get_window_extent().height
-
-
-def test_a_long_legend_leaves_a_narrow_figure_its_height() -> None:
-    assert height_px(7) == pytest.approx(height_px(3), abs=2)
-
-
 @pytest.mark.parametrize(
     ("widths", "columns"),
     [
@@ -38,7 +23,7 @@ def test_a_long_legend_leaves_a_narrow_figure_its_height() -> None:
     ],
 )
 def test_a_legend_has_as_few_lines_as_have_room(widths: list[float], columns: int) -> None:
-    assert canvas._most_columns(widths, canvas.WIDE.width) == columns
+    assert canvas._most_columns(widths, canvas.WIDTH) == columns
 
 
 def bands(*waits_ms: tuple[float, float]) -> list[tuple[Any, ...]]:

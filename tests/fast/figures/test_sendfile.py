@@ -61,8 +61,6 @@ def test_equal_seconds_and_different_work() -> None:
     assert picture.title == (
         "64 MB: 5.44 s, whichever variant; but A takes 5.0 times the sender's CPU time"
     )
-    assert "B: sendfile, 32 MB: 2.72 s" in picture.alt
-    assert "CPU seconds of the sender for 1 GB: A 0.5, B 0.1, C 0.1" in picture.alt
     assert "5.43–6.64" in picture.table.text()
     assert_readable(picture)
 
@@ -73,14 +71,15 @@ def test_all_ways_of_the_largest_file() -> None:
         "Within one machine sendfile is 4.0 times as fast as read 4096 + send, and its sender"
         " needs 10.0 times less CPU"
     )
-    assert picture.alt.count("MB/s") == 3
+    names = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
+    assert len(names) == 3
     assert_readable(picture)
 
 
 def test_header_alone_is_in_the_title() -> None:
     picture = figures.header_segments(with_header())
     assert picture.title == "The header leaves in a segment of its own with: default"
-    assert "TCP_CORK: 1448 + 600" in picture.alt
+    assert "1448 + 600" in picture.table.text()
     assert_readable(picture)
 
 

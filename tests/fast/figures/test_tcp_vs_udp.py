@@ -95,7 +95,6 @@ def test_title_compares_with_the_published_ratio() -> None:
         "TCP is 3.0 times as fast to localhost as to bsd (published: 3.0),"
         " UDP is 1.0 times (published: 1.0)"
     )
-    assert picture.title in picture.alt
     rows = {(row["protocol"], row["server"], row["write_bytes"]): row for row in picture.table.rows}
     assert len(rows) == 16
     assert rows["TCP", "bsd", 1440]["published_mb_per_s"] == 2.5
@@ -116,7 +115,6 @@ def test_title_compares_protocols_of_one_server() -> None:
         "On one machine (MTU 1500) UDP hands over blocks of 1,440 bytes 2.0 times as fast as TCP"
         " (published: 1.5 times): 800 and 400 MB/s"
     )
-    assert "The fastest row is UDP bsd, 1440 bytes, with 800 MB/s" in picture.alt
     assert_readable(picture)
     equal = [table_row("bsd", "tcp", 300), table_row("bsd", "udp", 300)]
     assert figures.tcp_vs_udp(TcpVsUdp(equal, {})).title == (
@@ -137,9 +135,9 @@ def test_loss_and_its_place() -> None:
         "Lost on one machine: up to 99.9 % of the datagrams if the buffer has room for 3,"
         " none if it has room for 3,640"
     )
-    assert "Every loss was counted at the receive buffer" in picture.alt
     elsewhere = ReceiveBuffers([ReceiveBuffer(4096, 8192, 3, 100, [50], [20])], {})
-    assert "Up to 30 were lost elsewhere" in figures.receive_buffers(elsewhere).alt
+    [row] = figures.receive_buffers(elsewhere).table.rows
+    assert row["lost_elsewhere"] == 30
 
 
 def test_the_gain_of_batches() -> None:

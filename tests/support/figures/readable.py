@@ -1,4 +1,4 @@
-"""The check of every picture: in both its sizes nothing leaves it, and no text covers another."""
+"""The check of every picture: nothing leaves it, and no text covers another."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from tcplab.figures import style
 
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
     """Every text is large, within the picture, and covers no more than a corner of another."""
-    assert picture.narrow is not None
-    for drawn in (picture, picture.narrow()):
-        shown = texts(drawn)
-        found = [(one.get_text(), one.get_window_extent()) for one in shown]
-        assert len(found) >= fewest
-        whole = drawn.figure.bbox
-        for text, box in found:
-            assert min(box.x0, box.y0) >= -1, text
-            assert box.x1 <= whole.x1 + 1, text
-            assert box.y1 <= whole.y1 + 1, text
-        assert_apart(found, 0.12)
-        for letters in each(shown):
-            is_note = drawn is picture and letters.get_position()[1] < 0.01
-            assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
+    shown = texts(picture)
+    found = [(one.get_text(), one.get_window_extent()) for one in shown]
+    assert len(found) >= fewest
+    whole = picture.figure.bbox
+    for text, box in found:
+        assert min(box.x0, box.y0) >= -1, text
+        assert box.x1 <= whole.x1 + 1, text
+        assert box.y1 <= whole.y1 + 1, text
+    assert_apart(found, 0.12)
+    for letters in each(shown):
+        is_note = letters.get_position()[1] < 0.01
+        assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
 
 
 def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:

@@ -1,67 +1,56 @@
-// A figure of tcplab: the drawing that fits the column, in the page's type and theme, whose parts say
-// why, one by one, and which plays if it has a time axis. Two SVG images become one element of the page.
+// A figure of tcplab: the drawing in the page's type and theme, whose parts say why, one by one, and which
+// plays if it has a time axis. An SVG image becomes an element of the page.
 // STYLE is figure.css (tcplab.figures.element puts the two together).
 
-const HINT = "Point at a bar or an arrow, or step with the arrow keys: here it says why.";
+const HINT = "Point at a bar or an arrow, or step through them: here it says why.";
 const text = (uri) => new TextDecoder().decode(Uint8Array.from(atob(uri.split(",")[1]), (c) => c.charCodeAt(0)));
 
 class TcplabFigure extends HTMLElement {
   connectedCallback() {
     const open = () => this.shadowRoot ?? this.open();
-    // The parser calls before the images are there.
+    // The parser calls before the image is there.
     document.readyState === "loading" ? addEventListener("DOMContentLoaded", open) : open();
   }
 
   open() {
-    const images = [...this.querySelectorAll("source, img")];
-    if (!images.length) return;
-    this.alt = images.at(-1).alt;
-    this.drawings = images.map((each) => text(each.srcset || each.src));
+    const image = this.querySelector("img");
+    if (!image) return;
     const root = this.attachShadow({ mode: "open" });
-    root.innerHTML = `<style>${STYLE}</style><div class="drawing"></div><div class="below"><button>▶ Play</button><p role="status">${HINT}</p></div>`;
+    root.innerHTML = `<style>${STYLE}</style><div class="drawing">${text(image.src)}</div><div class="below"><button>▶ Play</button><button aria-label="Back">◀</button><button aria-label="Next">▶</button><p role="status">${HINT}</p></div>`;
     [this.drawing, this.below] = root.querySelectorAll("div");
-    [this.button, this.words] = this.below.children;
-    this.button.onclick = () => (this.end ? this.end() : this.play());
-    this.dataset.lmSuppressShortcuts = "true"; // the arrow keys are not JupyterLab's
-    this.onkeydown = (event) => this.key(event);
-    for (const event of ["pointerover", "focusin"]) this.drawing.addEventListener(event, ({ target }) => this.choose(target.closest(".part")));
-    for (const event of ["pointerleave", "focusout"]) this.drawing.addEventListener(event, () => this.choose(null));
-    new ResizeObserver(() => this.fit()).observe(this);
-    this.fit();
-  }
-
-  /** Shows the drawing for the width of the column. */
-  fit() {
-    const drawing = this.clientWidth < 640 ? this.drawings[0] : this.drawings.at(-1);
-    if (drawing === this.shown || !this.clientWidth) return;
-    this.end?.();
-    this.shown = drawing;
-    this.drawing.innerHTML = drawing;
+    [this.button, this.back, this.next, this.words] = this.below.children;
     this.svg = this.drawing.firstElementChild;
-    this.svg.classList.toggle("narrow", this.drawings.length > 1 && drawing === this.drawings[0]);
     const groups = [...this.svg.querySelectorAll(".part")];
     this.svg.setAttribute("role", groups.length ? "group" : "img");
-    this.svg.setAttribute("aria-label", this.alt);
+    this.svg.setAttribute("aria-label", image.alt);
+    this.drawing.tabIndex = groups.length ? -1 : 0; // it may scroll
+    if (!groups.length) return this.below.remove();
     for (const group of groups) {
       group.querySelector("title").remove(); // the words stand below
       for (const path of group.querySelectorAll(":scope > path")) group.append(Object.assign(path.cloneNode(), { classList: "hit" }));
     }
     // A part's first group is its mark, the others are its words.
     this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
-    const { axis } = this.svg.dataset; // time runs to the right, or downwards
-    this.parts.sort(([a], [b]) => a.getBBox()[axis] - b.getBBox()[axis]);
+    this.parts.sort(([a], [b]) => a.getBBox().x - b.getBBox().x);
     for (const [mark, ...others] of this.parts) {
       mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
       for (const each of others) each.setAttribute("aria-hidden", "true");
     }
     this.times = JSON.parse(this.svg.dataset.times ?? "[]");
     this.button.hidden = !this.times.length;
-    this.below.style.display = groups.length ? "" : "none";
+    this.button.onclick = () => (this.end ? this.end() : this.play());
+    this.back.onclick = () => this.step(-1);
+    this.next.onclick = () => this.step(1);
+    this.dataset.lmSuppressShortcuts = "true"; // the arrow keys are not JupyterLab's
+    this.onkeydown = (event) => this.key(event);
+    for (const event of ["pointerover", "focusin"]) this.drawing.addEventListener(event, ({ target }) => this.choose(target.closest(".part")));
+    for (const event of ["pointerleave", "focusout"]) this.drawing.addEventListener(event, () => this.choose(null));
   }
 
   choose(group) {
     if (this.end && group) return;
-    const part = group && this.parts.find((each) => each[0].dataset.part === group.dataset.part);
+    const part = group && this.parts.find((each) => each.includes(group));
+    if (part) this.at = this.parts.indexOf(part);
     this.svg.classList.toggle("chosen", !!part);
     for (const each of this.svg.querySelectorAll(".part")) each.classList.toggle("on", !!part?.includes(each));
     if (part) this.words.textContent = part[0].ariaLabel;
@@ -72,38 +61,41 @@ class TcplabFigure extends HTMLElement {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (event.key === "Escape") this.end?.();
     event.stopPropagation();
-    if (!by || !this.parts.length) return;
+    if (!by) return;
     event.preventDefault();
+    this.step(by);
+  }
+
+  step(by) {
     this.end?.();
-    const at = this.parts.findIndex(([mark]) => mark === this.shadowRoot.activeElement);
-    const next = this.parts[(at + by + this.parts.length) % this.parts.length][0];
+    this.at = ((this.at ?? -1) + by + this.parts.length) % this.parts.length;
+    const [next] = this.parts[this.at];
     for (const [mark] of this.parts) mark.setAttribute("tabindex", mark === next ? 0 : -1);
-    next.focus({ preventScroll: true });
+    if (this.below.contains(this.shadowRoot.activeElement)) this.choose(next);
+    else next.focus({ preventScroll: true });
   }
 
   /** Runs the time axis: 1 ms takes 0.1 s, and a stretch in which much happens a second or more. */
   play() {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const { x, y, width, height } = this.svg.viewBox.baseVal;
-    const { axis } = this.svg.dataset;
-    const along = axis === "x" ? "width" : "height";
     const stretches = this.times.map(([left, right, from, to]) => ({ left, right, from, to, s: Math.min(Math.max((to - from) / 10, 1.6), 8) }));
     const parts = this.parts.map(([mark, ...words]) => ({ mark, words, box: mark.getBBox(), line: mark.querySelector("path") }));
-    this.svg.insertAdjacentHTML("beforeend", `<clipPath id="past"><rect x="${x}" y="${y}" width="${width}" height="${height}"/></clipPath><line class="now" x1="${x}" y1="${y}" x2="${x + width}" y2="${y + height}"/><g class="dots"></g>`);
+    this.svg.insertAdjacentHTML("beforeend", `<clipPath id="past"><rect x="${x}" y="${y}" width="0" height="${height}"/></clipPath><line class="now" y1="${y}" y2="${y + height}"/><g class="dots"></g>`);
     const [clip, now, dots] = [...this.svg.children].slice(-3);
     for (const { mark } of parts) mark.setAttribute("clip-path", "url(#past)");
     this.drawing.classList.add("playing");
     this.button.textContent = "■ Stop";
     let said = "";
     const until = (at, time, slowed) => {
-      clip.firstChild.setAttribute(along, at - { x, y }[axis]);
-      for (const end of [1, 2]) now.setAttribute(axis + end, at);
+      clip.firstChild.setAttribute("width", at - x);
+      for (const end of ["x1", "x2"]) now.setAttribute(end, at);
       dots.replaceChildren();
       for (const { mark, words, box, line } of parts) {
-        const part = (at - box[axis]) / (box[along] || 1);
+        const part = (at - box.x) / (box.width || 1);
         for (const each of words) each.classList.toggle("later", part < 1);
         if (part >= 1 && mark.dataset.part.startsWith("hold")) said = mark.ariaLabel;
-        if (still || part <= 0 || part >= 1 || !/^(segment|ack|packet)/.test(mark.dataset.part)) continue;
+        if (still || part <= 0 || part >= 1 || !/^(segment|ack)/.test(mark.dataset.part)) continue;
         const { x: cx, y: cy } = line.getPointAtLength(part * line.getTotalLength());
         dots.insertAdjacentHTML("beforeend", `<circle class="dot" r="5" cx="${cx}" cy="${cy}"/>`);
       }

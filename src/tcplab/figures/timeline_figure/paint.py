@@ -29,13 +29,12 @@ class _Lane(NamedTuple):
     name: str
     about: str
     height: float
-    heading: float  #: above it, in a narrow drawing
 
 
-_GUTTER: Final = 98  # left of the lanes in a wide one
+_GUTTER: Final = 98  # left of the lanes
 _AXIS, _STRIP = 34, 18  # the time axis; the same to scale
 _MARK: Final = 7.0  # a break's mark, below the axis, and half as much above it
-_DELAYED_ACK: Final = Style(style.ORANGE, "...", "ACK delayed")
+_DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
@@ -62,38 +61,34 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
     """
     view = View.of(explained, first_message, messages)
-    is_narrow = canvas.is_narrow()
-    lanes = _lanes(view)
-    height = sum(each.height + each.heading for each in lanes)
+    height = sum(lane.height for lane in _lanes(view))
     height += _AXIS + _STRIP if view.scale.broken else _AXIS - 14
-    figure = canvas.new_figure(height)
-    wide, high = figure.get_size_inches() * canvas.POINTS
+    figure = canvas.new_figure()
+    wide, high = canvas.WIDTH, canvas.HEIGHT
     top = canvas.body(figure)[1]
-    left = 4.0 if is_narrow else _GUTTER
-    width = wide - left - 6
-    at = (left / wide, top - height / high, width / wide, height / high)
+    width = wide - _GUTTER - 6
+    at = (_GUTTER / wide, top - height / high, width / wide, height / high)
     axes = figure.add_axes(at)
     axes.set(xlim=(0, width), ylim=(0, height))
     axes.axis("off")
     _Painter(axes, view, width, height).paint()
     times = [
-        (left + start * width, left + end * width, from_ms, to_ms)
+        (_GUTTER + start * width, _GUTTER + end * width, from_ms, to_ms)
         for start, end, from_ms, to_ms in view.stretches()
     ]
-    words, note = (view.finding(), view.alt()), view.note()
-    unused = max((top * high) - height - (0 if is_narrow else canvas.WIDE.note), 0)
-    return Picture(figure, *words, view.table(), note, view.parts(), tuple(times), "x", unused)
+    unused = max(top * high - height - canvas.NOTE, 0)
+    words = view.finding(), view.table(), view.note(), view.parts()
+    return Picture(figure, *words, times, unused)
 
 
 def _lanes(view: View) -> list[_Lane]:
     """From top to bottom; the peer's is low where nothing is known of it."""
-    heading = 16.0 if canvas.is_narrow() else 0.0
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
-        _Lane("application", "calls write()", 50, heading),
-        _Lane("kernel", "queues, holds", 64, heading),
-        _Lane("wire", "segments", 96 if heading else 82, heading),
-        _Lane("peer", "receives", 4 if peer < 48 and heading else peer, heading),
+        _Lane("application", "calls write()", 50),
+        _Lane("kernel", "queues, holds", 64),
+        _Lane("wire", "segments", 82),
+        _Lane("peer", "receives", peer),
     ]
 
 
@@ -112,7 +107,7 @@ class _Painter:
         #: Bottom and top of each lane.
         self.lanes: dict[str, tuple[float, float]] = {}
         for lane in _lanes(view):
-            top = self.bottom - lane.heading
+            top = self.bottom
             self.bottom = top - lane.height
             self.lanes[lane.name] = self.bottom + 3, top - 2
 
@@ -139,13 +134,6 @@ class _Painter:
         for lane in _lanes(self.view):
             bottom, top = self.lanes[lane.name]
             edge = bottom - 3
-            if lane.heading:
-                axes.plot([0, self.width], [edge] * 2, color=style.FAINT, lw=1)
-                head = top + 2 + lane.heading / 2
-                axes.text(0, head, lane.name, va="center", fontweight="bold")
-                after = text_width_px(lane.name, SMALL, bold=True) + 6
-                axes.text(after, head, lane.about, va="center", color=style.ink(style.GREY))
-                continue
             axes.plot(
                 [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
             )
@@ -449,11 +437,7 @@ class _Painter:
                 self._ticks(part, left, right)
             else:
                 self._break(ms((part.end_ns - part.start_ns) / 1e6), left, right)
-        places = [Place(self.width, y - 25, "right"), Place(0, y - 25, "left")]
-        if canvas.is_narrow():
-            self.labels.put("time (ms)", places, "black")
-        else:
-            self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
+        self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
         if scale.broken:
             self._to_scale(y - _AXIS - 4)
 
@@ -484,17 +468,16 @@ class _Painter:
 
     def _to_scale(self, y: float) -> None:
         """A thin bar in which a millisecond is a millisecond everywhere."""
-        scale, words = self.view.scale, "to scale"
-        left = text_width_px(words, SMALL) + 6 if canvas.is_narrow() else 0.0
-        self.axes.text(left - 6, y, words, ha="right", va="center")
-        length, width = max(scale.end_ns - scale.start_ns, 1), self.width - left
+        scale = self.view.scale
+        self.axes.text(-6, y, "to scale", ha="right", va="center")
+        length, width = max(scale.end_ns - scale.start_ns, 1), self.width
         for hold in self.view.merged_holds():
             if hold.reason is not Reason.APPLICATION_IDLE:
                 start = max(hold.start_ns - scale.start_ns, 0) / length
                 end = (min(hold.end_ns, scale.end_ns) - scale.start_ns) / length
-                at = left + start * width, y - 6, max(end - start, 0.0015) * width, 12
+                at = start * width, y - 6, max(end - start, 0.0015) * width, 12
                 style.fill(self.axes, HOLD_STYLES[hold.reason], *at)
-        box = [left, left + width, left + width, left, left], [y - 6, y - 6, y + 6, y + 6, y - 6]
+        box = [0, width, width, 0, 0], [y - 6, y - 6, y + 6, y + 6, y - 6]
         self.axes.plot(*box, color="black", lw=1, clip_on=False)
 
 

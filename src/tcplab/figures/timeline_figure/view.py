@@ -1,4 +1,4 @@
-"""The messages in view: the finding in words, the alternative text, and all events as a table."""
+"""The messages in view: the finding in words, and all events as a table."""
 
 from __future__ import annotations
 
@@ -233,20 +233,6 @@ class View:
         if held.holds[-1].reason is Reason.WINDOW_LIMITED and not ack.newly_acked_bytes:
             return ", until it opened"
         return ", waiting for an ACK"
-
-    def alt(self) -> str:
-        """The alternative text."""
-        which = f"message {self.first}" + (
-            f" to {self.last}" if self.last > self.first else f" of {self.timeline.connection}"
-        )
-        sizes = ", ".join(str(each.payload_bytes) for each in self.timeline.segments[:20])
-        text = f"Timeline of {which}: {self.finding()}. The data segments carry {sizes} bytes"
-        if len(self.timeline.segments) > 20:
-            text += " and so on"
-        longest = self.longest()
-        if longest is not None and longest.evidence:
-            text += f"; the longest wait: {longest.evidence}"
-        return text + "."
 
     def note(self) -> str:
         """Message, connection and options: the same for all that is drawn."""

@@ -186,7 +186,7 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
 
     @drawn
     def draw() -> Picture:
-        figure, axes = canvas.new_panels([1] * len(LANES), narrow_height=480, stacked=True)
+        figure, axes = canvas.new_panels([1] * len(LANES), stacked=True)
         for lane, one, colour in zip(LANES, axes, colours, strict=True):
             one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour)
             one.set_title(lane.label, fontsize=style.SMALL)
@@ -198,9 +198,7 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
                 one.sharex(axes[-1])
             one.tick_params(labelbottom=one is axes[-1])
         axes[-1].set_xlabel("time (s); dashed: a change of the wire")
-        alt = f"Strip chart of {times[-1]:.1f} s: {finding}."
-        alt += f" {len(stretches) - 1} changes of the wire."
-        return Picture(figure, finding, alt, table)
+        return Picture(figure, finding, table)
 
     return draw()
 
