@@ -155,30 +155,36 @@ def _add_new(commands: Any) -> None:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from sqlalchemy.exc import OperationalError
+    from tcplab.grading.pool import note_interrupt, on_interrupt
 
+    with on_interrupt(note_interrupt):
+        from sqlalchemy.exc import OperationalError
+
+        try:
+            return _watch(arguments) if arguments.watch else _grade_all(arguments)
+        except OperationalError as failure:  # locked by another program, say, or on a full disk
+            raise LabError(
+                f"the gradebook cannot be used ({failure.orig});"
+                " when it can, the same command goes on"
+            ) from None
+
+
+def _grade_all(arguments: argparse.Namespace) -> int:
     from tcplab.grading.batch import grade
     from tcplab.grading.neutral import one_line
 
-    try:
-        if arguments.watch:
-            return _watch(arguments)
-        if arguments.tries is not None:
-            raise ParameterError("--tries is of --watch: nothing goes back at once without it")
-        run = grade(
-            arguments.assignment,
-            course=arguments.course,
-            jobs=arguments.jobs,
-            scheduler=arguments.scheduler,
-            students=[*arguments.students, *(arguments.again or ())],
-            again=arguments.again is not None,
-            feedback=not arguments.no_feedback,
-            unsafe_no_sandbox=arguments.unsafe_no_sandbox,
-        )
-    except OperationalError as failure:  # locked by another program, say, or on a full disk
-        raise LabError(
-            f"the gradebook cannot be used ({failure.orig}); when it can, the same command goes on"
-        ) from None
+    if arguments.tries is not None:
+        raise ParameterError("--tries is of --watch: nothing goes back at once without it")
+    run = grade(
+        arguments.assignment,
+        course=arguments.course,
+        jobs=arguments.jobs,
+        scheduler=arguments.scheduler,
+        students=[*arguments.students, *(arguments.again or ())],
+        again=arguments.again is not None,
+        feedback=not arguments.no_feedback,
+        unsafe_no_sandbox=arguments.unsafe_no_sandbox,
+    )
     for what, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
         for student, reason in reasons.items():
             print(f"tcplab: {one_line(student)}: no {what}: {one_line(reason)}", file=sys.stderr)

@@ -28,7 +28,7 @@ from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
 from tcplab.grading.neutral import unfit_id
-from tcplab.grading.pool import Finished, load_ahead, run_each
+from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
 from tcplab.grading.staging import content_key
 from tcplab.grading.steps import PRELOAD, Task, grade_submission
 
@@ -159,6 +159,7 @@ class Work:
         # The first of two graders makes what the other then finds.
         with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
+        look_for_interrupt()
 
     def write_report(self, batch: Batch) -> None:
         """Writes the report on all that has been graded."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import Coming, Finished, load_ahead, run_each
+from tcplab.grading.pool import Coming, Finished, load_ahead, look_for_interrupt, run_each
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -92,6 +92,7 @@ def run_each_at(
     coming = Coming(tasks)
     with _Cluster[T](address, work) as cluster:
         while cluster.running or not coming.is_over:
+            look_for_interrupt()
             for _ in range(cluster.room()):
                 if (following := coming.take()) is None:
                     break
@@ -233,6 +234,7 @@ class _Cluster(Generic[T]):
                 told = True
                 _tell(f"no scheduler at {self._address}; waiting for it")
             time.sleep(1.0)
+            look_for_interrupt()
 
 
 def _tell(line: str) -> None:

@@ -44,6 +44,7 @@ _GO: Final = b"go"
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 #: In a process of a pool that gives turns: the connection to its owner.
 _owner: Connection | None = None
+_is_interrupted = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +61,42 @@ def load_ahead(preload: Sequence[str]) -> None:
     # numpy's threads would be lost in a fork, and judges compute little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
-    with _without_interrupts():
+    # The server would ignore Ctrl-C, which is for the owner alone, only when it has loaded all.
+    with on_interrupt(signal.SIG_IGN):
         os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
         del os.environ[SOCKET_FOLDER]
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Lets what is started ignore Ctrl-C from its first moment, which is for the owner alone.
-
-    The server would do so only when it has loaded everything.
-    """
-    if threading.current_thread() is not threading.main_thread():  # which alone may say so
+def on_interrupt(answer: Any) -> Iterator[None]:
+    """Gives Ctrl-C this handler for a while; of the main thread, which alone may do so."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, answer)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def note_interrupt(number: int, _frame: object) -> None:
+    """A handler of signals that ends what next looks for an interrupt; a second signal kills.
+
+    An exception could come up where it is lost, such as in a weak reference.
+    """
+    global _is_interrupted
+    _is_interrupted = True
+    signal.signal(number, signal.SIG_DFL)
+
+
+def look_for_interrupt() -> None:
+    """Raises the KeyboardInterrupt of a Ctrl-C that was noted."""
+    global _is_interrupted
+    if _is_interrupted:
+        _is_interrupted = False
+        raise KeyboardInterrupt
 
 
 def run_each(
@@ -109,6 +126,7 @@ def run_each(
     running: dict[Any, _Slot[T]] = {}
     try:
         while running or not coming.is_over:
+            look_for_interrupt()
             while len(running) < jobs + ahead and (following := coming.take()) is not None:
                 slot = _Slot(context, function, *following, scratch, deadline_s, ahead > 0)
                 running[slot.connection] = slot

@@ -27,7 +27,7 @@ from tcplab.grading.batch import Batch, Work, prepare
 from tcplab.grading.exchange import Arrival, Collect, Inbound
 from tcplab.grading.ledger import NO_MARKS, Ledger
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import Finished
+from tcplab.grading.pool import Finished, note_interrupt
 from tcplab.grading.steps import Task
 
 #: Submissions for which a question's result is shown, unless said otherwise.
@@ -91,7 +91,6 @@ def watch(
     watcher = _Watcher(work, tries, tell)
     work.release()
     tell("Waiting for submissions; Ctrl-C ends it.")
-    # Not by an exception, which may come up where it is lost, such as in a weak reference.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, watcher.end)
     with work.executor() as executor:
@@ -142,7 +141,7 @@ class _Watcher:
     def end(self, number: int, _frame: object) -> None:
         """The handler of the signals that end the watch."""
         self._is_over = True
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, note_interrupt)
 
     def _look(self) -> None:
         newest, refused = self._inbound.newest()

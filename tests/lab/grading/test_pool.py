@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from tests.support.grading.deeds import tasks, work, work_in_turn
 from tests.support.nonempty import each
 
 from tcplab.grading import pool
-from tcplab.grading.pool import run_each, turn
+from tcplab.grading.pool import note_interrupt, on_interrupt, run_each, turn
 
 
 def processes_naming(folder: Path) -> list[int]:
@@ -75,6 +77,25 @@ def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
         first = next(results)
     assert first.error is None
     assert list(tmp_path.glob("slot-*")) == []
+
+
+class Thing:
+    """What a weak reference can be of."""
+
+
+def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) -> None:
+    things = [Thing()]
+    gone = weakref.ref(things[0], lambda _: os.kill(os.getpid(), signal.SIGINT))
+    listed = tasks(tmp_path, "work")
+    with (
+        on_interrupt(note_interrupt),
+        closing(run_each(work, listed, jobs=1, scratch=tmp_path, deadline_s=60)) as results,
+    ):
+        things.clear()
+        with pytest.raises(KeyboardInterrupt):
+            list(results)
+    assert gone() is None
+    assert not (tmp_path / "tried").exists()
 
 
 OWNER = """
