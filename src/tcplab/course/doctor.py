@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tcplab import machine
-from tcplab.course.files import shipped
 from tcplab.errors import LabError
 from tcplab.lab import congestion_controls, has_net_raw, program_path, why_no_lab
+from tcplab.programs.sources import course_folder
 from tcplab.tables import Table
 
 
@@ -44,7 +44,7 @@ class Lesson:
 def lessons() -> list[Lesson]:
     """The lessons of this copy of the course."""
     found = []
-    paths = (shipped() / "lessons").glob("*.ipynb")
+    paths = (course_folder() / "lessons").glob("*.ipynb")
     for path in sorted(paths, key=lambda path: (path.stem != "primer", path.name)):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tcplab.errors import ParameterError
+from tcplab.programs.sources import course_folder
 
 #: What a learner needs of the course's folder; src/CMakeLists.txt puts it into the wheel.
 NAMES: Final = (
@@ -21,15 +22,8 @@ NAMES: Final = (
     "LICENSE",
     "LICENSE-CC-BY-4.0",
 )
-_PACKAGE: Final = Path(__file__).parents[1]
 #: Made by a learner's work.
 _OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "__pycache__")
-
-
-def shipped() -> Path:
-    """The folder of the course: in a wheel the package's copy, else the checkout."""
-    copied = _PACKAGE / "files"
-    return copied if copied.is_dir() else _PACKAGE.parents[1]
 
 
 def quickstart(directory: Path) -> None:
@@ -41,7 +35,7 @@ def quickstart(directory: Path) -> None:
     if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
         raise ParameterError(f"{directory} is not an empty directory; name a new one")
     for name in NAMES:
-        source, target = shipped() / name, directory / name
+        source, target = course_folder() / name, directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=_OF_A_LEARNER)

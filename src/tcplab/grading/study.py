@@ -29,7 +29,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.course.files import shipped
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.assignment import Assignment, Task, open_assignment
 from tcplab.grading.cells import Cells, Ran
@@ -40,6 +39,7 @@ from tcplab.grading.ledger import write_whole
 from tcplab.grading.release import SOLUTION, released_files, without_marks
 from tcplab.grading.repair import repair
 from tcplab.grading.sandbox_runner import plain
+from tcplab.programs.sources import course_folder
 from tcplab.tables import Column, Table
 
 ATTEMPTS_FILE: Final = "attempts.json"
@@ -211,7 +211,7 @@ def find_course() -> Path:
         ParameterError: no problem sets are there.
     """
     here = Path.cwd()
-    for folder in (here, *here.parents, shipped()):
+    for folder in (here, *here.parents, course_folder()):
         if any(folder.glob("exercises/*/task.py")):
             return folder
     raise ParameterError(f"no exercises/ in {here} or above it; run this in the course's folder")

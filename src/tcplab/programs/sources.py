@@ -1,4 +1,4 @@
-"""Where the course's C sources are."""
+"""Where the course's C sources and its other files are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Final
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _KINDS: Final = ("programs", "laboratory", "common")
+
+
+def course_folder() -> Path:
+    """The folder with lessons/ and exercises/: in a wheel the package's copy, else the checkout."""
+    copied = _PACKAGE / "files"
+    return copied if copied.is_dir() else _PACKAGE.parents[1]
 
 
 def source_folder() -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab import machine
+from tcplab import cli, machine
 from tcplab.course import doctor
 from tcplab.course.doctor import Lesson, lessons, mode_of, version_table
 
@@ -24,9 +24,21 @@ def test_lessons_are_found_with_title_and_loopback_part() -> None:
     assert found["00"].on_loopback == ""
 
 
-def test_a_package_without_lessons_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_LESSONS", tmp_path)
-    assert str(tmp_path) in str(doctor.lesson_table())
+def test_away_from_the_lessons_the_doctor_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "quickstart" not in str(doctor.lesson_table())
+    monkeypatch.chdir(tmp_path)
+    assert "tcplab quickstart DIRECTORY" in str(doctor.lesson_table())
+
+
+def test_quickstart_takes_no_directory_that_has_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").write_text("mine")
+    assert cli.main(["quickstart", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.strip().endswith("is not an empty directory; name a new one")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
 def test_modes_of_lessons() -> None:
